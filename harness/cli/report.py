@@ -55,12 +55,14 @@ def _stored(path: Path) -> Result:
     A folder of regress gives the two results compared, its report.json the comparison that ran for it. Earlier versions
     wrote the verdict into a file of its own.
     """
-    from harness.results.stored import read_change, read_report
-    from harness.store.result_folder import FORMER_CHANGE
+    from harness.results.stored import StoredResult, read_change, read_report
+    from harness.store.result_folder import FORMER_CHANGE, PER_QUERY
 
     if (path / FORMER_CHANGE).exists():
         return read_change(path)
     report = read_report(path)
+    if (path / PER_QUERY).is_file():
+        StoredResult(path, report).per_query()  # raises if the report's means are not those of the queries
     if report.kind == "regress" and path.is_file() and report.trials:
         return report.model_copy(update={"change": None})
     return report

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 from harness.data.ranking import RankingDigest
 from harness.data.types import Ids, Run
 from harness.errors import ResultError, UsageError
+from harness.results.consistency import refuse_contradictions
 from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
 from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
@@ -132,6 +133,7 @@ def read_baseline(path: Path) -> list[ResultSnapshot]:
     Raises ResultError where it is missing, damaged, none, or of a newer schema.
     """
     baseline = validated(_content(path), Baseline)
+    refuse_contradictions(path, baseline.report)
     return [_snapshot(path, baseline, name, kept) for name, kept in baseline.datasets.items()]
 
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import read_parquet, strings, write_parquet
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
+from harness.results.consistency import refuse_contradictions, refuse_other_values
 from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.upgrade import read_stored_json, validated
 from harness.store.result_folder import (
@@ -124,7 +125,9 @@ def read_report(folder: Path, *kinds: str) -> Result:
         raise ResultError(
             f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
         )
-    return validated(content.refuse_newer(SCHEMA_VERSION), Result)
+    report = validated(content.refuse_newer(SCHEMA_VERSION), Result)
+    refuse_contradictions(content.path, report)
+    return report
 
 
 def read_change(folder: Path) -> Result:
@@ -149,8 +152,12 @@ class StoredResult:
         return cls(folder, read_report(folder, "compare", "regress"))
 
     def per_query(self) -> pa.Table:
-        """Return the values of each query; raises ResultError where they are missing or damaged."""
-        return self._table(PER_QUERY, {**_OF_QUERY, "metric": _TEXT, "value": _NUMBER})
+        """Return the values of each query; raises ResultError if they are damaged or contradict the report."""
+        table = self._table(PER_QUERY, {**_OF_QUERY, "metric": _TEXT, "value": _NUMBER})
+        qrels = {info.name: self.qrels(info.name) for info in self.report.datasets}
+        judged = {name: content.query_ids for name, content in qrels.items() if content is not None}
+        refuse_other_values(self.folder / PER_QUERY, self.report, table, judged)
+        return table
 
     def agreement(self) -> pa.Table:
         """Return each query's agreement with its reference; raises ResultError where it is missing or damaged."""

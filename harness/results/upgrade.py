@@ -38,7 +38,9 @@ class StoredJson(NamedTuple):
     values: dict[str, Any]
 
     def refuse_newer(self, newest: int) -> StoredJson:
-        """Return the same; raises ResultError where its schema is above ``newest``."""
+        """Return the same; raises ResultError if its schema is above ``newest``, or is not a version."""
+        if self.schema < 1:
+            raise ResultError(f"'{self.path}' has schema {self.schema}, which does not exist", fix=_PLACES)
         if self.schema > newest:
             raise ResultError(
                 f"'{self.path}' has schema {self.schema}, this harness reads up to {newest}",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
@@ -31,7 +32,8 @@ def two() -> Comparison:
             update={
                 "dataset": "half",
                 "metrics": {
-                    name: value.model_copy(update={"mean": value.mean / 2}) for name, value in trial.metrics.items()
+                    name: value.model_copy(update={part: getattr(value, part) / 2 for part in ("mean", "min", "max")})
+                    for name, value in trial.metrics.items()
                 },
             }
         )
@@ -76,6 +78,9 @@ def two() -> Comparison:
 def both(table: pa.Table | None) -> pa.Table:
     assert table is not None
     other = table.set_column(0, "dataset", pa.array(["half"] * len(table), pa.string()))
+    if "value" in other.schema.names:
+        position = other.schema.get_field_index("value")
+        other = other.set_column(position, "value", pc.multiply(other["value"], 0.5))
     return pa.concat_tables([table, other])
 
 

@@ -1,0 +1,138 @@
+"""Contradictions within a stored result: a file that was edited, merged wrongly or made by another program."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.data.arrow import as_numpy, text_scalar
+from harness.data.types import Ids
+from harness.errors import ResultError, UnknownNameError
+from harness.metrics import parse_metric
+from harness.metrics.scores import is_mean
+from harness.results.schema import Result, TrialResult
+from harness.results.schema_base import MetricValue
+
+_TOLERANCE = 1e-9
+"""Relative difference of two means of the same values, added up in another order."""
+
+
+class Contradiction(NamedTuple):
+    """A field of the stored JSON, and why it cannot be right."""
+
+    field: str
+    message: str
+
+
+def refuse_contradictions(path: Path, report: Result) -> None:
+    """Raise ResultError, with the file and the field, for a report that contradicts itself."""
+    _refuse(path, _contradictions(report))
+
+
+def refuse_other_values(path: Path, report: Result, values: pa.Table, judged: Mapping[str, Ids]) -> None:
+    """Raise ResultError for a report whose means are not those of the queries' values.
+
+    Args:
+        path: the file of the values.
+        report: the report with the means.
+        values: a table with the columns dataset, backend, query_id, metric and value.
+        judged: the queries of the stored judgments by dataset; others cannot have a value.
+    """
+    _refuse(path, chain(_of_other_queries(values, judged), _other_values(report, values)))
+
+
+def _refuse(path: Path, contradictions: Iterator[Contradiction]) -> None:
+    for field, message in contradictions:
+        raise ResultError(
+            f"'{path}' contradicts itself: {field}: {message}", fix="make the result again, or restore the file"
+        )
+
+
+def _contradictions(report: Result) -> Iterator[Contradiction]:
+    needed = {"check": "golden", "regress": "change", "diff": "change"}.get(report.kind)
+    if needed is not None and getattr(report, needed) is None:
+        yield Contradiction("kind", f"a result of '{report.kind}' has a part '{needed}', which is missing")
+    if report.kind != "check" and report.golden is not None:
+        yield Contradiction("kind", f"a result of '{report.kind}' has no golden set, and this one has")
+    names = [info.name for info in report.datasets]
+    yield from _repeated("datasets", names)
+    yield from _repeated("backends", [info.label for info in report.backends])
+    yield from _repeated("trials", [f"{trial.label} on {trial.dataset}" for trial in report.trials])
+    for number, trial in enumerate(report.trials):
+        if trial.dataset not in names:
+            yield Contradiction(f"trials.{number}.dataset", f"'{trial.dataset}' is not among the datasets")
+        yield from _of_metrics(f"trials.{number}.metrics", trial.metrics)
+        yield from _of_questions(f"trials.{number}", trial)
+
+
+def _repeated(field: str, names: Sequence[str]) -> Iterator[Contradiction]:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        yield Contradiction(field, f"'{repeated[0]}' occurs {names.count(repeated[0])} times")
+
+
+def _of_metrics(field: str, metrics: Mapping[str, MetricValue]) -> Iterator[Contradiction]:
+    for name, value in metrics.items():
+        if value.min is not None and value.max is not None:
+            slack = _TOLERANCE * max(1.0, abs(value.mean))
+            if not value.min - slack <= value.mean <= value.max + slack:
+                yield Contradiction(
+                    f"{field}.{name}", f"the mean {value.mean:g} is outside of its range [{value.min:g}, {value.max:g}]"
+                )
+        if value.ci_low is not None and value.ci_high is not None and value.ci_low > value.ci_high:
+            yield Contradiction(f"{field}.{name}", f"the interval [{value.ci_low:g}, {value.ci_high:g}] is empty")
+
+
+def _of_questions(field: str, trial: TrialResult) -> Iterator[Contradiction]:
+    """Compare the means of a check with the values of its questions."""
+    yield from _repeated(f"{field}.questions", [question.id for question in trial.questions])
+    scored = [question for question in trial.questions if question.values]
+    for name, metric in trial.metrics.items() if scored else ():
+        values = [question.values[name] for question in scored if name in question.values]
+        yield from _of_values(f"{field}.metrics.{name}", metric, values)
+
+
+def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Contradiction]:
+    for dataset, query_ids in judged.items():
+        queries = table.filter(pc.equal(table.column("dataset"), text_scalar(dataset))).column("query_id").unique()
+        unknown = queries.filter(pc.invert(pc.is_in(queries, query_ids.values))).to_pylist()
+        if unknown:
+            yield Contradiction("query_id", f"query '{unknown[0]}' has values, and no judgment on '{dataset}'")
+
+
+def _other_values(report: Result, table: pa.Table) -> Iterator[Contradiction]:
+    if not len(table):  # values that were left out
+        return
+    columns = [table.column(name).to_pylist() for name in ("dataset", "backend", "metric")]
+    values = as_numpy(table.column("value"))
+    by_metric: dict[tuple[str, str, str], list[int]] = {}
+    for row, key in enumerate(zip(*columns, strict=True)):
+        by_metric.setdefault(key, []).append(row)
+    for number, trial in enumerate(report.trials):
+        for name, metric in trial.metrics.items():
+            rows = by_metric.get((trial.dataset, trial.label, name), [])
+            yield from _of_values(f"trials.{number}.metrics.{name}", metric, values[rows].tolist())
+
+
+def _of_values(field: str, metric: MetricValue, values: Sequence[float]) -> Iterator[Contradiction]:
+    if len(values) != metric.n:
+        yield Contradiction(field, f"the mean is taken over {metric.n:,} queries, and {len(values):,} have a value")
+    elif values and _is_mean(metric.metric):
+        mean = float(np.mean(values))
+        if not math.isclose(mean, metric.mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            yield Contradiction(field, f"the mean is {metric.mean:g}, and that of the queries is {mean:g}")
+
+
+def _is_mean(name: str) -> bool:
+    try:
+        return is_mean(parse_metric(name))
+    except UnknownNameError:  # of a package that is not installed here
+        return False
