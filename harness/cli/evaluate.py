@@ -10,6 +10,7 @@ import typer
 
 from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
+from harness.data.columns import parse_columns
 from harness.data.memory import part_of_file
 from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
@@ -51,7 +52,7 @@ def evaluate(request: EvalRequest) -> None:
         release = 10 if request.trec_eval == "10" else 9
     measures = _measures(request, release or 9)
     names = _names(runs)
-    judgments, tagged, faults = _read(request.qrels, request.labels, runs)
+    judgments, tagged, faults = _read(request, runs)
     scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
     for name, path in zip(names, runs, strict=True):
         if path not in tagged:
@@ -139,7 +140,7 @@ def _measures(request: EvalRequest, release: Release) -> list[Metric]:
     return official_metrics(release) if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
 
 
-def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
+def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
     """Read the judgments and the runs; return these as far as they can be read, and what is wrong with the others.
 
     Raises DataError when the judgments are faulty, for all faulty files together.
@@ -148,8 +149,9 @@ def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, di
     judgments: Qrels | None = None
     tagged: dict[Path, TaggedRun] = {}
     try:
-        _refuse_dataset(qrels)
-        judgments = with_later_judgments(read_qrels(qrels), labels)
+        _refuse_dataset(request.qrels)
+        judgments = read_qrels(request.qrels, parse_columns(request.columns))
+        judgments = with_later_judgments(judgments, request.labels)
     except DataError as error:
         faults.append(error)
     for path in runs:

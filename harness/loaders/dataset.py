@@ -429,7 +429,7 @@ def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> Loca
     if card.obtain is not None:
         raise UsageError(
             f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
-            fix=f"{card.obtain}\n  then name your folder: --dataset FOLDER, a corpus, queries and qrels in BEIR layout",
+            fix=f"{card.obtain}\n  then give your folder for the name: a corpus, queries and qrels in BEIR layout",
         )
     if card.parts:
         family = find_dataset(card.name.partition("/")[0], cards)

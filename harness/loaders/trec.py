@@ -8,8 +8,10 @@ line, to name every problem with its line.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,17 +73,19 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     return TaggedRun(run, content.lstrip(b"\n").split(b"\n", 1)[0].rsplit(b" ", 1)[-1].decode("utf-8"))
 
 
-def read_qrels(path: Path | str) -> Qrels:
+def read_qrels(path: Path | str, columns: Mapping[str, str] = MappingProxyType({})) -> Qrels:
     """Return the judgments in a file: TREC's layout (four columns), BEIR's (three, separated by tabs), or a table.
 
-    BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are told by the file's ending. Raises
-    DataError with every problem and its line: a wrong number of columns, a grade that is no whole number, a document
-    judged twice under one query; and for a file without judgments.
+    BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are told by the file's ending, and
+    ``columns`` are their fields by role, where they are called otherwise than is common.
+
+    Raises DataError with every problem and its line: a wrong number of columns, a grade that is not a whole number, a
+    document judged twice under one query with two grades; and for a file without judgments.
     """
     file = user_path(path)
     problems = Problems(str(file), unit_of(file.name))
     if format_of(file.name) is not None:
-        judgments = read_judgments(Source(file.parent), file.name, {}, problems, [])
+        judgments = read_judgments(Source(file.parent), file.name, columns, problems, [])
     else:
         content = text_content(file)
         fast = _fast_qrels(content)

@@ -29,6 +29,10 @@ _SCORES_PER_ID = 8
 """Comparisons of scores, which are vectorised, in the time of one comparison of ids."""
 
 
+class NothingJudgedError(DataError):
+    """None of a run's documents is judged, in any known spelling: it is of another dataset, or misses everything."""
+
+
 class _Hits(NamedTuple):
     """The run's arrays, and which judged query (or -1) each of its queries is."""
 
@@ -99,7 +103,7 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
     if not unjudged and len(ids) and len(judged) and not bool((found >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
         spelled = respelling(judged.to_list(), ids)
-        raise DataError(
+        raise (DataError if kind == "query" or spelled is not None else NothingJudgedError)(
             "run",
             [f"{none} (run: '{ids[0]}', judgments: '{judged[0]}')"],
             fix="check that run and judgments belong to the same dataset"

@@ -310,7 +310,7 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
             outcome = replace(outcome, run=rules.kept(outcome.run, k), rebuilds=rebuilds)
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.kept(parity.exact, k))
-        return score_outcome(outcome, parity, plan, judge)
+        return score_outcome(outcome, parity, plan, judge, rules.documents)
     except HarnessError as error:
         return Scored(replace(outcome, failure=failure_of(error), run=None), None, None)
 

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
+from harness.data.id_spelling import respelling
 from harness.data.judgments import repeated_judgments
 from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
 from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_identical_ids
-from harness.data.types import Qrels, Run
+from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score
 from harness.metrics.audit import Audit, audit_run
 from harness.metrics.kind import Release
+from harness.metrics.placement import NothingJudgedError
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.results.findings import JudgedRun, metric_findings, named_measures, run_findings
@@ -41,6 +44,10 @@ QrelsLike: TypeAlias = (
 )
 """Judgments as one of the shapes of ``harness.data.memory.QRELS``, their path, or their columns."""
 
+NOTHING_JUDGED = "nothing-judged"
+"""The check to accept for a run none of whose documents is judged."""
+_MANY_QUERIES = 10
+"""So many queries of a run of this dataset do not miss every judged document."""
 _FILES = "the path of {}, plain or compressed, of JSON (.json, .jsonl) or of Parquet with these columns"
 
 
@@ -109,6 +116,7 @@ def evaluate_run(
     ordered: bool,
     trec_eval: Release | None = None,
     drops_itself: bool = False,
+    corpus: Ids | None = None,
 ) -> EvaluatedRun:
     """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
 
@@ -121,19 +129,42 @@ def evaluate_run(
         trec_eval: Score every answered query, and by default average over these and break ties as this release of
             trec_eval does.
         drops_itself: Whether hits with their query's id were left out, for findings.
+        corpus: Ids of the documents that were searched, None if only the run is known.
     """
     ties = TieRule.TREC_EVAL_10 if trec_eval == 10 else TieRule.TREC_EVAL
-    scores = score(
-        run,
-        qrels,
-        measures,
-        ties=TieRule(how.ties or ties),
-        queries=QuerySet(how.queries or (QuerySet.ANSWERED if trec_eval else QuerySet.RELEVANT)),
-        relevance=how.relevance,
-        unjudged=trec_eval is not None,
-    )
+    try:
+        scores = score(
+            run,
+            qrels,
+            measures,
+            ties=TieRule(how.ties or ties),
+            queries=QuerySet(how.queries or (QuerySet.ANSWERED if trec_eval else QuerySet.RELEVANT)),
+            relevance=how.relevance,
+            unjudged=trec_eval is not None or _may_be_unjudged(run, qrels, corpus, how.accept),
+        )
+    except NothingJudgedError as error:
+        if corpus is not None and len(corpus):
+            raise
+        fix = f"{error.fix}; if they do, score the run with --accept {NOTHING_JUDGED}: it is 0"
+        raise DataError(error.source, error.problems, fix=fix) from error
     judged = JudgedRun(run, qrels, scores, how.relevance, ordered, drops_itself=drops_itself)
     return EvaluatedRun(**vars(scores), judged=judged, named=tuple(measures))
+
+
+def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequence[str]) -> bool:
+    """Tell whether a run none of whose documents is judged may be one of this dataset, and scores 0.
+
+    The documents decide, where they are known. Without them, fewer than ten queries can miss everything; of more, or
+    of ids in another spelling, it is a mistake unless the user accepts it.
+    """
+    if corpus is not None and len(corpus):
+        return bool((corpus.rows_of(run.doc_ids) >= 0).any())
+    if NOTHING_JUDGED in accept:
+        return True
+    answered = int((qrels.query_ids.rows_of(run.query_ids) >= 0).sum())
+    if answered >= _MANY_QUERIES or bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
+        return False
+    return respelling(qrels.doc_ids.to_list(), run.doc_ids) is None
 
 
 @keywords_of(ScoreOptions)
@@ -151,11 +182,11 @@ def evaluate(
             text.
         qrels: the same, with grades.
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
-        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending
-            as float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
-            ``average``; ``queries`` is ``relevant``,
-            ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade; ``labels`` is a filled-in
-            ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With ``identical_ids="drop"`` hits
+        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending as
+            float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
+            ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant
+            grade; ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``;
+            ``columns`` are the fields of judgments in the file of a table. With ``identical_ids="drop"`` hits
             that have their query's id are left out first; ``auto`` does what a :class:`harness.Dataset` given as
             ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those of reranking tasks, only
             hits among these are scored.
@@ -166,20 +197,23 @@ def evaluate(
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric or keyword does not exist.
-        DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
-        RankingError: scores that are not finite, and duplicate documents.
+        DataError: malformed input, a run without any hits, judgments of nothing, a run that shares no query with them,
+            or one of other documents: none is in the dataset or, if only judgments are given, none is judged for ten
+            queries or more (``accept="nothing-judged"`` scores that 0).
+        RankingError: scores that are NaN or infinite, but for minus infinity, and duplicate documents.
     """
     (how,) = from_keywords("harness.evaluate", options, ScoreOptions, also=("run", "qrels", "metrics"))
     require(how)
     measures = _measures(metrics)
-    hits, judgments, drops = _read(run, qrels, how.identical_ids)
+    hits, judgments, drops = _read(run, qrels, how.identical_ids, parse_columns(how.columns))
     judgments = with_later_judgments(judgments, how.labels)
     _require_content(hits, judgments)
     if drops:
         hits = without_identical_ids(hits)
     with _naming(run):
         ordered = isinstance(run, str | PathLike) and states_order(run)
-        return evaluate_run(hits, judgments, measures, how, ordered=ordered, drops_itself=drops)
+        corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
+        return evaluate_run(hits, judgments, measures, how, ordered=ordered, drops_itself=drops, corpus=corpus)
 
 
 def with_later_judgments(qrels: Qrels, labels: Path | None) -> Qrels:
@@ -273,7 +307,9 @@ def _rankings(run: RunLike, suffix: str) -> Callable[[str, str], int | None]:
     return rank_of
 
 
-def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrels, bool]:
+def _read(
+    run: RunLike, qrels: QrelsLike, identical_ids: str, columns: Mapping[str, str] | None = None
+) -> tuple[Run, Qrels, bool]:
     """Return the run, the judgments, and whether hits that have their query's id are to be dropped."""
     if identical_ids not in ("auto", "keep", "drop"):
         raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
@@ -282,7 +318,13 @@ def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrel
     unnumbered = are_hits(run)
     if unnumbered and isinstance(qrels, Dataset):
         run, unnumbered = _by_query(run, qrels), False
-    hits, judgments = as_run(run), as_qrels(qrels)
+    hits = as_run(run)
+    if not columns:
+        judgments = as_qrels(qrels)
+    elif isinstance(qrels, str | PathLike):
+        judgments = trec.read_qrels(Path(qrels), columns)
+    else:
+        raise UsageError("columns are given, and the judgments are not a file", fix="rename the columns of the table")
     if unnumbered and hits.hits:
         _refuse_unnumbered(hits, judgments)
     if isinstance(qrels, Dataset) and qrels.candidates is not None:

@@ -568,7 +568,15 @@ class ScoreOptions(Options):
         default_text="relevant, and answered with --format trec_eval",
     ).default(None)
     identical_ids: str = IDENTICAL_IDS.default("auto")
+    accept: Sequence[str] = Option(
+        "Score a run that is otherwise refused. nothing-judged: none of its documents is judged, so every metric is 0.",
+        MEASURED,
+        metavar="CHECK",
+        choices=("nothing-judged",),
+        repeated=True,
+    ).default(())
     labels: Path | None = LABELS.default(None)
+    columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

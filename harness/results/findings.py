@@ -266,8 +266,59 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     )
 
 
+def _nothing_judged(judged: JudgedRun) -> Finding | None:
+    """Find a run none of whose hits is judged for any query: as good as wrong, or of other documents."""
+    run, documents = judged.run, judged.qrels.doc_ids
+    if not run.hits or not len(documents) or bool((documents.rows_of(run.doc_ids)[run.rows] >= 0).any()):
+        return None
+    if _relevant_left_out(judged) is not None:  # the cause is known
+        return None
+    hit = run.doc_ids[int(run.rows[0])]
+    return _warning(
+        "nothing-judged",
+        f"none of the run's hits is judged for any query, so every metric is 0 (run: '{hit}', judgments: "
+        f"'{documents[0]}')",
+        "check that run and judgments are of one dataset; if they are, check how queries are encoded",
+    )
+
+
+def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
+    """Find queries whose best hit is the document with their id, at least half of those with hits.
+
+    Queries are documents in ArguAna and Quora, and their own document is never relevant to them there. A query to which
+    it is relevant is not counted. Ids that are numbered independently coincide for few of the best hits.
+    """
+    run, qrels = judged.run, judged.qrels
+    lengths = np.diff(run.indptr)
+    if judged.is_example or judged.drops_itself or not run.hits:
+        return None
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    filled = np.flatnonzero(lengths)
+    best = np.zeros(len(lengths), dtype=np.float32)
+    best[filled] = np.maximum.reduceat(run.scores, run.indptr[filled])
+    is_itself = run.rows == run.doc_ids.rows_of(run.query_ids)[owner]
+    first = np.unique(owner[is_itself & (run.scores == best[owner])])
+    of_judgment = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
+    relevant = (qrels.rows == qrels.doc_ids.rows_of(qrels.query_ids)[of_judgment]) & (qrels.grades >= judged.relevance)
+    wanted = Ids.of(qrels.query_ids.take(np.unique(of_judgment[relevant])))
+    first = first[wanted.rows_of(Ids.of(run.query_ids.take(first))) < 0]
+    if not len(first) or 2 * len(first) < len(filled):
+        return None
+    count = "every query" if len(first) == len(filled) else f"{len(first):,} of {len(filled):,} queries"
+    without = replace(judged, run=without_identical_ids(run)).shape["nDCG"]
+    return _warning(
+        "query-in-results",
+        f"the first hit of {count} is the document with the query's own id, which is not relevant; nDCG@10 is "
+        f"{judged.shape['nDCG']:.3f}, and {without:.3f} without such hits",
+        "leave out hits that have their query's id: --identical-ids drop",
+        _named(run.query_ids, first),
+    )
+
+
 def _all_zero(judged: JudgedRun) -> Finding | None:
-    """Find a run that has hits and no metric above 0."""
+    """Find a run that has hits, judged ones among them, and no metric above 0."""
+    if _nothing_judged(judged) is not None:
+        return None
     values = {str(summary.measure): summary.value for summary in judged.scores.means() if _is_share(summary.measure)}
     if judged.is_example or not values or any(values.values()) or not judged.run.hits:
         return None
@@ -381,6 +432,8 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
     """
     if judged.is_example or (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
         return None
+    if _queries_find_themselves(judged) is not None:  # the cause is known
+        return None
     recall, gain = judged.shape["R"], judged.shape["nDCG"]
     if recall < 0.8 or gain >= 0.4 * recall:
         return None
@@ -402,6 +455,8 @@ RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     _relevant_left_out,
     _equal_scores,
     _ids_spelled_otherwise,
+    _queries_find_themselves,
+    _nothing_judged,
     _all_zero,
     _judgments_of_neighbours,
     _cut_short,

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.ranking import candidate_rows, cut, without_identical_ids
-from harness.data.types import Int64Array, Run
+from harness.data.types import Ids, Int64Array, Run
 from harness.plan.plan import Plan
 from harness.wording import counted
 
@@ -22,9 +22,12 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class HitRules:
-    """``drops_itself`` where hits with their query's id are left out; ``candidates`` of each query, None for all."""
+    """``documents`` are all of the dataset; ``drops_itself`` where hits with their query's id are left out.
 
-    documents: int
+    ``candidates`` are those of each query, None for all documents.
+    """
+
+    documents: Ids
     drops_itself: bool
     candidates: Run | None
 
@@ -34,13 +37,13 @@ class HitRules:
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
         given = dataset.candidates
-        return cls(len(corpus), itself, candidate_rows(queries, corpus, given) if given is not None else None)
+        return cls(corpus, itself, candidate_rows(queries, corpus, given) if given is not None else None)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that asks engines for all hits that the rules need."""
         k = plan.request.k + 1 if self.drops_itself else plan.request.k
         if self.candidates is not None:
-            k = max(self.documents, plan.request.k)
+            k = max(len(self.documents), plan.request.k)
         return replace(plan, request=replace(plan.request, k=k))
 
     @property

@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.data.arrow import numbers, numbers_or_null, strings
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
-from harness.data.types import Qrels, Run
+from harness.data.types import Ids, Qrels, Run
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
 from harness.parity.outcome_parity import OutcomeParity
@@ -63,30 +63,41 @@ class Scored:
         return replace(record, search_ns=record.search_ns[:, terms], transfer_ns=record.transfer_ns[:, terms])
 
 
-def score_outcome(outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf) -> Scored:
+def score_outcome(
+    outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf, documents: Ids
+) -> Scored:
     """Score a run, beside its comparison with the reference (None without one).
 
-    Raises DataError when it shares no query or document with the judgments.
+    A run of ``documents`` of which nothing is judged scores 0. Raises DataError for one of other documents then, and
+    for a run that shares no query with the judgments.
     """
     overlaps = compared.rebuilds if compared is not None else [{}] * len(outcome.rebuilds)
     rebuilds = tuple(
-        ScoredRebuild(run, _score(run, qrels_of, plan), overlap)
+        ScoredRebuild(run, _score(run, qrels_of, plan, documents), overlap)
         for run, overlap in zip(outcome.rebuilds, overlaps, strict=True)
     )
     parity = compared.parity if compared is not None else None
     if outcome.run is None:
         return Scored(outcome, None, parity, rebuilds=rebuilds)
     exact_run = compared.exact if compared is not None else None
-    exact = _score(exact_run, qrels_of, plan) if exact_run is not None else None
+    exact = _score(exact_run, qrels_of, plan, documents) if exact_run is not None else None
     deeper = compared.deeper if compared is not None else None
-    return Scored(outcome, _score(outcome.run, qrels_of, plan), parity, exact, rebuilds, deeper)
+    return Scored(outcome, _score(outcome.run, qrels_of, plan, documents), parity, exact, rebuilds, deeper)
 
 
-def _score(run: Run, qrels_of: QrelsOf, plan: Plan) -> Scores | None:
+def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | None:
     qrels = qrels_of(run)
     if qrels is None:
         return None
-    return score(run, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
+    return score(
+        run,
+        qrels,
+        plan.measures,
+        ties=plan.ties,
+        queries=plan.queries,
+        relevance=plan.request.relevance,
+        unjudged=run.doc_ids is documents or bool((documents.rows_of(run.doc_ids) >= 0).any()),
+    )
 
 
 def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:

@@ -45,8 +45,8 @@ def _frame(table, names):
     return pd.DataFrame([(q, d, v) for q, inner in table.items() for d, v in inner.items()], columns=names)
 
 
-def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, capfd):
-    """trec_eval prints zeros; elsewhere such a run is one of another collection."""
+def test_a_run_without_judged_documents_is_zeros_as_for_trec_eval(tmp_path, capfd):
+    """Elsewhere ten queries or more of such a run are of another collection, unless that is accepted."""
     from harness.cli.evaluate import evaluate as command
     from harness.metrics import TieRule
 
@@ -56,8 +56,14 @@ def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, c
     printed = dict(line.split("\tall\t") for line in capfd.readouterr().out.splitlines())
     printed = {name.strip(): value for name, value in printed.items()}
     assert (printed["num_q"], printed["num_rel_ret"], printed["map"], printed["P_10"]) == ("1", "0", "0.0000", "0.0000")
+    many = range(10)
+    (tmp_path / "many").write_text("".join(f"q{n} 0 a{n} 1\n" for n in many))
+    (tmp_path / "other").write_text("".join(f"q{n} Q0 zz 1 2.0 t\n" for n in many))
     with pytest.raises(DataError, match="its only document id is not judged"):
-        command(qrels=tmp_path / "qrels", run=[tmp_path / "run"])
+        command(qrels=tmp_path / "many", run=[tmp_path / "other"])
+    command(qrels=tmp_path / "many", run=[tmp_path / "other"], accept=["nothing-judged"])
+    command(qrels=tmp_path / "qrels", run=[tmp_path / "run"])
+    assert capfd.readouterr().out.count("nothing-judged") == 2
 
 
 def test_every_form_of_input_gives_the_same_scores(files):

@@ -75,7 +75,8 @@ A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
         # questions and documents are both called by numbers
         ([(question("1", "2"), answer("2", "1")), (question("2", "3"), answer("3", "2", "1"))], {}),
         # paraphrases of one question
-        ([(question(f"p{n}", "z"), answer("x", "y", "w")) for n in range(4)], {"documents": 50}),
+        ([(question(f"p{n}", "z"), answer("x", "y", "w")) for n in range(4)]
+         + [(question("q", "z"), answer("z"))], {"documents": 50}),
         # the same text three times
         ([(question(f"t{n}", f"d{n}", text="same"), answer("d0", "y", "w")) for n in range(4)], {"documents": 50}),
         # two questions with one list
@@ -116,6 +117,7 @@ ITSELF = [(one, answer(f"{one.id}-1", "x", texts=["text", one.question.upper()])
         ([*ITSELF[:1], (B, answer("b")), (C, answer("c"))], {"documents": 9}, ("query-in-results", "warning")),
         ([(A, answer("qa", "a")), (B, answer("qb", "b"))], {}, ("query-in-results", "error")),
         ([(A, answer("uuid-1")), (B, answer("b-uuid"))], {}, ("missing-ids", "warning")),
+        ([(A, answer("x")), (B, answer("y", "z"))], {"documents": 9}, ("nothing-judged", "warning")),
         ([(question(f"q{n}", f"d{n}"), answer(f"{n}")) for n in range(10)], {}, ("missing-ids", "error")),
         # ids of two kinds, however few
         ([(A, answer("a-1")), (B, answer("b-2"))], {"match": CHUNKS}, ("missing-ids", "error")),

@@ -39,6 +39,7 @@ from harness.report import formats
 KINDS = (CompareRequest, CompareOutput)
 VARIED = {
     "backends": "those compared, those checked, and those in the place of a baseline's",
+    "accept": "a finding about answers, a run of which nothing is judged",
     "all": "every dataset, every entry of the cache",
     "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
     "format": "eval also prints as trec_eval does",

@@ -18,7 +18,7 @@ import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.problems import Finding
 from harness.data.types import SparseVectors
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.loaders import load_dataset
 from harness.metrics import QuerySet, TieRule, official_metrics, parse_metrics, score
 from harness.pipeline.evaluate import as_qrels, as_run
@@ -147,7 +147,10 @@ def test_ids_of_which_some_are_spelled_otherwise() -> None:
 def test_ids_that_never_meet_are_an_error_that_says_why() -> None:
     with pytest.raises(DataError) as caught:
         harness.evaluate(at_rank(1), {query: {f"{doc}.0": 1 for doc in docs} for query, docs in numbers().items()})
-    assert caught.value.fix == "check that run and judgments belong to the same dataset"
+    assert caught.value.fix == (
+        "check that run and judgments belong to the same dataset; if they do, score the run with --accept "
+        "nothing-judged: it is 0"
+    )
     run = {query: {f"doc{doc}": 1.0 for doc in docs} for query, docs in numbers().items()}
     with pytest.raises(DataError) as caught:
         harness.evaluate(run, numbers())
@@ -168,6 +171,67 @@ def test_relevant_documents_that_are_left_out_for_their_id() -> None:
     assert f"for {QUERIES} of {QUERIES} queries this document is relevant" in found[0].message
     assert found[0].fix.startswith("keep such hits: --identical-ids keep")
     assert harness.evaluate(run, qrels, "nDCG@10").findings == ()
+
+
+def test_queries_that_find_themselves() -> None:
+    """ArguAna's fault: each query is a document, and the relevant one comes second."""
+    qrels = {f"arg{row}": {f"arg{row}-counter": 1} for row in range(QUERIES)}
+    run = {query: {query: 1.0, f"{query}-counter": 0.8} for query in qrels}
+    (found,) = [one for one in harness.evaluate(run, qrels, "nDCG@10").findings if one.check == "query-in-results"]
+    assert found.message == (
+        "the first hit of every query is the document with the query's own id, which is not relevant; nDCG@10 is "
+        "0.631, and 1.000 without such hits"
+    )
+    assert found.fix.endswith("--identical-ids drop")
+    dropped = harness.evaluate(run, qrels, "nDCG@10", identical_ids="drop")
+    assert dropped.means()[0].value == 1.0
+    assert "query-in-results" not in [one.check for one in dropped.findings]
+    # half of the first hits are too many, fewer are not; equal scores count, and a relevant document does not
+    tied = {query: dict.fromkeys(hits, 1.0) if row % 2 else dict(reversed([*zip(hits, (0.5, 0.9), strict=True)]))
+            for row, (query, hits) in enumerate(run.items())}  # fmt: skip
+    assert "20 of 40 queries" in next(
+        one.message for one in harness.evaluate(tied, qrels, "RR").findings if one.check == "query-in-results"
+    )
+    fewer = {**tied, "arg1": {"arg1-counter": 1.0}}
+    relevant = {query: {**judged, query: 1} for query, judged in qrels.items()}
+    for hits, judgments in ((fewer, qrels), (run, relevant)):
+        found_here = [one.check for one in harness.evaluate(hits, judgments, "RR").findings]
+        assert "query-in-results" not in found_here
+
+
+@pytest.mark.parametrize("queries", [1, 9])
+def test_a_run_of_which_nothing_is_judged_scores_zero_and_says_so(queries: int) -> None:
+    run = {f"q{row}": {f"x{row}": 1.0} for row in range(queries)}
+    scores = harness.evaluate(run, one_each(queries), "RR")
+    assert scores.means()[0].value == 0.0
+    assert [one.check for one in scores.findings] == ["nothing-judged"]
+    assert "every metric is 0 (run: 'x0', judgments: 'd0')" in scores.findings[0].message
+
+
+def test_ten_queries_of_which_nothing_is_judged_are_refused_until_it_is_accepted() -> None:
+    run = {f"q{row}": {f"x{row}": 1.0} for row in range(10)}
+    with pytest.raises(DataError, match="score the run with --accept nothing-judged"):
+        harness.evaluate(run, one_each(10), "RR")
+    accepted = harness.evaluate(run, one_each(10), "RR", accept="nothing-judged")
+    assert [one.check for one in accepted.findings] == ["nothing-judged"]
+    with pytest.raises(UsageError, match="--accept other: no such choice"):
+        harness.evaluate(run, one_each(10), "RR", accept=["other"])
+
+
+def test_ids_in_another_spelling_are_refused_however_few() -> None:
+    with pytest.raises(DataError, match="the same but for upper and lower case"):
+        harness.evaluate({f"q{row}": {f"D{row}": 1.0} for row in range(4)}, one_each(4), "RR")
+
+
+@pytest.mark.parametrize("queries", [2, 12])
+def test_the_documents_of_a_dataset_decide_whether_a_run_is_of_it(queries: int) -> None:
+    texts = {f"{kind}{row}": "text" for kind in "dx" for row in range(queries)}
+    dataset = harness.Dataset.of(texts, {f"q{row}": "text" for row in range(queries)}, one_each(queries))
+    scores = harness.evaluate({f"q{row}": {f"x{row}": 1.0} for row in range(queries)}, dataset, "RR")
+    assert scores.means()[0].value == 0.0
+    assert "nothing-judged" in [one.check for one in scores.findings]
+    with pytest.raises(DataError, match=r"(?s)is judged(?!.*--accept)"):
+        harness.evaluate({f"q{row}": {f"other{row}": 1.0} for row in range(queries)}, dataset, "RR")
 
 
 def test_queries_whose_only_hit_is_left_out() -> None:
@@ -266,7 +330,7 @@ def test_too_few_documents_for_a_late_find() -> None:
 
 
 def test_a_gap_that_the_query_s_own_document_makes() -> None:
-    run = {f"q{row}": ranked(f"q{row}", *(f"x{place}" for place in range(8)), f"d{row}") for row in range(QUERIES)}
+    run = {f"q{row}": ranked("y", f"q{row}", *(f"x{place}" for place in range(7)), f"d{row}") for row in range(QUERIES)}
     found = only(replace(judged(run, one_each(), "nDCG@10"), pool=5000.0))
     assert "; without hits that have their query's id nDCG@10 is 0.301" in found.message
     assert found.fix == "drop hits that have their query's id: --identical-ids drop"
@@ -403,6 +467,8 @@ def test_every_check_is_reached_by_these_tests() -> None:
         "_relevant_left_out",
         "_equal_scores",
         "_ids_spelled_otherwise",
+        "_queries_find_themselves",
+        "_nothing_judged",
         "_all_zero",
         "_judgments_of_neighbours",
         "_cut_short",

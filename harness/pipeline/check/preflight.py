@@ -31,6 +31,7 @@ _SHOWN = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
 _EXAMPLES = 20
+_SEVERAL = 2
 _MANY = 10
 """So many questions without one id that anything expects is no bad luck."""
 
@@ -65,6 +66,7 @@ class Answers(NamedTuple):
 def preflight(answers: Answers, accept: Collection[str] = ()) -> list[Finding]:
     """Return everything that is odd about the answers, errors first; checks to ``accept`` are warnings."""
     findings = [_accepted(finding, accept) for rule in _RULES for finding in rule(answers)]
+    findings = findings or list(_nothing_judged(answers))  # another finding explains it
     return sorted(findings, key=lambda finding: finding.severity)
 
 
@@ -307,6 +309,24 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         message,
         "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
         + (", or chunks of them: --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
+    )
+
+
+def _nothing_judged(answers: Answers) -> Iterator[Finding]:
+    """Find several questions with hits and no hit that any question expects, where the documents are known."""
+    expecting = [(question, answer) for question, answer in answers.answered if question.expected]
+    named = {expectation.id for question, _ in expecting for expectation in question.expected}
+    hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
+    if answers.documents is None or len(expecting) < _SEVERAL:
+        return
+    if any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
+        return
+    yield Finding(
+        "nothing-judged",
+        "warning",
+        f"no hit of any of {len(expecting):,} questions is expected by any question, so every metric is 0: expected "
+        f"are {_listed(sorted(named))}, and the hits are {_listed(sorted(hits))}",
+        "check that the backend searches these documents, and that it encodes questions as it does documents",
     )
 
 

@@ -87,7 +87,7 @@ def rerank_upper_bound(
     chosen = [measure for measure in measures if measure.name == _BEST_BY_GRADE]
     if not chosen or not run.hits:
         return {}
-    scores = score(best_order(run, qrels), qrels, chosen, queries=queries, relevance=relevance)
+    scores = score(best_order(run, qrels), qrels, chosen, queries=queries, relevance=relevance, unjudged=True)
     if not len(scores.query_ids):
         return {}
     return {str(summary.measure): summary.value for summary in scores.means()}

@@ -215,23 +215,10 @@ def score_again(
     """Score ``run`` (hits of ``side``, or of some of its queries) by ``qrels``: name of a measure to query to value."""
     relevance = int(str(side.report.plan.resolved["relevance"]))
     ties = TieRule.ENGINE if side.depth is not None else side.ties
-    scores = score(
-        run, _of_same_collection(qrels, run), list(measures.values()), ties=ties, queries=queries, relevance=relevance
-    )
+    scores = score(run, qrels, list(measures.values()), ties=ties, queries=queries, relevance=relevance, unjudged=True)
     ids = scores.query_ids.to_list()
     columns = {name: scores.column_of(measure, relevance) for name, measure in measures.items()}
     return {name: dict(zip(ids, scores.values[:, at].tolist(), strict=True)) for name, at in columns.items()}
-
-
-def _of_same_collection(qrels: Qrels, run: Run) -> Qrels:
-    """Return the same judgments for a run that may hold no judged document, as a few queries of a result may.
-
-    Scoring refuses a run that shares no document with the judgments, as one of another collection. One of the run's is
-    named here, and judged for no query.
-    """
-    if not run.hits or bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
-        return qrels
-    return replace(qrels, doc_ids=Ids.of([*qrels.doc_ids, run.doc_ids[0]]))
 
 
 def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list[str]]:

@@ -131,6 +131,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
             ties=TieRule(str(resolved["ties"])),
             queries=QuerySet(str(resolved["queries"])),
             relevance=int(str(resolved["relevance"])),
+            unjudged=True,
         )
         means = [summary.value for summary in scores.means()]
         rows.append(Curve(label, list(zip(depths, means, strict=True)), numbers[label]))

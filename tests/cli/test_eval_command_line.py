@@ -1,0 +1,141 @@
+"""The command line of ``harness eval``: words without flags, a release of trec_eval, and options that it recommends."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import harness
+from harness.cli.app import _build
+from harness.cli.config import settings_of
+
+PLAIN_QRELS = "1 0 a 2\n1 0 c 1\n2 0 b 1\n"
+PLAIN = "1 Q0 a 1 3.0 s\n1 Q0 b 2 2.0 s\n1 Q0 c 3 1.0 s\n2 Q0 c 1 3.0 s\n2 Q0 b 2 2.0 s\n"
+VALUES = ["0.790582", "0.666667", "0.750000"]
+METRICS = ("--metrics", "nDCG@10,AP,RR", "--format", "csv", "--per-query")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with judgments and two equal runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.qrels").write_text(PLAIN_QRELS)
+    for name in ("a.trec", "b.trec"):
+        (tmp_path / name).write_text(PLAIN)
+    return tmp_path
+
+
+def evaluate(*arguments: str, code: int = 0) -> tuple[str, str]:
+    """Run the command in this process; its output and what it says on stderr."""
+    done = CliRunner().invoke(_build(), ["eval", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout, done.stderr
+
+
+def means(printed: str) -> dict[str, list[str]]:
+    """Return the means of each run, to six digits."""
+    found: dict[str, list[str]] = {}
+    for line in printed.splitlines()[1:]:
+        run, query, _, value, *_ = line.split(",")
+        if query == "all":
+            found.setdefault(run, []).append(f"{float(value):.6f}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "runs"),
+    [
+        ("a.qrels a.trec", ["a.trec"]),
+        ("a.qrels a.trec b.trec", ["a.trec", "b.trec"]),
+        ("--qrels a.qrels a.trec b.trec", ["a.trec", "b.trec"]),
+        ("--qrels a.qrels --run a.trec b.trec", ["a.trec", "b.trec"]),
+        ("--run a.trec b.trec --qrels a.qrels", ["a.trec", "b.trec"]),
+        ("a.qrels --run a.trec", ["a.trec"]),
+        ("--qrels a.qrels --run a.trec --run b.trec", ["a.trec", "b.trec"]),
+    ],
+)
+def test_files_may_stand_without_flags(folder: Path, words: str, runs: list[str]) -> None:
+    assert means(evaluate(*words.split(), *METRICS)[0]) == dict.fromkeys(runs, VALUES)
+
+
+def test_a_missing_run_is_named(folder: Path) -> None:
+    with pytest.raises(harness.errors.UsageError, match="--run is not given"):
+        evaluate("a.qrels")
+
+
+@pytest.mark.parametrize(
+    ("option", "release", "rule", "value"),
+    [
+        ("", 9, "trec_eval", "0.9502"),
+        ("--trec-eval", 9, "trec_eval", "0.9502"),
+        ("--trec-eval 9", 9, "trec_eval", "0.9502"),
+        ("--trec-eval 10", 10, "trec_eval_10", "0.7602"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_the_format_of_trec_eval_is_of_a_release(
+    folder: Path, option: str, release: int, rule: str, value: str, first: bool
+) -> None:
+    (folder / "q").write_text("q1 0 a 1\nq1 0 b 0\nq1 0 c 2\n")
+    (folder / "r").write_text("q1 Q0 a 1 100000001 s\nq1 Q0 b 2 100000000 s\nq1 Q0 c 3 99999999 s\n")
+    named = ["--metrics", "ndcg_cut.10", "--format", "trec_eval"]
+    words = [*option.split(), "q", "r", *named] if first else ["q", "r", *named, *option.split()]
+    printed, told = evaluate(*words)
+    assert printed.split() == ["ndcg_cut_10", "all", value]
+    assert f"as trec_eval {release} prints it; ties: {rule} (" in told
+
+
+def test_release_10_prints_its_own_metrics_under_their_names(folder: Path) -> None:
+    (folder / "q").write_text("q1 0 a 3\nq1 0 b 1\nq1 0 missed 1\n")
+    (folder / "r").write_text("q1 Q0 a 1 3 s\nq1 Q0 x 2 2 s\nq1 Q0 b 3 1 s\n")
+    named = ("--metrics", "rbp,iprec_at_recall.0.4,11pt_avg,IPrec@0.4", "--format", "trec_eval")
+    release_9 = evaluate("q", "r", *named)[0].split("\n")
+    release_10 = evaluate("q", "r", *named, "--trec-eval", "10")[0].split("\n")
+    # 1.2 of three relevant documents: floor(2.1) in release 9, 1 in release 10
+    assert "iprec_at_recall_0.40  \tall\t0.6667" in release_9
+    assert "iprec_at_recall_0.40  \tall\t1.0000" in release_10
+    assert "IPrec@0.4             \tall\t0.6667" in release_10
+    assert "rbp                   \tall\t0.1270" in release_10  # 0.1 · (3/3 + 0.9² · 1/3)
+    assert "RBP                   \tall\t0.3280" in release_9  # ours: release 9 has none
+
+
+def test_judgments_in_a_table_with_other_names_are_read_as_the_message_says(folder: Path) -> None:
+    (folder / "points.csv").write_text("frage,dokument,points\n1,a,2\n1,c,1\n2,b,1\n")
+    with pytest.raises(harness.errors.DataError, match="--columns query_id=…,doc_id=…"):
+        evaluate("points.csv", "a.trec")
+    named = "query_id=frage,doc_id=dokument,grade=points"
+    assert means(evaluate("points.csv", "a.trec", "--columns", named, *METRICS)[0]) == {"a.trec": VALUES}
+    columns = dict(part.split("=") for part in named.split(","))
+    assert harness.evaluate("a.trec", "points.csv", "RR", columns=columns).means()[0].value == 0.75
+    with pytest.raises(harness.errors.UsageError, match="the judgments are not a file"):
+        harness.evaluate("a.trec", {"1": {"a": 1}}, "RR", columns=columns)
+
+
+MESSAGES = (
+    "results/findings.py", "metrics/*.py", "pipeline/evaluate.py", "loaders/qrels.py", "loaders/trec.py",
+    "loaders/structured_files.py", "data/columns.py", "data/judgments.py", "data/memory.py",
+)  # fmt: skip
+"""Modules whose messages ``harness eval`` prints."""
+
+
+def test_messages_recommend_options_that_the_command_has() -> None:
+    options = {field.flag for field in settings_of("eval").values()}
+    root, named = Path(harness.__file__).parent, set[str]()
+    for pattern in MESSAGES:
+        for path in root.glob(pattern):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            texts = [
+                node.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+            ]
+            named |= {option for text in texts for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)}
+    assert named >= {"--ties", "--queries", "--identical-ids", "--columns", "--accept"}
+    assert named - options == set()
