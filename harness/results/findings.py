@@ -38,6 +38,8 @@ _SHOWN = 3
 _FEW_QUERIES = 5
 _QUERIES_IN_A_ROW = 20
 _SAMPLE = 1_000_000
+_ONCE = 0.5
+"""Share of the terms of a text that occur once in it."""
 _SHAPE = parse_metrics("nDCG@10,RR@10,R@100")
 _SMALLEST_POOL = 1000
 """Documents among which R@100 says something: of so many, a random order has a tenth of the relevant ones by then."""
@@ -379,27 +381,60 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
 
 
 def _raw_weights(judged: JudgedRun) -> Finding | None:
-    """Find sparse vectors of counts: whole numbers, at least half of them 1, with no IDF anywhere.
+    """Find sparse vectors of counts of terms, or of scaled counts, with no IDF anywhere.
 
-    Half of the terms of a text occur once (Zipf's law); learned weights that were rounded to whole numbers are seldom
-    1. A term that every document has then counts as much as the one that tells them apart. The first million values are
+    Counts are whole numbers, at least half of them 1: half of the terms of a text occur once (Zipf's law); learned
+    weights that were rounded to whole numbers are seldom 1. Scaled counts (logarithms, saturated or normalised counts)
+    depend on the count of a term and on its document, so that a document's smallest weight is that of half of its
+    terms. Learned weights differ from term to term, and so do weights that an IDF is part of, in documents or queries.
+    A term that every document has then counts as much as the one that tells them apart. The first million values are
     looked at.
     """
     weights = judged.weights
     if weights is None or weights.idf:
         return None
     values, query_weights = weights.documents.values[:_SAMPLE], weights.queries.values[:_SAMPLE]
-    if not len(values) or values.min() < 1 or any((part != np.rint(part)).any() for part in (values, query_weights)):
+    if not len(values) or values.min() <= 0:
         return None
-    ones = float(np.mean(values == 1))
-    if ones < 0.5:
+    fix = "let the engine multiply by the IDF (idf=true), or weigh the vectors before they are stored"
+    if values.min() >= 1 and all((part == np.rint(part)).all() for part in (values, query_weights)):
+        ones = float(np.mean(values == 1))
+        if ones < _ONCE:
+            return None
+        return _warning(
+            "raw-weights",
+            f"all of {len(values):,} weights of documents are whole numbers from 1 to {int(values.max())}, and "
+            f"{ones:.0%} of them are 1: these look like counts of terms, and no IDF is applied",
+            fix,
+        )
+    share = _share_of_smallest(weights.documents)
+    of_queries = _share_of_smallest(weights.queries)
+    if share is None or share < _ONCE or of_queries is None or of_queries < _ONCE:  # one term has no other to weigh
         return None
     return _warning(
         "raw-weights",
-        f"all of {len(values):,} weights of documents are whole numbers from 1 to {int(values.max())}, and {ones:.0%} "
-        "of them are 1: these look like counts of terms, and no IDF is applied",
-        "let the engine multiply by the IDF (idf=true), or weigh the vectors before they are stored",
+        f"{share:.0%} of the weights of documents equal the smallest of their document, whatever the term: these look "
+        "like scaled counts of terms, and no IDF is applied",
+        fix,
     )
+
+
+def _share_of_smallest(vectors: SparseVectors) -> float | None:
+    """Return the share of weights that equal the smallest of their text, which itself is left out.
+
+    None if no text has two weights.
+    """
+    rows = int(np.searchsorted(vectors.indptr, _SAMPLE, side="right")) - 1
+    indptr = vectors.indptr[: rows + 1]
+    lengths = np.diff(indptr)
+    several = lengths > 1
+    if not several.any():
+        return None
+    filled = lengths > 0
+    values = vectors.values[: indptr[-1]]
+    smallest = np.minimum.reduceat(values, indptr[:-1][filled])
+    equal = np.add.reduceat((values == np.repeat(smallest, lengths[filled])).astype(np.int64), indptr[:-1][filled])
+    return float((equal - 1)[several[filled]].sum() / (lengths - 1)[several].sum())
 
 
 def _first_hit_alone(judged: JudgedRun) -> Finding | None:

@@ -20,6 +20,7 @@ from harness.worker.vectors import EncodedTexts
 _LEAST_SHARE = 0.01
 """Share of truncated documents below which nothing is said unless one is relevant: a few texts are long everywhere."""
 _NOUNS = {"documents": "document", "queries": "query", "pairs": "pair"}
+_UNCOUNTED = "an earlier version encoded them, or the model's tokenizer does not report lengths"
 _CACHED = "the scores were cached before lengths were counted"
 
 
@@ -105,7 +106,7 @@ def _stats(
             "unread": unread,
             "limit": lengths.limit,
             "limit_from": lengths.limit_from or None,
-            "unknown": None if complete else unknown or "they were encoded before lengths were counted",
+            "unknown": None if complete else unknown or _UNCOUNTED,
         }
     )
 

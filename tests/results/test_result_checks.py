@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from scipy.sparse import csr_array, diags_array
 
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
@@ -294,6 +295,58 @@ def test_sparse_weights_that_are_counts() -> None:
     assert run_findings(judged(at_rank(2), one_each(), weights=weights(counts, idf=True))) == []
     for learned in ([0.37, 1.2, 2.0], [37.0, 120.0, 1.0, 210.0]):  # SPLADE, and SPLADE as Anserini quantises it
         assert run_findings(judged(at_rank(2), one_each(), weights=weights(learned))) == []
+
+
+def sparse(matrix: csr_array) -> SparseVectors:
+    return SparseVectors.from_scipy(csr_array(matrix.astype(np.float32)))
+
+
+@pytest.fixture(scope="module")
+def counts() -> tuple[csr_array, csr_array, csr_array]:
+    """Counts of terms in documents, as Zipf's law has them, those in queries, and the IDF on a diagonal."""
+    drawn = np.random.default_rng(0)
+    shares = 1.0 / np.arange(1, 2001)
+    texts = drawn.multinomial(120, shares / shares.sum(), size=300).astype(np.float64)
+    asked = (drawn.random((40, 2000)) < 6 / 2000) + np.eye(40, 2000) + np.eye(40, 2000, 3)
+    idf = np.log(1 + (300 - (texts > 0).sum(axis=0) + 0.5) / ((texts > 0).sum(axis=0) + 0.5))
+    return csr_array(texts), csr_array(asked.astype(np.float64)), diags_array(idf)
+
+
+def scaled(counts: csr_array, function: Callable[[np.ndarray], np.ndarray]) -> csr_array:
+    return csr_array((function(counts.data), counts.indices, counts.indptr), shape=counts.shape)
+
+
+def normalised(counts: csr_array) -> csr_array:
+    return csr_array(diags_array(1 / np.sqrt(counts.power(2).sum(axis=1))) @ counts)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [np.log1p, lambda tf: 1 + np.log(tf), lambda tf: 1 + np.log10(tf), np.sqrt, lambda tf: tf * 1.9 / (tf + 0.9)],
+    ids=["log1p", "1+ln", "1+log10", "root", "saturated"],
+)
+@pytest.mark.parametrize("length", [lambda made: made, normalised], ids=["plain", "normalised"])
+def test_sparse_weights_that_are_scaled_counts(counts, function, length) -> None:
+    texts, asked, idf = counts
+    documents = length(scaled(texts, function))
+
+    def found(documents: csr_array, queries: csr_array, *, engine: bool = False) -> list[str]:
+        weights = Weights(sparse(documents), sparse(queries), engine)
+        return [one.check for one in run_findings(judged(at_rank(2), one_each(), weights=weights))]
+
+    for queries in (asked, scaled(asked, function)):
+        assert found(documents, queries) == ["raw-weights"]
+        assert found(documents, queries, engine=True) == []
+        assert found(documents @ idf, queries) == []  # as TF-IDF and BM25 weights are stored
+        assert found(documents, queries @ idf) == []
+
+
+def test_learned_sparse_weights_are_not_taken_for_counts(counts) -> None:
+    texts, asked, _ = counts
+    learned = scaled(texts, lambda tf: np.random.default_rng(1).lognormal(size=len(tf)))
+    for documents in (learned, scaled(learned, lambda weight: np.rint(weight * 100)), scaled(learned, np.float16)):
+        weights = Weights(sparse(documents), sparse(asked), idf=False)
+        assert run_findings(judged(at_rank(2), one_each(), weights=weights)) == []
 
 
 def many_relevant(row: int) -> dict[str, int]:
