@@ -20,6 +20,7 @@ from harness.encoders.stream import encode_into, read_lengths, read_made
 from harness.encoders.token_counts import TextLengths
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import load_vectors
+from harness.worker.embeddings import _texts
 
 TEXTS, CHUNK = 40, 8
 INPUTS = Inputs(Ids.of(f"d{number}" for number in range(TEXTS)), pa.chunked_array([[""] * TEXTS]))
@@ -172,3 +173,10 @@ def test_an_encoding_of_an_earlier_version_has_no_lengths(tmp_path: Path) -> Non
     (tmp_path / "made.json").write_bytes(orjson.dumps(made))
     assert read_lengths(tmp_path, "documents") is None
     assert read_made(tmp_path).rows == TEXTS
+    (tmp_path / "model").mkdir()
+    given = {name: one.default for name, one in encoder_parameters("dense").items()}
+    of_folder = Settings.of("dense", {**given, "model": str(tmp_path / "model")})
+    texts = _texts(of_folder, "documents", tmp_path)
+    assert texts == ("documents", TEXTS, None, "the vectors were cached before lengths were counted")
+    python = Settings.of("dense", {**given, "model": "python:some:model"})
+    assert "does not report" in _texts(python, "documents", tmp_path).unknown

@@ -45,6 +45,9 @@ def test_each_pair_is_asked_once_with_deterministic_settings(monkeypatch):
         asked = judge(server, seed=7, max_characters=20)
         assert graded(asked) == [1.0, 0.0, 1.0, 0.0]  # the first document is cut before the garden
     assert asked.facts == {"endpoint": server.url, "calls": 4, "repeated_calls": 0}
+    assert asked.lengths is not None
+    assert asked.lengths.counts.tolist() == [[38, 18], [4, 0], [10, 0], [400, 380]]
+    assert asked.lengths[1:] == (20, "max_characters= of the backend", "characters")
     assert server.keys == [f"Bearer {KEY}"] * 4
     body = server.asked[0]
     assert {name: body[name] for name in body if name != "messages"} == {

@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from harness.data.arrow import byte_strings
 from harness.data.progress import SilentDisplay
+from harness.encoders.token_counts import TextLengths
 from harness.errors import EngineUnavailableError
 from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import keyword_count
 from harness.rerank.stage import Candidates, ScoreCache, StoredScore, digest, score_candidates
 from harness.store.cache import Cache
-from harness.store.columns import load_table
+from harness.store.columns import load_table, save_table
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
 DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])
@@ -100,6 +102,48 @@ def test_scores_that_are_stored_at_the_same_time_are_all_kept(tmp_path):
         list(pool.map(add, range(4)))
     stored = ScoreCache(Cache(tmp_path), "lengths", {}).read("cat")
     assert stored == {digest(f"{part} {row}"): StoredScore(np.float32(row)) for part in range(4) for row in range(10)}
+
+
+class Counting(Lengths):
+    """Reports the characters of a document, of which it reads 6."""
+
+    unit = "characters"
+    lengths = None
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: np.ndarray, progress: object) -> None:
+        super().score(queries, documents, out, progress)
+        counts = np.array([[len(text), max(0, len(text) - 6)] for text in documents], dtype=np.int32)
+        self.lengths = TextLengths(counts, 6, "a setting", "characters")
+
+
+def counted(cache: ScoreCache, reranker: Lengths, asked: Candidates) -> TextLengths | None:
+    return score_candidates(reranker, asked, cache, PROGRESS, lambda: 0).lengths
+
+
+def test_lengths_of_pairs_are_kept_with_their_scores(tmp_path):
+    asked, cache = candidates((0, 0), (0, 1), (1, 3)), ScoreCache(Cache(tmp_path), "lengths", {})
+    for reranker in (Counting(), again := Counting()):
+        lengths = counted(cache, reranker, asked)
+        assert lengths is not None
+        assert lengths.counts.tolist() == [[5, 0], [18, 12], [11, 5]]
+        assert lengths[1:] == (6, "a setting", "characters")
+    assert again.loads == 0
+
+
+def test_scores_of_an_earlier_version_have_unknown_lengths_and_are_not_computed_again(tmp_path):
+    cache = ScoreCache(Cache(tmp_path), "lengths", {})
+    with Cache(tmp_path).lock("rerank", cache._key("cat")) as entry:
+        table = pa.table({"content": byte_strings([digest("a cat")], 32), "score": pa.chunked_array([np.float32([5])])})
+        entry.put(lambda folder: save_table(folder / "scores.arrow", table), about="")
+    reranker = Counting()
+    lengths = counted(cache, reranker, candidates((0, 0), (0, 1)))
+    assert lengths is not None
+    assert lengths.counts.tolist() == [[-1, -1], [18, 12]]
+    assert reranker.asked == [("cat", "a dog chased a cat")]
+
+
+def test_a_reranker_that_reports_no_lengths(tmp_path):
+    assert counted(ScoreCache(Cache(tmp_path), "lengths", {}), Lengths(), candidates((0, 0))) is None
 
 
 def test_another_reranker_shares_no_scores(tmp_path):
