@@ -15,7 +15,8 @@ from harness.plan.config import DiffRequest, JudgedOutput
 def diff(request: DiffRequest, output: JudgedOutput) -> None:
     """Compare two stored results query by query, and say which resolved settings changed. Nothing runs.
 
-    There is a gate only with --max-drop: exit code 1 when something is worse beyond it.
+    There is a gate only with --max-drop: exit code 1 when something is worse beyond it, 3 when no loss could have
+    failed it with this many queries (--when-not-judged).
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
@@ -24,5 +25,7 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
 
     regression = run_diff(request, output)
     show_regression(regression, output, f"diff-{request.after.stem}")
-    if regression.change.gate is not None and regression.change.gate != "passed":
-        raise typer.Exit(ExitCode.FAILED if regression.failed else ExitCode.UNAVAILABLE)
+    if regression.change.decision == "invalid":
+        raise typer.Exit(ExitCode.UNAVAILABLE)
+    if regression.failed:
+        raise typer.Exit(ExitCode.FAILED)

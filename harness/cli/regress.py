@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str, object]) -> None:
     """Run the plan of a baseline again, with the changes that are named, and judge every backend and metric.
 
-    Exit code 1 when a metric is worse beyond the allowed drop (--max-drop, 0 by default), 3 when a backend failed.
+    Exit code 1 when a metric is worse beyond the allowed drop (--max-drop, 0 by default), 3 when a backend failed or no
+    loss could have failed the gate with this many queries (--when-not-judged).
     Options that are left out are those of the baseline.
 
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
@@ -45,7 +46,7 @@ def _exit(regression: Regression) -> None:
     """Exit with 3 where anything failed, be it a measurement; with 1 where the gate did."""
     comparison = regression.comparison
     broken = comparison is not None and bool(comparison.failed or comparison.unmeasured)
-    if broken or regression.change.gate == "invalid":
+    if broken or regression.change.decision == "invalid":
         raise typer.Exit(ExitCode.UNAVAILABLE)
     if regression.failed:
         raise typer.Exit(ExitCode.FAILED)

@@ -1,4 +1,4 @@
-"""The pytest plug-in: golden sets as test items, and a fixture to ask backends its questions in code.
+"""The pytest plug-in: golden sets as test items, and fixtures to check backends and judge changes in code.
 
 It comes with the package and does nothing where no golden set is named. What is heavy is imported when one is.
 """
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.document.model import Case
     from harness.pipeline.check.check_plan import CheckPlan
     from harness.pipeline.check.checked import Checked
+    from harness.pipeline.regress.regression import Regression
     from harness.results.check_schema import PreflightProblem
     from harness.results.schema import Result
 
@@ -261,6 +262,34 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
         return found[key][1]
 
     return check
+
+
+@pytest.fixture
+def assert_gate() -> Callable[[Regression], None]:
+    """``assert_gate(harness.diff(BEFORE, AFTER, max_drop=0.02))``: pass, fail or skip the test as the gate decided.
+
+    Takes what ``harness.diff`` and ``harness.regress`` return. The test is skipped, with the reason, where the gate was
+    not judged, unless ``when_not_judged="fail"`` was given; it fails where the gate is invalid.
+    """
+    from harness.document.model import Outcome
+    from harness.errors import UsageError
+    from harness.report.documents.regress import change_document
+
+    def assert_passed(regression: Regression) -> None:
+        change = regression.change
+        if change.gate is None:
+            raise UsageError("there is no gate: such a test could not fail", fix="give max_drop=0.01 or the like")
+        if change.gate == "passed":
+            return
+        document = change_document(regression.report)
+        cases = [case for suite in document.suites for case in suite.cases]
+        lines = dict.fromkeys(f"{case.name} of {case.classname}: {case.text}" for case in cases if case.text)
+        text = "\n\n".join([document.verdicts[0].headline, *lines])
+        if change.gate == "not judged" and Outcome.FAILURE not in [case.outcome for case in cases]:
+            pytest.skip(text)
+        raise _invalid(text)
+
+    return assert_passed
 
 
 def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:

@@ -44,6 +44,8 @@ SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
 TIE_RULES = ("trec_eval", "trec_eval_10", "engine", "average")
 QUERY_RULES = ("relevant", "judged", "answered")
 PAIRED_TESTS = ("randomisation", "t", "wilcoxon")
+GATE_RULES = ("test", "tolerance")
+NOT_JUDGED_RULES = ("pass", "fail", "invalid")
 MATCH_RULES = ("exact", "document", "prefix")
 ACCEPTABLE_CHECKS = ("missing-ids", "no-hits", "query-in-results", "same-list")
 """Checks of answers whose error is a guess at what they mean: a user who means them has them scored."""
@@ -632,6 +634,20 @@ class GateOptions(Options):
     """Options of judging two results that regress and diff share."""
 
     max_drop: float | Mapping[str, float] | Sequence[str] | None = MAX_DROP.default(None)
+    rule: str = Option(
+        "How the gate decides. test: it fails when a test shows a loss beyond --max-drop. tolerance: it fails when the "
+        "mean fell further than that, and statistics are only shown.",
+        GATE,
+        common=True,
+        choices=GATE_RULES,
+    ).default("test")
+    when_not_judged: str = Option(
+        "What a gate counts as that could not have failed with this many queries: pass (exit code 0), fail (1) or "
+        "invalid (3).",
+        GATE,
+        common=True,
+        choices=NOT_JUDGED_RULES,
+    ).default("invalid")
     margin: float = Option(
         "Differences within ± this much count as the same.", GATE, metavar="DIFFERENCE", least=0
     ).default(0.01)

@@ -189,7 +189,7 @@ class Comparison(Shown):
         A measurement failed if it has no samples, all its clients died or gave up, or over a tenth of its queries
         failed.
         """
-        return [self._named(trial) for trial in self.report.trials if _lacks_a_level(trial)]
+        return [self._named(trial) for trial in self.report.trials if lacks_measurement(trial)]
 
     def _named(self, trial: TrialResult) -> str:
         return trial.label if len(self.datasets) == 1 else f"{trial.label} on {trial.dataset}"
@@ -369,7 +369,8 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
     }
 
 
-def _lacks_a_level(trial: TrialResult) -> bool:
+def lacks_measurement(trial: TrialResult) -> bool:
+    """Tell whether a measurement of a trial failed, see :attr:`Comparison.unmeasured`."""
     knee = trial.knee
     if knee is not None and knee.rate is None:
         return True

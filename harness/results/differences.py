@@ -15,7 +15,7 @@ from harness.results.schema import PairedDifference
 from harness.results.schema_base import LossStats
 from harness.results.scored import Scored
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs, detectable_difference
-from harness.stats.paired import adjust_family
+from harness.stats.paired import adjust_family, family_size, values_key
 
 SIGNIFICANT = 0.05
 """The level below which an adjusted p-value is significant."""
@@ -54,10 +54,14 @@ def paired_differences(
 
 
 def family_differences(dataset: str | None, pairs: Sequence[PairedValues], seed: int) -> list[PairedDifference]:
-    """Test pairs together: p-values are adjusted by Holm over all of them in which anything differs."""
+    """Test pairs together: p-values are adjusted by Holm over all of them in which anything differs.
+
+    Metrics of two backends that are equal on every query count once.
+    """
     tests = [compare_pairs(pair.values_a, pair.values_b, seed) for pair in pairs]
-    adjusted = adjust_family([test.p if test.changed else None for test in tests])
-    size = sum(p is not None for p in adjusted)
+    ps = [test.p if test.changed else None for test in tests]
+    keys = [(pair.a, pair.b, values_key(pair.values_a, pair.values_b)) for pair in pairs]
+    adjusted, size = adjust_family(ps, keys), family_size(ps, keys)
     return [
         _difference(dataset, pair, test, p if test.changed else test.p, size)
         for pair, test, p in zip(pairs, tests, adjusted, strict=True)
@@ -96,6 +100,7 @@ def _difference(
         ci_high=test.interval.high if test.interval is not None else None,
         p=test.p,
         p_adjusted=p_adjusted,
+        comparisons=family or None,
         detectable=detectable,
         effect=test.effect,
         wins=test.wins,

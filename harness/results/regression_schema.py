@@ -13,10 +13,18 @@ from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, M
 
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
+GateState = Literal["passed", "failed", "not judged"]
+GateRule = Literal["test", "tolerance"]
+NotJudgedRule = Literal["pass", "fail", "invalid"]
 Sameness = Literal["same", "different", "unknown"]
 Absence = Literal["not found", "not kept"]
 PairedBy = Literal["given", "label", "name", "position"]
 """By what two backends were paired, from what the user said to what is only a guess."""
+_NOT_JUDGED_AS: dict[NotJudgedRule, Literal["passed", "failed", "invalid"]] = {
+    "pass": "passed",
+    "fail": "failed",
+    "invalid": "invalid",
+}
 
 
 class SideInfo(Record):
@@ -95,10 +103,19 @@ class MetricJudgement(Record):
     queries_needed: int | None = Field(description="queries that would decide it; null unless undecided")
     verdict: Verdict
     allowed_drop: float | None = Field(description="what the gate lets pass; null where there is no gate")
-    gate: Literal["passed", "failed"] | None = Field(description="`failed`: worse beyond the allowed drop")
+    gate: GateState | None = Field(
+        description="`failed`: worse beyond the allowed drop; `not judged`: it would have passed even if every query "
+        "had lost everything; null where there is no gate"
+    )
     gate_p: float | None = Field(
         description="one-sided, that the true loss is at most the allowed drop; Holm over all that is gated"
     )
+    total_loss_p: float | None = Field(
+        default=None,
+        description="what `gate_p` would be if every query had lost everything in all that is gated; null where there "
+        "is no gate or nothing to lose, below 2 queries, and in reports of earlier versions",
+    )
+    gate_reason: str = Field(default="", description="why the gate was not judged; empty where it was")
     reason: str = Field(description="why the verdict is what it is, in words")
     sentence: str = Field(
         default="",
@@ -151,6 +168,12 @@ class RankedDocument(Record):
     document: str
     rank_before: int | None = Field(description="to depth k; null where it is not found, or its rank not kept")
     rank_after: int | None
+    chunk_before: str | None = Field(
+        default=None,
+        description="the first chunk in the ranking of this expected document; null where ids match exactly, where it "
+        "is not found, and in reports of earlier versions",
+    )
+    chunk_after: str | None = None
     grade: int | None = Field(description="judgment for this query; null without one")
     absent_before: Absence | None = Field(
         default=None,
@@ -255,10 +278,26 @@ class Change(Record):
     datasets_only_before: list[str] = Field(default=[], description="datasets that the later result lacks")
     datasets_only_after: list[str] = Field(default=[], description="datasets that the earlier result lacks")
     warnings: list[str] = Field(description="what a reader must know first")
-    gate: Literal["passed", "failed", "invalid"] | None = Field(
+    gate: GateState | Literal["invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know, or a dataset could not be "
-        "loaded; null where there is no gate"
+        "loaded; `not judged`: nothing failed, and a gate of some metric could not have failed; null where there is no "
+        "gate"
     )
+    rule: GateRule = Field(
+        default="test",
+        description="`test`: a gate fails when a loss beyond the allowed drop is shown; `tolerance`: when the mean "
+        "fell further than that",
+    )
+    when_not_judged: NotJudgedRule = Field(
+        default="invalid", description="what a gate that was not judged counts as: its exit code is 0, 1 or 3"
+    )
+
+    @property
+    def decision(self) -> Literal["passed", "failed", "invalid", ""]:
+        """What follows from the gate, by which exit code and test reports agree; empty where there is none."""
+        if self.gate == "not judged":
+            return _NOT_JUDGED_AS[self.when_not_judged]
+        return self.gate or ""
 
     @property
     def several(self) -> bool:

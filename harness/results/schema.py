@@ -262,6 +262,11 @@ class PairedDifference(Record):
         description="Holm over all pairs and metrics of the dataset in which any query differs; across datasets over "
         "the pairs of the first metric, and null for the others, which are no part of the test"
     )
+    comparisons: Count | None = Field(
+        default=None,
+        description="over how many comparisons p is adjusted: metrics of a pair that are equal on every query count "
+        "once; null where it is not adjusted, and in results of earlier versions",
+    )
     detectable: float | None = Field(
         default=None,
         description="smallest true difference that so many queries show with power 0.8 at 0.05 divided by the number "

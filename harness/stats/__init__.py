@@ -6,10 +6,14 @@ computes; this package fixes which variant, which seed, and what happens at the 
 
 from harness.stats.intervals import Interval, bootstrap_interval, mean_interval
 from harness.stats.judging import (
+    GATE_RULES,
     Change,
     Equivalence,
     Gate,
+    GateRule,
+    GateState,
     Judgement,
+    TotalLoss,
     Verdict,
     equivalence,
     gate,
@@ -21,15 +25,19 @@ from harness.stats.paired import PAIRED_TESTS, PairedTest, TestName, compare_pai
 from harness.stats.power import detectable_difference, queries_needed
 
 __all__ = [
+    "GATE_RULES",
     "PAIRED_TESTS",
     "Change",
     "Equivalence",
     "Gate",
+    "GateRule",
+    "GateState",
     "Interval",
     "Judgement",
     "NoiseFloor",
     "PairedTest",
     "TestName",
+    "TotalLoss",
     "Verdict",
     "bootstrap_interval",
     "compare_pairs",

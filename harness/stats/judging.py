@@ -8,25 +8,31 @@ Three questions are asked of each change, and Holm's correction is applied to ea
   probability of alpha at most, and one that loses less more rarely.
 - Is the difference inside ±margin? Two one-sided t-tests.
 
-Where the differences are skewed, the last two count the more doubtful of t and its transformation by Hall.
+Where the differences are skewed, the last two count the more doubtful of t and its transformation by Hall. A gate that
+would have passed even if every query had lost everything was not judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Float64Array
-from harness.errors import UsageError
-from harness.stats.intervals import Interval, check_share, check_size, paired_differences
+from harness.errors import UnknownNameError, UsageError
+from harness.stats.intervals import ROUNDING, Interval, check_share, check_size, paired_differences
 from harness.stats.mean_error import MeanError, NoiseFloor, mean_error
-from harness.stats.paired import PairedTest, TestName, adjust_family, compare_pairs
+from harness.stats.paired import PairedTest, TestName, adjust_family, compare_pairs, family_size, values_key
 from harness.stats.power import detectable_difference, queries_for_equivalence, queries_needed
 
 Verdict = Literal["better", "worse", "same", "undecided"]
+GateRule = Literal["test", "tolerance"]
+GATE_RULES: tuple[GateRule, ...] = get_args(GateRule)
+GateState = Literal["passed", "failed", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +50,30 @@ class Equivalence:
     holds: bool
 
 
+class TotalLoss(NamedTuple):
+    """The p of a gate if every query had lost everything, in all that is gated: its later values all 0.
+
+    ``p_adjusted`` is corrected over ``comparisons``. Both p are None below two queries, and where the earlier values
+    are 0 already.
+    """
+
+    p: float | None
+    p_adjusted: float | None
+    comparisons: int = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """Whether a change is worse beyond the allowed drop.
 
     ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
-    after Holm over ``comparisons`` that are gated; the gate has ``failed`` when that is below alpha. ``bound`` is the
-    largest true difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below
-    -allowed_drop. None below two queries, on which no gate fails, and for fewer than five (alpha 5 %) that all differ
-    by the same. All are None without an ``allowed_drop``: then nothing is gated, and the family is smaller.
+    after Holm over ``comparisons`` that are gated; by the rule ``test`` the gate has ``failed`` when that is below
+    alpha, by ``tolerance`` when the mean of the differences lies below -allowed_drop. ``bound`` is the largest true
+    difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
+    None for too few queries to fail: fewer than five for an alpha of 5 %. All are None without an ``allowed_drop``:
+    then nothing is gated, and the family is smaller.
+
+    A gate was ``judged`` when it failed, or would have failed after the ``total_loss``.
     """
 
     allowed_drop: float | None
@@ -61,6 +82,16 @@ class Gate:
     bound: float | None
     failed: bool
     comparisons: int = 1
+    rule: GateRule = "test"
+    judged: bool = True
+    total_loss: TotalLoss | None = None
+
+    @property
+    def state(self) -> GateState | None:
+        """The outcome in a word; None where nothing is gated."""
+        if self.allowed_drop is None:
+            return None
+        return "failed" if self.failed else "passed" if self.judged else "not judged"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +99,10 @@ class Change:
     """Per-query values before and after (float64 (n,) each, same queries in the same order), and what is asked of them.
 
     ``margin`` is the difference that does not matter, 0 for none; ``allowed_drop`` the loss of the mean that is
-    accepted, None for no gate. ``noise`` is the spread over builds, None for deterministic engines. ``within_ties``
-    says that the order of documents with equal scores accounts for all of it.
+    accepted, None for no gate; ``rule`` says how the gate decides. ``noise`` is the spread over builds, None for
+    deterministic engines. ``within_ties`` says that the order of documents with equal scores accounts for all of it.
+    Changes of one ``backend`` (anything that names it, with its dataset) that have the same values are one comparison
+    of a family; None makes each its own.
     """
 
     before: npt.ArrayLike
@@ -78,6 +111,8 @@ class Change:
     allowed_drop: float | None
     noise: NoiseFloor | None = None
     within_ties: bool = False
+    rule: GateRule = "test"
+    backend: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +177,74 @@ def gate(
     """
     check_size("allowed drop", allowed_drop)
     check_share("alpha", alpha)
-    return _gate(mean_error(paired_differences(a, b), noise), allowed_drop, alpha)
+    change = Change(a, b, 0.0, allowed_drop, noise)
+    differences = paired_differences(a, b)
+    mean, lost = mean_error(differences, noise), _total_loss(change)
+    p = _p_of_drop(change, mean)
+    return _gate(
+        change,
+        _Measurement(mean, float(np.mean(differences)) if len(differences) else 0.0, p, TotalLoss(lost, lost)),
+        alpha,
+        p_adjusted=p,
+        shown=p is not None and p < alpha,
+    )
 
 
-def _gate(mean: MeanError | None, allowed_drop: float | None, alpha: float) -> Gate:
-    if mean is None or allowed_drop is None:
-        return Gate(allowed_drop, None, None, None, failed=False)
-    p = mean.p_above(-allowed_drop)
-    interval = mean.interval(alpha)
-    return Gate(allowed_drop, p, p, interval.high if interval is not None else None, failed=p < alpha)
+class _Measurement(NamedTuple):
+    """What a gate decides by: the error of the mean difference, the difference, and both p."""
+
+    mean: MeanError | None
+    difference: float
+    p: float | None
+    total_loss: TotalLoss
+
+
+def _gate(
+    change: Change,
+    measured: _Measurement,
+    alpha: float,
+    *,
+    p_adjusted: float | None,
+    shown: bool,
+    comparisons: int = 1,
+) -> Gate:
+    """Make the gate of a change; ``shown`` tells whether the test finds a loss beyond the allowed drop."""
+    if change.allowed_drop is None:
+        return Gate(None, None, None, None, failed=False)
+    lost = measured.total_loss.p_adjusted
+    failed, could_fail = shown, lost is not None and lost < alpha
+    if change.rule == "tolerance":
+        before = np.asarray(change.before, dtype=np.float64)
+        failed = _is_beyond(measured.difference, change.allowed_drop)
+        could_fail = len(before) > 0 and _is_beyond(-float(np.mean(np.maximum(before, 0.0))), change.allowed_drop)
+    interval = measured.mean.interval(alpha) if measured.mean is not None else None
+    return Gate(
+        allowed_drop=change.allowed_drop,
+        p=measured.p,
+        p_adjusted=p_adjusted,
+        bound=interval.high if interval is not None else None,
+        failed=failed,
+        comparisons=comparisons,
+        rule=change.rule,
+        judged=failed or could_fail,
+        total_loss=measured.total_loss,
+    )
+
+
+def _p_of_drop(change: Change, mean: MeanError | None) -> float | None:
+    return mean.p_above(-change.allowed_drop) if mean is not None and change.allowed_drop is not None else None
+
+
+def _total_loss(change: Change) -> float | None:
+    """Return the p of the gate if all of ``before`` had been lost; None without a gate, or anything to lose."""
+    before = np.asarray(change.before, dtype=np.float64)
+    lost = paired_differences(before, np.minimum(before, 0.0))
+    return _p_of_drop(change, mean_error(lost, change.noise)) if np.any(lost) else None
+
+
+def _is_beyond(mean: float, allowed_drop: float) -> bool:
+    """Tell whether a mean difference is a loss of more than the allowed drop, and not by rounding alone."""
+    return mean < -allowed_drop and not math.isclose(mean, -allowed_drop, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def judge(
@@ -171,7 +265,7 @@ def judge(
     """
     measured = _measure(Change(a, b, margin, allowed_drop, noise_floor), seed, test, alpha)
     ps = measured.ps if p_adjusted is None else measured.ps._replace(difference=p_adjusted)
-    return _decide(measured, alpha, 1, ps)
+    return _decide(measured, alpha, _Family(1, 1, 1), ps, measured.ps.total_loss)
 
 
 def judge_family(
@@ -187,34 +281,67 @@ def judge_family(
     4. ``better`` or ``worse``: the difference is significant.
     5. ``undecided``: also for no queries, and for one that differs.
 
-    A change without any difference is no part of the family: it could never be significant, so the others need no
-    correction for it. Where builds scatter, their spread enters the error of all three questions. Raises UsageError for
-    a margin or a drop below 0, an ``alpha`` outside 0 to 0.5 and different lengths; UnknownNameError for another test;
-    DataError for NaN.
+    A gate by the rule ``tolerance`` decides by the mean alone, and leaves the verdict to the test. A change without any
+    difference is not part of the family: it could never be significant, so the others need no correction for it. One
+    with the values of another of the same backend counts once. Where builds scatter, their spread enters the error of
+    all three questions. Raises UsageError for a margin or a drop below 0, an ``alpha`` outside 0 to 0.5 and different
+    lengths; UnknownNameError for another test; DataError for NaN.
     """
     measured = [_measure(change, seed, test, alpha) for change in changes]
-    family = [change.ps for change in measured if change.paired.changed]
-    adjusted = iter(_adjusted(family))
-    tests = sum(ps.difference is not None for ps in family), sum(ps.drop is not None for ps in family)
+    keys = [_keys(place, change) for place, change in enumerate(changes)]
+    moved = [one.ps if one.paired.changed else _Ps(None, None, None, one.ps.total_loss) for one in measured]
+    columns = list(zip(moved, keys, strict=True))
+    adjusted, sizes = [], []
+    for name in _Ps._fields:
+        ps, of_column = [getattr(one, name) for one, _ in columns], [getattr(key, name) for _, key in columns]
+        adjusted.append(adjust_family(ps, of_column))
+        sizes.append(family_size(ps, of_column))
+    family = _Family(sizes[0], sizes[1], sizes[3])
     return [
-        _decide(change, alpha, len(family), next(adjusted), tests)
-        if change.paired.changed
-        else _decide(change, alpha, len(family), change.ps)
-        for change in measured
+        _decide(one, alpha, family, ps if one.paired.changed else one.ps, ps.total_loss)
+        for one, ps in zip(measured, (_Ps(*row) for row in zip(*adjusted, strict=True)), strict=True)
     ]
 
 
 class _Ps(NamedTuple):
+    """The p of each hypothesis about a change; None where it is not tested."""
+
     difference: float | None
     drop: float | None
     equivalence: float | None
+    total_loss: float | None
+
+
+class _Keys(NamedTuple):
+    """The same names for the same hypotheses about the same values."""
+
+    difference: Hashable
+    drop: Hashable
+    equivalence: Hashable
+    total_loss: Hashable
+
+
+class _Family(NamedTuple):
+    """Over how many comparisons p is corrected: of the difference, of the gate, and of the total loss."""
+
+    difference: int
+    drop: int
+    total_loss: int
+
+
+def _keys(place: int, change: Change) -> _Keys:
+    if change.backend is None:
+        return _Keys(place, place, place, place)
+    before = change.backend, values_key(change.before), change.noise
+    both = *before, values_key(change.after)
+    return _Keys(both, (both, change.allowed_drop), (both, change.margin), (before, change.allowed_drop))
 
 
 class _Measured(NamedTuple):
     change: Change
     differences: Float64Array
     paired: PairedTest
-    gate: Gate
+    mean: MeanError | None
     equivalence: Equivalence | None
     ps: _Ps
 
@@ -223,6 +350,8 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
     check_size("margin", change.margin)
     if change.allowed_drop is not None:
         check_size("allowed drop", change.allowed_drop)
+    if change.rule not in GATE_RULES:
+        raise UnknownNameError("rule of a gate", change.rule, GATE_RULES)
     check_share("2·alpha", 2.0 * alpha)
     differences = paired_differences(change.before, change.after)
     paired = compare_pairs(change.before, change.after, seed, test=test)
@@ -231,22 +360,24 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
     if p is not None and mean is not None and change.noise is not None:
         p = max(p, mean.p_at(0.0))
     equal = _equivalence(mean, change.margin, alpha) if change.margin > 0.0 else None
-    gate = _gate(mean, change.allowed_drop, alpha)
-    return _Measured(change, differences, paired, gate, equal, _Ps(p, gate.p, equal.p if equal is not None else None))
+    ps = _Ps(p, _p_of_drop(change, mean), equal.p if equal is not None else None, _total_loss(change))
+    return _Measured(change, differences, paired, mean, equal, ps)
 
 
-def _adjusted(family: Sequence[_Ps]) -> list[_Ps]:
-    """Apply Holm to each question, over the changes that have a p there."""
-    columns = [adjust_family(column) for column in zip(*family, strict=True)]
-    return [_Ps(*row) for row in zip(*columns, strict=True)]
-
-
-def _decide(measured: _Measured, alpha: float, family: int, ps: _Ps, tests: tuple[int, int] = (1, 1)) -> Judgement:
-    """Decide one change; ``tests`` are over how many the difference and the drop are corrected."""
-    failed = ps.drop is not None and ps.drop < alpha and not measured.change.within_ties
-    gate = replace(measured.gate, p_adjusted=ps.drop, failed=failed, comparisons=tests[1])
-    verdict = _verdict(measured, ps, alpha, gate)
-    strict, noise = alpha / max(1, family), measured.change.noise
+def _decide(measured: _Measured, alpha: float, family: _Family, ps: _Ps, total_loss: float | None) -> Judgement:
+    """Decide one change by its corrected ``ps``; ``total_loss`` is corrected too."""
+    shown = ps.drop is not None and ps.drop < alpha and not measured.change.within_ties
+    lost = TotalLoss(measured.ps.total_loss, total_loss, family.total_loss)
+    gate = _gate(
+        measured.change,
+        _Measurement(measured.mean, measured.paired.difference, measured.ps.drop, lost),
+        alpha,
+        p_adjusted=ps.drop,
+        shown=shown,
+        comparisons=family.drop if measured.paired.changed else 1,
+    )
+    verdict = _verdict(measured, ps, alpha, shown)
+    strict, noise = alpha / max(1, family.difference), measured.change.noise
     return Judgement(
         verdict=verdict,
         gate=gate,
@@ -258,14 +389,14 @@ def _decide(measured: _Measured, alpha: float, family: int, ps: _Ps, tests: tupl
         noise=noise,
         detectable=detectable_difference(measured.differences, alpha=strict, noise=noise),
         queries_needed=_queries_needed(measured, strict) if verdict == "undecided" else None,
-        comparisons=tests[0],
+        comparisons=family.difference if measured.paired.changed else 1,
     )
 
 
-def _verdict(measured: _Measured, ps: _Ps, alpha: float, gate: Gate) -> Verdict:
+def _verdict(measured: _Measured, ps: _Ps, alpha: float, shown: bool) -> Verdict:
     if len(measured.differences) and (measured.change.within_ties or not measured.paired.changed):
         return "same"
-    if gate.failed:
+    if shown:
         return "worse"
     if ps.equivalence is not None and ps.equivalence < alpha:
         return "same"

@@ -68,16 +68,20 @@ def sum_of_variances(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
 class MeanError(NamedTuple):
     """A mean, its standard error with degrees of freedom and skewness, and the least p that there can be.
 
-    Each question is put to Student's t and to Hall's transformation of it, and the more doubtful answer counts:
-    skewness can excuse a difference, never make one. ``error`` is None for differences that are all the same: they have
-    no spread, but may all be on one side by chance. ``least`` is then what flipping signs can give at best, 2 to the
-    minus the number of queries; else 0.
+    Each hypothesis is tested by Student's t and by Hall's transformation of it, and the more doubtful p counts:
+    skewness can excuse a difference, never make one. ``balance`` is the value around which the third moment of the
+    differences vanishes. Around a bound on the far side of it they are skewed the other way, so their skewness does
+    not excuse their distance from that bound: seven questions of which six lose their document are skewed by the
+    seventh, and have lost all the same. ``error`` is None for differences that are all equal: they have no spread, but
+    may all be on one side by chance. ``least`` is the smallest p that flipping signs can give, 2 to the minus the
+    number of queries, and no p is smaller.
     """
 
     mean: float
     error: NoiseFloor | None
     skewness: float
     least: float
+    balance: float
 
     def p_above(self, bound: float) -> float:
         """Return the one-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
@@ -87,7 +91,8 @@ class MeanError(NamedTuple):
         from scipy import special
 
         t = (self.mean - bound) / self.error.sd
-        return max(self.least, float(special.stdtr(self.error.df, max(t, hall(t, self.skewness)))))
+        doubtful = max(t, hall(t, self.skewness)) if bound < self.balance else t
+        return max(self.least, float(special.stdtr(self.error.df, doubtful)))
 
     def p_below(self, bound: float) -> float:
         """Return the one-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
@@ -100,23 +105,24 @@ class MeanError(NamedTuple):
     def interval(self, tail: float) -> Interval | None:
         """Return the true means that :meth:`p_above` and :meth:`p_below` do not reject at ``tail``, below 0.5.
 
-        None where too few queries show the same difference for any.
+        None where there are too few queries for any.
         """
         if self.least >= tail:
             return None
         return Interval(-self._mirrored().highest(tail), self.highest(tail))
 
     def _mirrored(self) -> MeanError:
-        return self._replace(mean=-self.mean, skewness=-self.skewness)
+        return self._replace(mean=-self.mean, skewness=-self.skewness, balance=-self.balance)
 
     def highest(self, tail: float) -> float:
-        """Return the true mean of which :meth:`p_above` is ``tail``."""
+        """Return the highest true mean of which :meth:`p_above` is not below ``tail``."""
         if self.error is None:
             return self.mean
         from scipy import special
 
         t = float(special.stdtrit(self.error.df, tail))
-        return self.mean - min(t, hall_inverse(t, self.skewness)) * self.error.sd
+        by_t, by_hall = (self.mean - bound * self.error.sd for bound in (t, hall_inverse(t, self.skewness)))
+        return max(by_t, min(by_hall, self.balance))
 
 
 def mean_error(differences: Float64Array, noise: NoiseFloor | None = None) -> MeanError | None:
@@ -130,10 +136,11 @@ def mean_error(differences: Float64Array, noise: NoiseFloor | None = None) -> Me
         return None
     mean, spread = mean_and_spread(differences)
     error = error_of(spread, queries, noise)
+    least = 0.5**queries
     if spread == 0.0 or error is None:
-        return MeanError(mean, error, 0.0, 0.5**queries)
+        return MeanError(mean, error, 0.0, least, mean)
     share = spread / math.sqrt(queries) / error.sd
-    return MeanError(mean, error, skewness_of_mean(differences) * share**3, 0.0)
+    return MeanError(mean, error, skewness_of_mean(differences) * share**3, least, balance_of(differences))
 
 
 def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:
@@ -156,6 +163,19 @@ def skewness_of_mean(values: Float64Array) -> float:
     skewness = float(np.mean(centred**3)) / float(np.mean(centred**2)) ** 1.5
     shown = skewness * skewness - 6.0 / n
     return shown / (skewness * math.sqrt(n)) if shown > 0.0 else 0.0
+
+
+def balance_of(values: Float64Array) -> float:
+    """Return the b for which the mean of (v - b)³ is 0, of float64 (n,) that vary.
+
+    There is one, because that mean falls as b rises: the root of x³ + 3vx + k with x = mean - b, the variance v and the
+    third central moment k, by Cardano's formula.
+    """
+    mean = float(np.mean(values))
+    centred = values - mean
+    variance, third = float(np.mean(centred**2)), float(np.mean(centred**3))
+    root = math.cbrt(abs(third) / 2.0 + math.sqrt(third * third / 4.0 + variance**3))
+    return mean + math.copysign(root - variance / root, third)
 
 
 def hall(t: float, skewness: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -169,11 +169,25 @@ def holm(p_values: npt.ArrayLike) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def adjust_family(p_values: Sequence[float | None]) -> list[float | None]:
-    """Apply :func:`holm` to the values that are there; None stays None, and is no part of the family.
+def adjust_family(p_values: Sequence[float | None], keys: Sequence[Hashable] | None = None) -> list[float | None]:
+    """Apply :func:`holm` to the values that are not None; None stays None, and is not part of the family.
 
-    The rule of every family here: a question that nothing could answer costs the others nothing (Tarone, Biometrics 46,
-    1990). That is a change in which no query differs, and a test of too few queries.
+    A hypothesis that no data could reject costs the others nothing (Tarone, Biometrics 46, 1990): a change in which no
+    query differs, and a test of too few queries. Values of one key are one test, which counts once: metrics that have
+    the same value on every query, as Hit and Recall have where each query expects one document. Without ``keys`` every
+    value is a test.
     """
-    adjusted = iter(holm([p for p in p_values if p is not None]))
-    return [None if p is None else next(adjusted) for p in p_values]
+    tests = list(range(len(p_values))) if keys is None else keys
+    distinct = {key: p for key, p in zip(reversed(tests), reversed(p_values), strict=True) if p is not None}
+    adjusted = dict(zip(distinct, holm(list(distinct.values())), strict=True))
+    return [None if p is None else adjusted[key] for key, p in zip(tests, p_values, strict=True)]
+
+
+def family_size(p_values: Sequence[float | None], keys: Sequence[Hashable]) -> int:
+    """Return over how many tests :func:`adjust_family` corrects."""
+    return len({key for key, p in zip(keys, p_values, strict=True) if p is not None})
+
+
+def values_key(*values: npt.ArrayLike) -> bytes:
+    """Return what arrays (float64 (n,) each) have in common that are equal up to rounding."""
+    return b"".join((np.round(np.asarray(array, dtype=np.float64), 12) + 0.0).tobytes() for array in values)

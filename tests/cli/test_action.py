@@ -77,10 +77,13 @@ def program(folder: Path, name: str, script: str) -> Path:
     return programs
 
 
-def run_step(action: dict[str, Any], folder: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
-    """The step that runs the harness, as GitHub's runner runs bash: exit code, outputs and stderr."""
+def run_step(action: dict[str, Any], folder: Path, stub: str = "", **inputs: str) -> tuple[int, dict[str, str], str]:
+    """The step that runs the harness, as GitHub's runner runs bash: exit code, outputs and stderr.
+
+    ``stub`` stands in for Python.
+    """
     (step,) = (one for one in action["runs"]["steps"] if one.get("id") == "run")
-    programs = program(folder, "python", f'exec "{sys.executable}" "$@"')
+    programs = program(folder, "python", stub or f'exec "{sys.executable}" "$@"')
     (folder / "temp").mkdir(exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
@@ -119,6 +122,31 @@ def test_the_step_runs_a_check_and_says_where_everything_is(action: dict[str, An
     assert json.loads(Path(outputs["report"], "report.json").read_text())["verdict"] == "failed"
     assert read_junit(Path(outputs["junit"])).get("failures") == "1"
     assert Path(outputs["comment"]).read_text(encoding="utf-8").startswith("<!-- harness check: golden -->\n")
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "verdict"),
+    [
+        ("not judged", 0, "not judged"),
+        ("not judged", 1, "not judged"),
+        ("not judged", 3, "not judged"),
+        ("passed", 0, "passed"),
+        ("failed", 1, "failed"),
+        ("invalid", 3, "invalid"),
+        (None, 0, "passed"),
+    ],
+)
+def test_the_verdict_says_that_a_gate_was_not_judged_whatever_that_counts_as(
+    action: dict[str, Any], tmp_path: Path, gate: str | None, code: int, verdict: str
+) -> None:
+    report = tmp_path / "stored.json"
+    report.write_text(json.dumps({"change": {"gate": gate} if gate is not None else None}), encoding="utf-8")
+    stub = f"""
+if [ "$1" = -c ]; then exec "{sys.executable}" "$@"; fi
+while [ "$1" != --out ]; do shift; done
+mkdir -p "$2"; cp "{report}" "$2/report.json"; exit {code}"""
+    code_of_step, outputs, said = run_step(action, tmp_path, stub=stub, HARNESS_COMMAND="regress")
+    assert (code_of_step, outputs["verdict"]) == (code, verdict), said
 
 
 def test_the_step_refuses_another_command(action: dict[str, Any], tmp_path: Path) -> None:

@@ -232,6 +232,49 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
+GATED = """
+from regression_sides import BEFORE, side, compare_one, result_of
+from dataclasses import replace
+from harness.pipeline.regress.compare_sides import CompareRules
+from harness.pipeline.regress.regression import Regression
+from harness.pipeline.regress.verdicts import Rules
+import pytest
+
+def changed(queries, lost, **rules):
+    names = [f"q{number}" for number in range(queries)]
+    base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(names, "0"))
+    values = dict.fromkeys(names, 1.0), {name: float(at >= lost) for at, name in enumerate(names)}
+    before, after = (replace(base, figures={"csr": {"Hit@5": one}}) for one in values)
+    return Regression(result_of(compare_one(before, after, CompareRules(Rules(**rules))).change))
+
+def test_passes(assert_gate): assert_gate(changed(5, 0))
+def test_fails(assert_gate): assert_gate(changed(5, 5))
+def test_is_skipped(assert_gate): assert_gate(changed(4, 4))
+def test_is_skipped_too(assert_gate): assert_gate(changed(4, 4, when_not_judged="pass"))
+def test_fails_as_told(assert_gate): assert_gate(changed(4, 0, when_not_judged="fail"))
+def test_tolerates(assert_gate): assert_gate(changed(4, 1, rule="tolerance", allowed_drop=0.25))
+def test_has_no_gate(assert_gate):
+    with pytest.raises(Exception, match="there is no gate: such a test could not fail"):
+        assert_gate(changed(5, 0, allowed_drop=None))
+"""
+
+
+def test_a_gate_passes_fails_or_skips_a_test(pytester: pytest.Pytester) -> None:
+    support = Path(__file__).parents[1] / "support"
+    pytester.syspathinsert(support)
+    pytester.makepyfile(GATED)
+    result = run(pytester, "-rs")
+    result.assert_outcomes(passed=3, failed=2, skipped=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*Failed: worse beyond the allowed drop (0): Hit@5 of csr*",
+            "*Not judged: the gate would have passed after any loss; counts as failed*",
+            "SKIPPED*Not judged: the gate would have passed after any loss; counts as invalid*",
+        ]
+    )
+    assert "if all 4 queries lost everything, the chance of that would be 6.2%" in result.stdout.str()
+
+
 def test_assert_requirements_says_what_is_wrong(project: pytest.Pytester) -> None:
     def check(questions: object, *require: str) -> Checked:
         return harness.check(questions, corpus="chunks.jsonl", require=require, **QUICK)

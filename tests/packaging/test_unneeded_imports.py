@@ -129,7 +129,7 @@ def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched,
     notes = watched.harness(
         tmp_path,
         f"compare --backends {','.join(backends)} {small} --out out --save-baseline baseline.json",
-        "regress --baseline baseline.json --backends csr --out again",
+        "regress --baseline baseline.json --backends csr --out again --rule tolerance",
         "report out --format html",
         "diff out out --out diff",
         f"eval {scored}",

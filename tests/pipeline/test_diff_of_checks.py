@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import harness
 from harness.cli.app import _build
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.regression import Regression
+from harness.report.documents.regress import change_document
 
 pytestmark = pytest.mark.integration
 
@@ -59,6 +61,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+def page_data(page: Path) -> dict[str, Any]:
+    """What the page embeds of queries."""
+    (content,) = re.findall('id="queries-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    return json.loads(content)
+
+
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(_build(), [str(argument) for argument in arguments])
 
@@ -84,10 +92,18 @@ def test_winners_and_losers_are_those_of_the_questions(folder: Path) -> None:
 
 
 def test_the_command_line_gates_by_the_names_that_the_check_shows(folder: Path, tmp_path: Path) -> None:
-    given = "diff", folder / "before", folder / "after", "--out", tmp_path / "diff"
-    done = run(*given, "--max-drop", "MRR@2=0.5", "--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md")
+    given = "diff", folder / "before", folder / "after", "--out", tmp_path / "diff", "--overwrite", "--max-drop"
+    for decided, code, tag in (("invalid", 3, "skipped"), ("pass", 0, "skipped"), ("fail", 1, "failure")):
+        done = run(*given, "MRR@2=0.5", "--when-not-judged", decided, "--junit", tmp_path / "junit.xml")
+        assert done.exit_code == code, done.output
+        assert "? Not judged: the gate would have passed after any loss" in done.stdout or tag == "failure"
+        assert f"<{tag} message=" in (tmp_path / "junit.xml").read_text()
+    with pytest.raises(UsageError, match="--rule tolerance without --max-drop: there is no gate"):
+        harness.diff(folder / "before", folder / "after", rule="tolerance")
+    by_means = "MRR@2=0.5", "--rule", "tolerance"
+    done = run(*given, *by_means, "--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md")
     assert done.exit_code == 0, done.output
-    assert "✓ Passed: nothing is worse" in done.stdout
+    assert "✓ Passed: no mean fell by more than the allowed drop (0.5)" in done.stdout
     assert "MRR@2" in (tmp_path / "junit.xml").read_text()
     assert (tmp_path / "s.md").read_text().startswith("<!-- harness diff: ")
     page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
@@ -108,20 +124,71 @@ def test_labels_are_expectations_that_came_later(folder: Path, tmp_path: Path) -
     }
 
 
-def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Path) -> None:
+def test_chunks_of_expected_documents_go_by_their_ids(tmp_path: Path) -> None:
     check(tmp_path / "before", BEFORE, DOCUMENTS, match="document", delimiter="#")
     check(tmp_path / "after", AFTER, DOCUMENTS, match="document", delimiter="#")
-    found = harness.diff(tmp_path / "before", tmp_path / "after")
+    found = harness.diff(tmp_path / "before", tmp_path / "after", out=tmp_path / "diff")
     dossier = {one.after: one.dossier for one in found.change.backends}["mine"]
     assert dossier is not None
+    assert (dossier.lost, dossier.gained) == (0, 0)
     (moved,) = (one for one in dossier.queries if one.query == "q0")
-    assert {one.document: one.grade for one in moved.documents} == {"tree#0": None, "fruit#1": 1, "fruit#0": 1}
+    assert [(one.document, one.grade, one.chunk_before, one.chunk_after) for one in moved.documents] == [
+        ("tree#0", None, None, None), ("fruit", 1, "fruit#0", "fruit#1"),
+    ]  # fmt: skip
+    assert (moved.entered, moved.left) == ([], [])
     assert {value.metric: (value.before, value.after) for value in moved.values}["MRR@2"] == (1.0, 0.5)
     assert all(value.after_if_relevant is None for value in moved.values)
     assert dossier.to_label == []
+    rows = [
+        row for table in change_document(found.report).tables() if "both rankings" in table.title for row in table.rows
+    ]
+    on_csr = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
+    assert "fruit#0: apples" in on_csr
+    assert [cell.text for cell in rows[0][1:4]] == ["fruit (fruit#0)", "1", "tree#0"]
     (tmp_path / "labels.jsonl").write_text('{"query_id": "q0", "doc_id": "tree#0", "grade": 1}\n')
     with pytest.raises(UsageError, match="cannot be scored again"):
         harness.diff(tmp_path / "before", tmp_path / "after", labels=tmp_path / "labels.jsonl", max_drop=0.0)
+
+
+@pytest.mark.parametrize(("match", "deeper"), [("document", ""), ("prefix", "#0")])
+def test_expected_documents_are_counted_after_another_chunking(tmp_path: Path, match: str, deeper: str) -> None:
+    """Every question finds its documents in other chunks than before, but for one that is gone."""
+    golden = [
+        {"id": "pumps", "question": "pump", "expected": ["pump", "valve"]},
+        {"id": "oil", "question": "oil", "expected": {"oil": 2, "filter": 1}},
+    ]
+    answers = {
+        "before": {"pump": ["pump#0", "pump#1", "valve#0", "x#0"], "oil": ["oil#0", "filter#3"]},
+        "after": {"pump": ["valve#7", "x#0", "pump#5", "pump#0"], "oil": ["oil#4", "oil#0"]},
+    }
+    for when, by_question in answers.items():
+        named = {question: [f"{chunk}{deeper}" for chunk in chunks] for question, chunks in by_question.items()}
+        harness.check(
+            golden, against={"mine": retriever(named)}, k=4, timing=False, isolation="none", out=tmp_path / when,
+            match=match, delimiter="#",
+        )  # fmt: skip
+    found = harness.diff(tmp_path / "before", tmp_path / "after", out=tmp_path / "diff")
+    assert found.change.data[0].judgments == "same"
+    (backend,) = found.change.backends
+    dossier = backend.dossier
+    assert dossier is not None
+    assert (dossier.lost, dossier.gained) == (1, 0)
+    queries = {one.query: one for one in dossier.queries}
+    assert (queries["oil"].lost, queries["oil"].gained, queries["pumps"].lost, queries["pumps"].gained) == (
+        ["filter"], [], [], [],
+    )  # fmt: skip
+    documents = {one.document: one for one in queries["pumps"].documents}
+    assert {name: (one.rank_before, one.rank_after, one.grade) for name, one in documents.items() if one.grade} == {
+        "pump": (1, 3, 1), "valve": (3, 1, 1),
+    }  # fmt: skip
+    again = "pump#0" + deeper
+    assert (documents[again].grade, documents[again].rank_after) == (None, 4)
+    page = page_data(tmp_path / "diff" / "report.html")
+    assert {row["id"]: row["relevant"] for row in page["queries"]} == {"pumps": 2, "oil": 2}
+    for row in page["queries"]:
+        named = [page["docs"][doc] for doc in row["docs"]]
+        graded = {name: grade for name, grade in zip(named, row["grades"], strict=True) if grade is not None}
+        assert graded == ({"pump": 1, "valve": 1} if row["id"] == "pumps" else {"oil": 2, "filter": 1})
 
 
 def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:

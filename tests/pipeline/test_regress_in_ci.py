@@ -10,16 +10,19 @@ from regression_sides import AFTER, BEFORE, compare_one, result_of, side
 
 from harness.cli.ci import write_for_ci
 from harness.pipeline.regress.compare_sides import CompareRules
+from harness.pipeline.regress.verdicts import Rules
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.results.regression_schema import Change
 
+TOLERANT = Rules(allowed_drop=0.5, rule="tolerance")
+
 
 @pytest.fixture(scope="module")
 def report() -> Change:
     """A gate that one metric of one backend fails, and another backend that is gone."""
-    found = compare_one(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).change
+    found = compare_one(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules(TOLERANT)).change
     (backend,) = found.backends
     first, *others = backend.metrics
     failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})

@@ -154,7 +154,7 @@ def test_labels_name_their_dataset(
 @pytest.fixture
 def failed(calm: ResultSnapshot, hurt: ResultSnapshot, worse: ResultSnapshot) -> Change:
     """One metric on one of two datasets fails the gate."""
-    change = compare_sides([calm, hurt], [calm, worse], CompareRules()).change
+    change = compare_sides([calm, hurt], [calm, worse], CompareRules(Rules(allowed_drop=0.5, rule="tolerance"))).change
     unchanged, changed = change.backends
     first, *others = changed.metrics
     metrics = [first.model_copy(update={"gate": "failed", "verdict": "worse"}), *others]

@@ -40,7 +40,7 @@ def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[Metric
     base = side({"csr": BEFORE}, backends=[backend("csr", **changes)])
     sides = [replace(base, figures={"csr": figures}) for figures in (before, after)]
     queries = list(next(iter(before.values())))
-    return judge_pairs([compared(*sides, queries)], rules)[0][CSR]
+    return judge_pairs([compared(*sides, queries)], rules).metrics[0][CSR]
 
 
 def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
@@ -49,9 +49,11 @@ def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
     metrics = [metric for found in report.backends for metric in found.metrics]
     assert [metric.metric for metric in metrics] == ["nDCG@2", "AP"] * 2
     assert {(metric.verdict, metric.gate, metric.reason) for metric in metrics} == {
-        ("same", "passed", "equal on every query")
+        ("same", "not judged", "equal on every query")
     }
-    assert (report.gate, report.tests, report.settings) == ("passed", 0, [])
+    assert (report.gate, report.tests, report.settings) == ("not judged", 0, [])
+    tolerant = compare_one(one, one, CompareRules(Rules(rule="tolerance"))).change
+    assert (tolerant.gate, tolerant.decision, tolerant.rule) == ("passed", "passed", "tolerance")
 
 
 def test_a_verdict_is_that_of_the_statistics_with_all_their_figures() -> None:
@@ -203,7 +205,7 @@ def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
 
 def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> None:
     before, after = side({"csr": BEFORE}, metrics="AP,nDCG@2"), side({"csr": BEFORE}, metrics="AP")
-    report = compare_one(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules(Rules(rule="tolerance"))).change
     assert report.gate == "passed"
     assert report.warnings == ["not judged, because the later result lacks the metric: nDCG@2"]
 
@@ -252,7 +254,7 @@ def test_a_pass_says_that_a_mean_fell_where_no_test_shows_it() -> None:
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
     base, exact = side({"csr": BEFORE}), {"reference overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
     one = replace(base, figures={"csr": exact})
-    report = compare_one(one, one, CompareRules()).change
+    report = compare_one(one, one, CompareRules(Rules(rule="tolerance"))).change
     (metric,) = report.backends[0].metrics
     assert (metric.metric, metric.verdict, metric.gate) == ("reference overlap@10", "same", "passed")
     assert report.gate == "passed"
@@ -350,14 +352,136 @@ def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]
         replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
         for values, run in zip(figures, runs, strict=True)
     ]
-    (found,) = judge_pairs([compared(*sides, ["q1", "q2"])], Rules())[0][CSR]
+    (found,) = judge_pairs([compared(*sides, ["q1", "q2"])], Rules()).metrics[0][CSR]
     assert (found.verdict == "same") is only_ties
     assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
     kept = {"csr": ranking_digests(runs[0], 3)}
     for digests, verdict in ((kept, found.verdict), ({"csr": {}}, "undecided")):
         baseline = replace(sides[0], depth=1, kept_digests=digests)
-        (told,) = judge_pairs([compared(baseline, sides[1], ["q1", "q2"])], Rules())[0][CSR]
+        (told,) = judge_pairs([compared(baseline, sides[1], ["q1", "q2"])], Rules()).metrics[0][CSR]
         assert told.verdict == verdict
+
+
+def golden_change(queries: int, lost: int, rules: Rules, *, metrics: Sequence[str] = ("Hit@5", "Recall@5")) -> Change:
+    """A golden set whose questions were all found before, and of which some are lost now."""
+    names = [f"q{number}" for number in range(queries)]
+    before = dict.fromkeys(names, 1.0)
+    after = {name: float(number >= lost) for number, name in enumerate(names)}
+    base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(names, "0"), texts={})
+    sides = [replace(base, figures={"csr": dict.fromkeys(metrics, values)}) for values in (before, after)]
+    return compare_one(*sides, CompareRules(rules)).change
+
+
+@pytest.mark.parametrize("lost", range(5))
+@pytest.mark.parametrize(("decided", "decision"), [("pass", "passed"), ("fail", "failed"), ("invalid", "invalid")])
+def test_a_gate_of_four_questions_is_not_judged_whatever_they_lose(lost: int, decided: Any, decision: str) -> None:
+    change = golden_change(4, lost, Rules(when_not_judged=decided))
+    assert (change.gate, change.decision) == ("not judged", decision)
+    reason = (
+        "too few queries: if all 4 queries lost everything, the chance of that would be 6.2%, and a gate fails below "
+        "5%; 5 queries are the fewest that can"
+    )
+    assert {(one.gate, one.gate_reason, one.total_loss_p) for one in change.backends[0].metrics} == {
+        ("not judged", reason, 0.5**4)
+    }
+    document = change_document(result_of(change))
+    assert document.outcome == "not judged"
+    assert document.verdicts[0].headline == (
+        f"Not judged: the gate would have passed after any loss; counts as {decision} (--when-not-judged {decided})"
+    )
+    assert ("Not judged: Hit@5 of csr and Recall@5 of csr", reason) in [
+        (one.headline, one.detail) for one in document.verdicts
+    ]
+    (suite,) = document.suites
+    outcome = Outcome.FAILURE if decided == "fail" else Outcome.SKIPPED
+    assert {(case.outcome, case.message) for case in suite.cases} == {(outcome, f"not judged: {reason}")}
+    assert bool(document.annotations) == (decided != "pass")
+    assert not [one for one in document.values if one.metric.startswith("passed.")]
+
+
+@pytest.mark.parametrize(("lost", "gate"), [(0, "passed"), (5, "failed")])
+def test_equal_metrics_count_once_so_that_five_questions_are_judged(lost: int, gate: str) -> None:
+    metrics = ("Hit@5", "Recall@5", "MRR@1", "nDCG@1")
+    change = golden_change(5, lost, Rules(), metrics=metrics)
+    assert (change.gate, change.tests) == (gate, 1 if lost else 0)
+    assert {(one.gate, one.gate_reason) for one in change.backends[0].metrics} == {(gate, "")}
+    assert all("comparisons" not in one.sentence for one in change.backends[0].metrics)
+
+
+@pytest.mark.parametrize(("lost", "gate"), [(0, "passed"), (1, "passed"), (2, "failed")])
+def test_a_tolerance_is_judged_by_the_means(lost: int, gate: str) -> None:
+    """Of 20 questions one may be lost; that no test shows the loss of two is said beside it."""
+    change = golden_change(20, lost, Rules(allowed_drop=0.05, rule="tolerance"))
+    assert (change.gate, change.decision, change.rule) == (gate, gate, "tolerance")
+    document = change_document(result_of(change))
+    allowed = "the allowed drop (0.05)"
+    if gate == "passed":
+        assert document.verdicts[0].headline == f"Passed: no mean fell by more than {allowed}"
+    else:
+        assert document.verdicts[0].headline == (
+            f"Failed: the mean fell by more than {allowed}: Hit@5 of csr, Recall@5 of csr"
+        )
+        assert {one.verdict for one in change.backends[0].metrics} == {"undecided"}
+        assert [one.tone for one in document.verdicts] == ["bad", "bad", "bad"]
+        assert document.verdicts[1].headline.startswith("csr: Hit@5 fell by 0.100 (1.000 → 0.900): 2 queries lost")
+    failures = [case.name for suite in document.suites for case in suite.cases if case.outcome is Outcome.FAILURE]
+    assert failures == (["Hit@5", "Recall@5"] if gate == "failed" else [])
+
+
+@pytest.mark.parametrize(
+    ("values", "rules", "said"),
+    [
+        (0.0, Rules(), "there is nothing to lose: the mean was 0"),
+        (
+            0.3,
+            Rules(allowed_drop=0.3),
+            "losing everything would be allowed: the mean was 0.300, and the allowed drop is",
+        ),
+        (0.3, Rules(allowed_drop=0.5, rule="tolerance"), "losing everything would be allowed: the mean was 0.300"),
+    ],
+)
+def test_many_queries_are_not_judged_either_where_any_loss_is_allowed(values: float, rules: Rules, said: str) -> None:
+    same = {"AP": {f"q{number}": values for number in range(100)}}
+    (found,) = judged(same, same, rules)
+    assert found.gate == "not judged"
+    assert found.gate_reason.startswith(said)
+
+
+def test_one_query_is_too_few_for_any_test() -> None:
+    (found,) = judged({"AP": {"q1": 1.0}}, {"AP": {"q1": 0.0}}, Rules())
+    assert (found.gate, found.gate_reason) == (
+        "not judged", "too few queries: no test can show a loss with 1 query",
+    )  # fmt: skip
+
+
+def test_a_failed_metric_decides_before_one_that_is_not_judged() -> None:
+    names = [f"q{number}" for number in range(20)]
+    rare = {name: float(number < 2) for number, name in enumerate(names)}
+    base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(names, "0"))
+    before = replace(base, figures={"csr": {"nDCG@5": dict.fromkeys(names, 0.9), "P@1": rare}})
+    after = replace(base, figures={"csr": {"nDCG@5": dict.fromkeys(names, 0.1), "P@1": rare}})
+    failed = compare_one(before, after, CompareRules()).change
+    assert ([one.gate for one in failed.backends[0].metrics], failed.gate) == (["failed", "not judged"], "failed")
+    calm = compare_one(before, before, CompareRules()).change
+    assert ([one.gate for one in calm.backends[0].metrics], calm.gate) == (["passed", "not judged"], "not judged")
+
+
+def test_a_backend_that_nothing_is_compared_with_is_an_error_of_the_report() -> None:
+    """Its exit code is 3, and so says the file for continuous integration."""
+    change = golden_change(20, 0, Rules())
+    trial = next(one for one in sample_report().trials if one.status == "failed")
+    suites = change_document(result_of(change).model_copy(update={"trials": [trial]})).suites
+    assert [(case.name, case.outcome) for case in suites[-1].cases] == [("runs", Outcome.ERROR)]
+
+
+def test_a_backend_that_failed_is_skipped_where_there_is_no_gate() -> None:
+    before = side({"csr": BEFORE})
+    after = side({}, backends=[backend("csr", status="failed", error=sample_report().trials[-1].error)])
+    for rules, outcome in ((Rules(allowed_drop=None), Outcome.SKIPPED), (Rules(), Outcome.ERROR)):
+        (case,) = (
+            change_document(result_of(compare_one(before, after, CompareRules(rules)).change, "diff")).suites[0].cases
+        )
+        assert (case.name, case.outcome) == ("is compared", outcome)
 
 
 def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document() -> None:
@@ -370,7 +494,7 @@ def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document
             replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
             for values, run in zip((before, after), runs, strict=True)
         ]
-        (found,) = judge_pairs([compared(*sides, list(before["nDCG@10"]))], Rules())[0][CSR]
+        (found,) = judge_pairs([compared(*sides, list(before["nDCG@10"]))], Rules()).metrics[0][CSR]
         assert (found.verdict, found.gate) == (verdict, gate)
 
 

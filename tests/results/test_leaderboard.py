@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.report.documents.quality import meanings
 from harness.results.differences import PairedValues, family_differences
 from harness.results.leaderboard import FEWEST_DATASETS, datasets_needed, differences_across, make_leaderboard
 from harness.results.schema import Leaderboard, LeaderboardRow, TrialResult
@@ -251,3 +252,15 @@ def test_what_so_many_queries_show_is_reckoned_at_the_hardest_step_of_the_family
     for row, pair in zip(rows, pairs, strict=False):
         if row in changed:
             assert row.detectable == detectable_difference(pair.values_b - pair.values_a, alpha=0.05 / len(changed))
+
+
+def test_metrics_that_are_equal_on_every_query_count_once() -> None:
+    """With one relevant document a query, Hit, Recall and MRR@1 are one number."""
+    base, moved = np.ones(10), np.repeat([0.0, 1.0], [6, 4])
+    equal = [PairedValues("a", "b", metric, base, moved) for metric in ("Hit@5", "R@5", "RR@1")]
+    rows = family_differences("d", [*equal, PairedValues("a", "same", "AP", base, base)], 1)
+    assert {(row.p_adjusted, row.comparisons, row.verdict) for row in rows[:3]} == {(2.0**-5, 1, "worse")}
+    (legend,) = meanings(rows, {"▼"}, "than a")
+    assert "Holm's correction for 1 comparison, because metrics that are equal on every query count once" in legend
+    other = family_differences("d", [*equal, PairedValues("a", "c", "Hit@5", base, moved)], 1)
+    assert {row.comparisons for row in other} == {2}

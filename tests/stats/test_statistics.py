@@ -192,10 +192,13 @@ def test_equivalence_is_that_of_statsmodels(n: int, delta: float) -> None:
     a, b = np.concatenate([a, a]), np.concatenate([b, a + 2.0 * np.mean(b - a) - (b - a)])  # mirrored: no skewness
     found = equivalence(a, b, delta)
     expected, _, _ = ttost_paired(b, a, -delta, delta)
-    assert found.p == pytest.approx(expected, rel=1e-9)
+    assert found.p == pytest.approx(max(expected, 0.5**n), rel=1e-9)
+    assert found.holds == (max(expected, 0.5**n) < 0.05)
+    if n < 5:
+        assert found.interval is None
+        return
     assert found.interval is not None
-    inside = -delta < found.interval.low and found.interval.high < delta
-    assert found.holds == inside == (expected < 0.05)
+    assert found.holds == (-delta < found.interval.low and found.interval.high < delta)
     assert found.interval == pytest.approx(stats.ttest_1samp(b - a, 0.0).confidence_interval(0.9))
 
 
@@ -283,7 +286,7 @@ def test_wrong_input_is_refused(ask: Callable[[], object], error: type[Exception
 def test_the_reference_page_has_every_public_name(repository: Path) -> None:
     page = (repository / "docs/reference/python-reference.md").read_text(encoding="utf-8")
     told = set(re.findall(r"\w+", page))
-    assert set(harness.stats.__all__) - told == {"TestName", "Verdict"}  # names for annotations
+    assert set(harness.stats.__all__) - told == {"GateRule", "TestName", "Verdict"}  # names for annotations
 
 
 @pytest.mark.parametrize(("n", "low", "high"), [(2, 0.45, 0.65), (3, 0.65, 0.82), (5, 0.8, 0.9), (10, 0.89, 0.97)])

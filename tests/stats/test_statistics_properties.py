@@ -87,11 +87,12 @@ def test_skewness_only_ever_adds_doubt_to_t(both: tuple[Float64Array, Float64Arr
     )
     found = equivalence(*both, size)
     assert found.p is not None
-    assert found.interval is not None
     assert found.p >= max(below, above) * (1.0 - 1e-9)
+    if len(differences) < 5:
+        assert (found.interval, found.holds) == (None, False)
+        return
+    assert found.interval is not None
     assert found.holds == (-size < found.interval.low and found.interval.high < size)
     plain = stats.ttest_1samp(differences, 0.0).confidence_interval(0.9)
     assert found.interval.low <= plain.low + 1e-12
     assert found.interval.high >= plain.high - 1e-12
-    if len(differences) < 5:
-        assert found.interval == pytest.approx((plain.low, plain.high))

@@ -62,8 +62,8 @@ def test_noise_makes_a_mean_less_skewed() -> None:
     """A floor as wide as the error of the queries: the mean's skewness falls to its share of the error, cubed."""
     own = float(np.std(GOLDEN_SET, ddof=1)) / math.sqrt(50)
     noise = NoiseFloor(own, 1e9)
-    found = equivalence(np.zeros(50), -GOLDEN_SET, 0.4, noise=noise)
-    t = (0.16 - 0.4) / (own * math.sqrt(2.0))
+    found = equivalence(np.zeros(50), -GOLDEN_SET, 0.3, noise=noise)
+    t = (0.16 - 0.3) / (own * math.sqrt(2.0))
     corrected = hall(t, skewness_of_mean(-GOLDEN_SET) / math.sqrt(2.0) ** 3)
     assert found.p == pytest.approx(stats.t.cdf(max(t, corrected), 4 * 49), rel=1e-6)
 

@@ -151,4 +151,4 @@ def many(count: int, shift: float, seed: int = 7) -> tuple[dict[str, dict[str, f
 
 def result_of(change: Change, kind: str = "regress") -> schema.Result:
     """The result of a verb that compared two sides."""
-    return sample_report().model_copy(update={"kind": kind, "change": change})
+    return sample_report().model_copy(update={"kind": kind, "change": change, "trials": []})

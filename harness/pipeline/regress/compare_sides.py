@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.cost_changes import cost_changes
@@ -14,7 +13,6 @@ from harness.pipeline.regress.dossier import make_dossier
 from harness.pipeline.regress.labels import (
     LabelFile,
     Labels,
-    grades_of,
     labels_by_dataset,
     read_labels,
     relabelled,
@@ -37,14 +35,16 @@ from harness.results.regression_schema import (
     BackendChange,
     Change,
     Dossier,
+    GateState,
     MetricJudgement,
+    NotJudgedRule,
     SettingChange,
     SideInfo,
 )
 from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.results.upgrade import current_figure
-from harness.stats import PAIRED_TESTS
+from harness.stats import GATE_RULES, PAIRED_TESTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,13 @@ def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
     """
     require(gate)
     drops = _drops(gate)
+    if not drops:
+        for option, value, default in (
+            ("--rule", gate.rule, "test"),
+            ("--when-not-judged", gate.when_not_judged, "invalid"),
+        ):
+            if value != default:
+                raise UsageError(f"{option} {value} without --max-drop: there is no gate", fix="add --max-drop 0.01")
     return CompareRules(
         rules=Rules(
             margin=gate.margin,
@@ -78,6 +85,8 @@ def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
             allowed=drops,
             test=next(name for name in PAIRED_TESTS if name == gate.test),
             seed=seed,
+            rule=next(rule for rule in GATE_RULES if rule == gate.rule),
+            when_not_judged=next(rule for rule in get_args(NotJudgedRule) if rule == gate.when_not_judged),
         ),
         depth=gate.dossier_depth,
         queries=gate.dossier,
@@ -147,7 +156,9 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     loaded = [dataset for dataset in matched if dataset.relation.common_queries]
     judged = judge_pairs(matched, how.rules)
     backends = [
-        change for dataset, metrics in zip(matched, judged, strict=True) for change in _changes(dataset, metrics, how)
+        change
+        for dataset, metrics in zip(matched, judged.metrics, strict=True)
+        for change in _changes(dataset, metrics, how)
     ]
     only_before, only_after = (
         [snapshot.report.dataset.name for snapshot in side if all(snapshot is not pair[at] for pair in pairs)]
@@ -165,12 +176,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         after=_info(after),
         settings=_settings(loaded),
         data=[dataset.relation for dataset in matched],
-        tests=sum(
-            judgement.p is not None and judgement.wins + judgement.losses > 0
-            for of_pairs in judged
-            for metrics in of_pairs.values()
-            for judgement in metrics
-        ),
+        tests=judged.tests,
         backends=backends,
         only_before=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_before)),
         only_after=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_after)),
@@ -178,6 +184,8 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         datasets_only_after=only_after,
         warnings=[*warnings, *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
+        rule=how.rules.rule,
+        when_not_judged=how.rules.when_not_judged,
     )
     return Compared(change, loaded)
 
@@ -316,15 +324,7 @@ def _ordered(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> l
 
 
 def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
-    """Return the later judgments, or the earlier ones where those are at hand and the same.
-
-    Of checks that match chunks, both: each side knows those that it found.
-    """
-    if before.qrels is not None and after.qrels is not None and not (before.rescorable and after.rescorable):
-        joined = grades_of(before.qrels)
-        for query, grades in grades_of(after.qrels).items():
-            joined[query] = {**joined.get(query, {}), **grades}
-        return qrels_from_dict(joined)
+    """Return the later judgments, or the earlier ones where those are at hand and the same."""
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None
@@ -359,16 +359,16 @@ def _with_labels(
 
 def _gate(
     backends: Sequence[BackendChange], after: Sequence[ResultSnapshot], rules: Rules
-) -> Literal["passed", "failed", "invalid"] | None:
-    """Return the gate; a backend that failed, or without a metric, and a dataset not loaded were not judged."""
-    if rules.allowed_drop is None and not rules.allowed:
+) -> GateState | Literal["invalid"] | None:
+    """Return the gate; a backend that failed, or without a metric, and a dataset not loaded make it invalid."""
+    if not rules.gated:
         return None
     if any(not backend.metrics for backend in backends) or any(
         snapshot.report.dataset.error is not None for snapshot in after
     ):
         return "invalid"
-    failed = any(metric.gate == "failed" for backend in backends for metric in backend.metrics)
-    return "failed" if failed else "passed"
+    states = {metric.gate for backend in backends for metric in backend.metrics}
+    return "failed" if "failed" in states else "not judged" if "not judged" in states else "passed"
 
 
 def _info(side: Sequence[ResultSnapshot]) -> SideInfo:

@@ -57,8 +57,8 @@ class Regression(Shown):
 
     @property
     def failed(self) -> bool:
-        """Whether the gate failed: something is worse beyond the allowed drop."""
-        return self.change.gate == "failed"
+        """Whether the gate failed, or was not judged and counts as failed (``when_not_judged="fail"``)."""
+        return self.change.decision == "failed"
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False

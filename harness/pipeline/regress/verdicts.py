@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,15 +14,17 @@ from harness.data.ranking import RankingDigest
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_metrics
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
-from harness.results.regression_schema import MetricJudgement
+from harness.results.regression_schema import MetricJudgement, NotJudgedRule
 from harness.results.schema import TrialResult
 from harness.results.snapshot import OVERLAP, ResultSnapshot
-from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
+from harness.stats import Change, Gate, GateRule, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted, too_few_to_show
 
 _MOST_DIGITS = 12
 """Means that differ beyond so many decimals are the same: what remains is rounding."""
+ALPHA = 0.05
+"""The level of every test."""
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
 
@@ -32,7 +35,7 @@ class Rules:
 
     ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is that of all others,
     None for no gate on them. The overlap with a reference is only gated where ``allowed`` names it, or there are no
-    metrics.
+    metrics. ``rule`` says how the gate decides, ``when_not_judged`` what it counts as where it could not have failed.
     """
 
     margin: float = MARGIN
@@ -40,6 +43,13 @@ class Rules:
     allowed: Mapping[str, float] = field(default_factory=dict)
     test: TestName = "randomisation"
     seed: int = 42
+    rule: GateRule = "test"
+    when_not_judged: NotJudgedRule = "invalid"
+
+    @property
+    def gated(self) -> bool:
+        """Whether there is a gate at all."""
+        return self.allowed_drop is not None or bool(self.allowed)
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Raise UnknownNameError where a drop is allowed of a metric that is not among the known ones."""
@@ -93,10 +103,18 @@ class _Question(NamedTuple):
     change: Change
 
 
-def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
+class JudgedPairs(NamedTuple):
+    """The verdicts on each pair of each dataset, and over how many ``tests`` p is corrected."""
+
+    metrics: list[dict[Pair, list[MetricJudgement]]]
+    tests: int
+
+
+def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> JudgedPairs:
     """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
-    Everything on all datasets is one family, by whose size p-values are adjusted. Beside the metrics stands the overlap
+    Everything on all datasets is one family, by whose size p-values are adjusted; metrics of a pair that are equal on
+    every query count once. Beside the metrics stands the overlap
     with the reference of backends that are not exact; where there are no metrics, that of all. Sums and geometric means
     are not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
     there.
@@ -109,10 +127,12 @@ def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> list[dict[
     ]
     rules.refuse_unknown({question.figure for question in questions})
     judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.finished} for dataset in datasets]
-    family = judge_family([question.change for question in questions], seed=rules.seed, test=rules.test)
+    changes = [question.change for question in questions]
+    family = judge_family(changes, seed=rules.seed, test=rules.test, alpha=ALPHA)
     for question, judgement in zip(questions, family, strict=True):
         judged[question.place][question.pair].append(_judged(question, judgement, rules))
-    return judged
+    tests = max((one.comparisons for one in family if one.p is not None and one.paired.changed), default=0)
+    return JudgedPairs(judged, tests)
 
 
 def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> Iterator[_Question]:
@@ -128,7 +148,16 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
             changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
             others = None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
             allowed, noise = rules.allowed.get(name, others), _noise(compared.trials(pair), name)
-            change = Change(earlier, later, rules.margin, allowed, noise, within_ties=only_ties_moved(changed))
+            change = Change(
+                before=earlier,
+                after=later,
+                margin=rules.margin,
+                allowed_drop=allowed,
+                noise=noise,
+                within_ties=only_ties_moved(changed),
+                rule=rules.rule,
+                backend=(place, pair),
+            )
             yield _Question(place, pair, name, change)
 
 
@@ -196,11 +225,34 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
         queries_needed=judgement.queries_needed,
         verdict=judgement.verdict,
         allowed_drop=change.allowed_drop,
-        gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
+        gate=gate.state,
         gate_p=gate.p_adjusted,
+        total_loss_p=gate.total_loss.p_adjusted if gate.total_loss is not None else None,
+        gate_reason=_why_not_judged(gate, paired.n, float(np.asarray(change.before).mean())),
         reason=_reason(judgement, rules, within_ties=change.within_ties),
     )
     return judged.model_copy(update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons)})
+
+
+def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
+    """Say why a gate could not have failed, and what helps; empty for one that was judged."""
+    if gate.state != "not judged":
+        return ""
+    loss, drop = gate.total_loss, gate.allowed_drop or 0.0
+    if before <= 0.0:
+        return "there is nothing to lose: the mean was 0"
+    if before <= drop or math.isclose(before, drop):
+        return f"losing everything would be allowed: the mean was {_plain(before)}, and the allowed drop is {drop:g}"
+    named = counted(queries, "query")
+    if loss is None or loss.p is None or loss.p_adjusted is None:
+        return f"too few queries: no test can show a loss with {named}"
+    corrected = f" after correction for {loss.comparisons} comparisons" if loss.comparisons > 1 else ""
+    enough = math.floor(math.log2(loss.comparisons / ALPHA)) + 1
+    helps = f"; {enough} queries are the fewest that can" if loss.p <= 0.5**queries else ""
+    return (
+        f"too few queries: if {f'all {named}' if queries > 1 else 'the query'} lost everything, the chance of that "
+        f"would be {_percent(loss.p_adjusted)}{corrected}, and a gate fails below {ALPHA:.0%}{helps}"
+    )
 
 
 def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: int = 1) -> str:
@@ -272,7 +324,7 @@ def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
         return "builds with the same settings differ as much, so that no number of queries would decide it"
     if judgement.verdict == "undecided":
         return "the differences scatter too much for so few queries"
-    if gate.failed:
+    if gate.p_adjusted is not None and gate.p_adjusted < ALPHA:
         beyond = f"more than {gate.allowed_drop:g} " if gate.allowed_drop else ""
         return f"{beyond}lower, by the one-sided test of the gate"
     return f"significantly {'higher' if paired.difference > 0 else 'lower'}"

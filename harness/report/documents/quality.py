@@ -158,7 +158,12 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
     differing = sum(row.p is not None and row.wins + row.losses > 0 for row in rows)
     # a comparison in which nothing differs is no part of the correction
     counts = f"the {differing} of {len(rows)} comparisons in which a {of} differs"
-    family = f"Holm's correction for {counted(differing, 'comparison') if differing == len(rows) else counts}"
+    distinct = max((row.comparisons or 0 for row in rows), default=0) or differing
+    if distinct < differing:
+        counts = f"{counted(distinct, 'comparison')}, because metrics that are equal on every {of} count once"
+    elif differing == len(rows):
+        counts = counted(differing, "comparison")
+    family = f"Holm's correction for {counts}"
     meanings = {
         _BETTER: f"{_BETTER} better {than}, p < 0.05 after {family} (paired randomisation test)",
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",

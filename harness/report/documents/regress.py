@@ -42,6 +42,7 @@ from harness.document.model import (
 )
 from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.report.documents.query_changes import losers, query_tables
+from harness.results.comparison import lacks_measurement
 from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement
 from harness.results.schema import Result
 from harness.results.schema_base import Json
@@ -67,6 +68,13 @@ _MARKS: dict[str, tuple[str, Tone]] = {
     "worse": ("▼", "bad"),
     "same": ("=", "plain"),
     "undecided": ("~", "plain"),
+}
+
+
+_GATE_MARKS: dict[str, tuple[str, Tone]] = {
+    "passed": ("✓", "plain"),
+    "failed": ("✕", "bad"),
+    "not judged": ("?", "unsure"),
 }
 
 
@@ -102,7 +110,7 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         name=", ".join(datasets),
         outcome=report.gate or "compared",
         values=list(_values(report)),
-        suites=list(_suites(report, result.created)),
+        suites=list(_suites(result)),
         annotations=list(_annotations(report)),
     )
 
@@ -118,6 +126,10 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
         if backend.error:
             yield Verdict("bad", f"{backend.after}{report.on(backend)} was not judged", backend.error)
     yield from (Verdict("unsure", warning) for warning in report.warnings)
+    yield from _not_judged(report)
+    for backend, metric in _judged(report):
+        if metric.gate == "failed" and metric.verdict != "worse":  # by tolerance, and no test shows it
+            yield Verdict("bad", _sentence(report, backend, metric), _behind(backend, metric))
     for verdict in ("worse", "better"):
         for backend, metric in _judged(report):
             if metric.verdict == verdict:
@@ -126,8 +138,18 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
     if same:
         yield Verdict("good", f"The same: {listed(same, _NAMED)}")
     for backend, metric in _judged(report):
-        if metric.verdict == "undecided":
+        if metric.verdict == "undecided" and metric.gate != "failed":
             yield Verdict("plain", _sentence(report, backend, metric))
+
+
+def _not_judged(report: Change) -> Iterator[Verdict]:
+    """Yield each reason why gates could not have failed, with the metrics that it is about."""
+    reasons: dict[str, list[str]] = {}
+    for backend, metric in _judged(report):
+        if metric.gate == "not judged":
+            reasons.setdefault(metric.gate_reason, []).append(_named(report, backend, metric))
+    for reason, names in reasons.items():
+        yield Verdict("unsure", f"Not judged: {listed(names, _NAMED)}", reason)
 
 
 def _sentence(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
@@ -153,9 +175,18 @@ def _gate(report: Change) -> Verdict:
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
     detail = " ".join([*_changed(report), *_worse_without_gate(report)])
     if report.gate == "failed":
-        return Verdict("bad", f"Failed: worse beyond {allowed}: {', '.join(failed)}", detail)
+        said = "the mean fell by more than" if report.rule == "tolerance" else "worse beyond"
+        return Verdict("bad", f"Failed: {said} {allowed}: {', '.join(failed)}", detail)
+    if report.gate == "not judged":
+        tone: Tone = "bad" if report.decision == "failed" else "unsure"
+        counts_as = f"counts as {report.decision} (--when-not-judged {report.when_not_judged})"
+        advice = "More queries or fewer metrics (--max-drop METRIC=DROP) help; --rule tolerance decides by the means."
+        headline = f"Not judged: the gate would have passed after any loss; {counts_as}"
+        return Verdict(tone, headline, f"{detail} {advice}".strip())
     if report.gate == "invalid":
         return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
+    if report.gate == "passed" and report.rule == "tolerance":
+        return Verdict("good", f"Passed: no mean fell by more than {allowed}", detail)
     if report.gate == "passed":
         fell = sum(  # beyond the allowed drop, without a test that shows it
             metric.verdict == "undecided" and -metric.difference > (metric.allowed_drop or 0)
@@ -225,7 +256,7 @@ def _quality(report: Change) -> list[Block]:
         Column(
             "gate",
             numeric=False,
-            help="passed or failed, with the allowed drop and the gate's own p: that of a loss of at most that",
+            help="passed, failed or not judged, with the allowed drop and the p of a loss of at most that",
         ),
     ]
     rows = []
@@ -243,9 +274,9 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     mark, tone = _MARKS[metric.verdict]
     gate = text(ABSENT)
     if metric.gate is not None and metric.allowed_drop is not None:
-        failed = metric.gate == "failed"
         said = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
-        gate = text(said, "✕" if failed else "✓", tone="bad" if failed else "plain")
+        gate_mark, gate_tone = _GATE_MARKS[metric.gate]
+        gate = text(said, gate_mark, tone=gate_tone)
     known = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
     return [
         text(metric.metric),
@@ -368,6 +399,10 @@ def _notes(report: Change) -> Iterator[str]:
     yield from few_for_interval(metric.queries for metric in metrics if metric.wins + metric.losses > 0)
     if any(metric.gate is not None for metric in metrics):
         yield "gate p: of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
+    if report.rule == "tolerance":
+        yield "gates decide by the means (--rule tolerance); verdicts and p are the tests'"
+    if any(metric.gate == "not judged" for metric in metrics):
+        yield "not judged: the gate would have passed even if every query had lost everything"
     if any(metric.noise_floor is not None for metric in metrics):
         yield "noise floor: what two builds with the same settings exceed in one case of twenty"
     if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):
@@ -401,7 +436,7 @@ def _values(report: Change) -> Iterator[Value]:
         yield value(f"after.{name}", metric.after, n=queries)
         yield value(f"difference.{name}", metric.difference, metric.ci_low, metric.ci_high, queries)
         yield value(f"p.{name}", metric.p_adjusted, n=queries)
-        if metric.gate is not None:
+        if metric.gate in ("passed", "failed"):
             yield value(f"passed.{name}", float(metric.gate == "passed"), n=queries)
     for backend in report.backends:
         value = partial(Value, backend.dataset, backend.after)
@@ -415,35 +450,52 @@ def _values(report: Change) -> Iterator[Value]:
                 yield value(f"difference.{moved.metric} of query {query.query}", moved.difference, n=1)
 
 
-def _suites(report: Change, created: str) -> Iterator[Suite]:
+def _suites(result: Result) -> Iterator[Suite]:
     """Yield a suite for each dataset and backend. A metric without a gate passes: nothing was required of it.
 
-    The time of a case is that of the timed searches of ``after``, which the metrics of a backend share.
+    The time of a case is that of the timed searches of ``after``, which the metrics of a backend share. What else the
+    exit code is about, a backend that nothing is compared with or a failed measurement, is an error of its own.
     """
+    report = result.changes
     common = {relation.dataset: relation.common_queries for relation in report.data}
+    facts = {
+        "harness": report.after.harness.version,
+        "before": report.before.source,
+        "after": report.after.source,
+        **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
+    }
     for backend in report.backends:
-        facts = {
-            "harness": report.after.harness.version,
-            "before": report.before.source,
-            "after": report.after.source,
-            "dataset": backend.dataset,
-            "queries": str(common[backend.dataset]),
-            **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
-        }
         name = f"{backend.dataset}: {backend.after}" if report.several else backend.after
-        cases = list(_cases(backend, name, gated=report.gate is not None))
-        yield Suite(name, cases, created, facts, backend.search_seconds)
+        own = {"dataset": backend.dataset, "queries": str(common[backend.dataset])}
+        yield Suite(name, list(_cases(report, backend, name)), result.created, facts | own, backend.search_seconds)
+    compared = {(backend.dataset, backend.after) for backend in report.backends}
+    for trial in result.trials:
+        name = f"{trial.dataset}: {trial.label}" if report.several else trial.label
+        cases = []
+        if trial.status == "failed" and (trial.dataset, trial.label) not in compared:
+            reason = trial.error.message if trial.error is not None else "no reason is stored"
+            cases.append(Case("runs", name, Outcome.ERROR, reason, reason))
+        if lacks_measurement(trial):
+            reason = "a measurement under load, of a cold start or under a filter failed"
+            cases.append(Case("is measured", name, Outcome.ERROR, reason, reason))
+        if cases:
+            yield Suite(name, cases, result.created, facts | {"dataset": trial.dataset})
 
 
-def _cases(backend: BackendChange, name: str, *, gated: bool) -> Iterator[Case]:
-    reason, seconds = _unjudged(backend, gated=gated), backend.search_seconds or 0.0
+def _cases(report: Change, backend: BackendChange, name: str) -> Iterator[Case]:
+    gated, seconds = report.gate is not None, backend.search_seconds or 0.0
+    reason = _unjudged(backend, gated=gated)
     if reason is not None:
-        yield Case("is compared", name, Outcome.ERROR, reason, reason)
+        yield Case("is compared", name, Outcome.ERROR if gated else Outcome.SKIPPED, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
             said = verdict_line(metric)
             lines = "\n".join([said, *losers(backend, metric.metric)])
             yield Case(metric.metric, name, Outcome.FAILURE, said, lines, seconds)
+        elif metric.gate == "not judged":
+            said = f"not judged: {metric.gate_reason}"
+            outcome = Outcome.FAILURE if report.when_not_judged == "fail" else Outcome.SKIPPED
+            yield Case(metric.metric, name, outcome, said, said, seconds)
         else:
             yield Case(metric.metric, name, seconds=seconds)
 
@@ -463,5 +515,8 @@ def _annotations(report: Change) -> Iterator[Annotation]:
             said = "failed" if backend.error is not None else "was not judged"
             yield Annotation(f"{backend.after}{report.on(backend)} {said}", reason)
     for backend, metric in _judged(report):
+        named = f"on {backend.after}{report.on(backend)}"
         if metric.gate == "failed":
-            yield Annotation(f"{metric.metric} failed on {backend.after}{report.on(backend)}", verdict_line(metric))
+            yield Annotation(f"{metric.metric} failed {named}", verdict_line(metric))
+        elif metric.gate == "not judged" and report.when_not_judged != "pass":
+            yield Annotation(f"{metric.metric} was not judged {named}", metric.gate_reason)
