@@ -77,6 +77,30 @@ def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> N
     assert properties["harness"] == harness.__version__
 
 
+@pytest.mark.parametrize(
+    ("require", "code", "tags", "reason"),
+    [
+        ((), 0, ["skipped"], "nothing is required"),
+        (("Hit@5>=0.5",), 0, ["skipped"], "the requirements are met"),
+        (("Hit@5>=0.5", "nDCG@5<=0.1"), 1, ["skipped"], "no requirement that failed is about it"),
+        (("Hit@5>=0.5", "MRR@5>=0.95"), 1, ["failure"], ""),
+    ],
+)
+def test_a_missed_question_fails_only_with_a_requirement(
+    folder: Path, tmp_path: Path, require: tuple[str, ...], code: int, tags: list[str], reason: str
+) -> None:
+    """The exit code and the file agree, whatever single questions did."""
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    required = [word for text in require for word in ("--require", text)]
+    done = command(tmp_path, *places, *required, "--junit", str(tmp_path / "j.xml"), "--junit-per-query")
+    root = read_junit(tmp_path / "j.xml")
+    (case,) = root.iterfind(".//testcase[@name='x']")
+    assert (done.code, [child.tag for child in case]) == (code, tags)
+    assert (int(root.get("failures") or 0) > 0) == (code == 1)
+    assert (case[0].get("message") or "").endswith(reason)
+    assert "expected fish (not found); found fruit#0" in (case[0].text or "")
+
+
 def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     timed = {**QUICK, "timing": True}
     report = harness.check(folder / "golden.jsonl", corpus=folder / "chunks.jsonl", require=REQUIRE, **timed).report

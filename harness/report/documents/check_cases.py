@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
@@ -109,7 +110,22 @@ def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
     if trial.error is not None and not requirements:
         yield trial_error(report, trial)
     if trial.status != "invalid":  # its answers mean nothing
-        yield from (question_case(report, trial, question) for question in trial.questions)
+        blamed = {name for required in requirements if required.passed is False for name in required.missed}
+        for question in trial.questions:
+            case = question_case(report, trial, question)
+            missed = case.outcome is Outcome.FAILURE and question.id not in blamed
+            yield _allowed_miss(case, requirements) if missed else case
+
+
+def _allowed_miss(case: Case, requirements: Sequence[RequirementResult]) -> Case:
+    """Return the case of a question that was missed as a skipped one: no failed requirement is about it."""
+    if not requirements:
+        reason = "nothing is required"
+    elif all(required.passed for required in requirements):
+        reason = "the requirements are met"
+    else:
+        reason = "no requirement that failed is about it"
+    return replace(case, outcome=Outcome.SKIPPED, message=f"{case.message}; {reason}", text=f"{case.text}\n{reason}")
 
 
 def _seconds(trial: TrialResult) -> float:
