@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,16 @@ OVERLAP = "reference overlap@"
 _DIGITS = 12
 
 
+class RenamedRun(NamedTuple):
+    """Rankings in which the first chunk of each expected document has the document's id.
+
+    ``chunks`` maps a query and such an id to the chunk's id.
+    """
+
+    run: Run
+    chunks: Mapping[str, Mapping[str, str]] = {}
+
+
 @dataclass(frozen=True, eq=False)
 class ResultSnapshot:
     """Part of a result that a comparison of two reads, on one dataset.
@@ -42,7 +52,8 @@ class ResultSnapshot:
     name each query's text. ``kind`` is the verb that made the result. Without ``rescorable`` its hits cannot be scored
     again by its ``qrels``. ``kept_digests`` are of whole rankings of which ``hits`` gives only the beginning, None
     where all hits are there; ``kept_ranks`` are the ranks, to depth k, that the documents relevant to each query have
-    in them, None where they were not kept.
+    in them, None where they were not kept. ``rename`` gives documents of an ordered ranking the ids that ``qrels`` have
+    for them: where questions expect documents of which chunks are searched. None where ids match exactly.
     """
 
     source: str
@@ -58,7 +69,8 @@ class ResultSnapshot:
     rescorable: bool = True
     kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
     kept_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
-    _ordered: dict[str, Run | None] = field(default_factory=dict, init=False, repr=False)
+    rename: Callable[[Run], RenamedRun] | None = None
+    _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
@@ -142,13 +154,25 @@ class ResultSnapshot:
         return {trial.label: trial for trial in self.report.trials}[label]
 
     def ordered(self, label: str) -> Run | None:
-        """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
+        """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's.
+
+        Expected documents have the ids that the judgments have for them.
+        """
+        renamed = self._renamed(label)
+        return renamed.run if renamed is not None else None
+
+    def chunks(self, label: str) -> Mapping[str, Mapping[str, str]]:
+        """Return query to expected document to its first chunk in a ranking; empty where ids match exactly."""
+        renamed = self._renamed(label)
+        return renamed.chunks if renamed is not None else {}
+
+    def _renamed(self, label: str) -> RenamedRun | None:
         if label not in self._ordered:  # the last one is kept: most is asked of one backend after the other
             run = self.hits(label)
-            listed = run is None or self.depth is not None or self.ties is TieRule.ENGINE
+            if run is not None and self.depth is None and self.ties is not TieRule.ENGINE:
+                run = ranking.order(run, wide=self.ties is TieRule.TREC_EVAL_10)
             self._ordered.clear()
-            wide = self.ties is TieRule.TREC_EVAL_10
-            self._ordered[label] = run if run is None or listed else ranking.order(run, wide=wide)
+            self._ordered[label] = None if run is None else self.rename(run) if self.rename else RenamedRun(run)
         return self._ordered[label]
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
 from harness.data.memory import qrels_from_dict
 from harness.metrics import Metric, parse_metric
@@ -197,7 +198,7 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
         query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost[query], *rankings.gained[query]]))
         for query in queries
     }
-    before, after = (side.ranks(label, shown) for side, label in rankings.sides)
+    places = [_Positions(side.ranks(label, shown), side.chunks(label)) for side, label in rankings.sides]
     assumed = {query: (query, rankings.unjudged(query)) for query in queries if query in rankings.grades}
     bounds = rankings.scored(assumed, rankings.measures) or ({}, {})
     texts = {**compared.before.texts, **compared.after.texts}
@@ -213,8 +214,7 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
                 judged_before=judged[0] if compared.qrels is not None else None,
                 judged_after=judged[1] if compared.qrels is not None else None,
                 documents=[
-                    _ranked(rankings, document, grades.get(document), before.get(query, {}), after.get(query, {}))
-                    for document in shown[query]
+                    _ranked(rankings, query, document, grades.get(document), places) for document in shown[query]
                 ],
                 entered=[document for document in first_after[query] if document not in first_before[query]],
                 left=[document for document in first_before[query] if document not in first_after[query]],
@@ -243,14 +243,25 @@ def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str
     ]
 
 
+class _Positions(NamedTuple):
+    """Query to document to its rank on one side, and to its chunk where the documents are those of expected ids."""
+
+    ranks: Mapping[str, Mapping[str, int]]
+    chunks: Mapping[str, Mapping[str, str]]
+
+
 def _ranked(
-    rankings: _Rankings, document: str, grade: int | None, before: Mapping[str, int], after: Mapping[str, int]
+    rankings: _Rankings, query: str, document: str, grade: int | None, sides: Sequence[_Positions]
 ) -> RankedDocument:
     relevant, compared = grade is not None and grade >= rankings.relevance, rankings.compared
+    before, after = (side.ranks.get(query, {}) for side in sides)
+    chunk_before, chunk_after = (side.chunks.get(query, {}).get(document) for side in sides)
     return RankedDocument(
         document=document,
         rank_before=before.get(document),
         rank_after=after.get(document),
+        chunk_before=chunk_before,
+        chunk_after=chunk_after,
         grade=grade,
         absent_before=None if document in before else rankings.absence(compared.before, relevant=relevant),
         absent_after=None if document in after else rankings.absence(compared.after, relevant=relevant),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness.data.memory import qrels_from_dict
+from harness.data.types import Ids, Run
 from harness.errors import ResultError
-from harness.pipeline.check.id_match import MatchRule
+from harness.pipeline.check.id_match import Match, MatchRule
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import ErrorInfo, PlanRecord
-from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
+from harness.results.snapshot import RenamedRun, ResultSnapshot, snapshots_of, text_digest
 from harness.results.stored import read_report, read_stored_run
 from harness.store.result_folder import FORMER_CHANGE, REPORT_NAME
 
@@ -51,8 +54,8 @@ def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
     """Return a check that was stored in ``folder``; raises ResultError for one in which nothing was scored.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are what the questions expect. Where an expected
-    id stands for its chunks (``--match document`` or ``prefix``), they are the chunks that were found first, and
-    nothing can be scored again by them.
+    id stands for its chunks (``--match document`` or ``prefix``), the first chunk of each in a ranking goes by that id,
+    and nothing can be scored again: a label may be of another chunk of the same document.
     """
     answered = [trial for trial in result.trials if trial.questions]
     if not answered:
@@ -67,7 +70,8 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
     """Return the part of a check that is of one corpus; where no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
-    exact = result.golden_set.match == MatchRule.EXACT
+    match = Match.of(result.golden_set.match, result.golden_set.delimiter)
+    exact, expected = match.rule is MatchRule.EXACT, _expected(questions)
     texts = {question.id: question.question for question in questions if question.question is not None}
 
     return ResultSnapshot(
@@ -77,9 +81,10 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=qrels_from_dict(_expected(questions) if exact else _first_hits(answered.values())),
+        qrels=qrels_from_dict(expected),
         kind="check",
         rescorable=exact,
+        rename=None if exact else partial(_with_expected_ids, expected, match),
     )
 
 
@@ -97,13 +102,26 @@ def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
     }
 
 
-def _first_hits(trials: Iterable[TrialResult]) -> dict[str, dict[str, int]]:
-    grades: dict[str, dict[str, int]] = {}
-    for question in (question for trial in trials for question in trial.questions):
-        for expected in question.expected:
-            if expected.found is not None:
-                grades.setdefault(question.id, {})[expected.found] = expected.grade
-    return grades
+def _with_expected_ids(expected: Mapping[str, Mapping[str, int]], match: Match, run: Run) -> RenamedRun:
+    """Give the first chunk of each expected document in a ranking the document's id.
+
+    A later chunk of it keeps its own, as one that is not relevant; if that is the expected id itself, it is marked.
+    """
+    chunks: dict[str, dict[str, str]] = {}
+    names: list[str] = []
+    for row, query in enumerate(run.query_ids):
+        first: dict[str, str] = {}
+        wanted = expected.get(query, {})
+        for document in run.doc_ids.take(run.rows[run.of_query(row)]):
+            owner = match.owner(document, wanted)
+            if owner is not None and owner not in first:
+                first[owner] = document
+                names.append(owner)
+            else:
+                names.append(f"{document} (again)" if document in first else document)
+        chunks[query] = {owner: document for owner, document in first.items() if owner != document}
+    doc_ids = Ids.of(dict.fromkeys(names))
+    return RenamedRun(replace(run, doc_ids=doc_ids, rows=doc_ids.rows_of(Ids.of(names))), chunks)
 
 
 def _as_comparison(result: Result) -> Result:

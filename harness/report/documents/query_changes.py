@@ -90,19 +90,23 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     depth = dossier.depth
     before = {at: document for document in query.documents if (at := document.rank_before) is not None and at <= depth}
     after = {at: document for document in query.documents if (at := document.rank_after) is not None and at <= depth}
-    rows = [
-        [count(rank), *_ranked(before.get(rank)), *_ranked(after.get(rank)), text(_move(after.get(rank)))]
-        for rank in range(1, max([*before, *after], default=0) + 1)
-    ]
+    rows = []
+    for rank in range(1, max([*before, *after], default=0) + 1):
+        first, now = before.get(rank), after.get(rank)
+        cells = _ranked(first, first.chunk_before) if first is not None else _ranked(None)
+        cells += _ranked(now, now.chunk_after) if now is not None else _ranked(None)
+        rows.append([count(rank), *cells, text(_move(now))])
     names = ("before", "grade", "after", "grade", "move")
     columns = [Column("rank"), *(Column(name, numeric=False) for name in names)]
     return Table(f"{label}: query {query.query}, both rankings", columns, rows, detail=True)
 
 
-def _ranked(document: RankedDocument | None) -> list[Cell]:
+def _ranked(document: RankedDocument | None, chunk: str | None = None) -> list[Cell]:
+    """Return a document, with the chunk of it that was returned, and its grade."""
     if document is None:
         return [text(ABSENT), text("")]
-    return [text(document.document), text("unjudged" if document.grade is None else str(document.grade))]
+    name = document.document if chunk is None else f"{document.document} ({chunk})"
+    return [text(name), text("unjudged" if document.grade is None else str(document.grade))]
 
 
 def _move(document: RankedDocument | None) -> str:

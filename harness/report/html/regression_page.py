@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from harness.data.types import Float64Array, Ids, Run
+from harness.data.arrow import strings, take_rows
+from harness.data.types import Corpus, Float64Array, Ids, Run
 from harness.document.figures import Differences
 from harness.document.model import Figure
 from harness.pipeline.regress.compare_sides import Compared
@@ -126,13 +128,38 @@ def _explorer(
         queries=queries_of(ids, [texts.get(query, "") for query in dataset.queries]) if texts else None,
         qrels=dataset.qrels,
         relevance=int(str(dataset.after.report.plan.resolved["relevance"])),
-        corpus=documents.corpus if texts else None,
+        corpus=_with_expected(documents.corpus, dataset, list(known)) if texts else None,
         no_texts=documents.no_texts if documents.corpus is None else "",
         against=against,
         kept=list(kept.values()),
         failed=unanswered(failed, len(ids)),
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
         dataset=dataset.name,
+    )
+
+
+def _with_expected(corpus: Corpus | None, dataset: ComparedDataset, places: Sequence[_Place]) -> Corpus | None:
+    """Add the expected ids under which chunks are shown, each with the texts of the chunks that the rankings have."""
+    if corpus is None:
+        return None
+    chunks: dict[str, dict[str, None]] = {}
+    for place in places:
+        side = dataset.before if place.when == "before" else dataset.after
+        for of_query in side.chunks(place.before if place.when == "before" else place.after).values():
+            for expected, chunk in of_query.items():
+                chunks.setdefault(expected, {})[chunk] = None
+    names = [name for name, row in zip(chunks, corpus.ids.rows_of(Ids.of(chunks)).tolist(), strict=True) if row < 0]
+    if not names:
+        return corpus
+    known = list(dict.fromkeys(chunk for name in names for chunk in chunks[name]))
+    rows = corpus.ids.rows_of(Ids.of(known))
+    there = [chunk for chunk, row in zip(known, rows.tolist(), strict=True) if row >= 0]
+    texts = dict(zip(there, take_rows(corpus.texts, rows[rows >= 0]).to_pylist(), strict=True))
+    joined = ["\n\n".join(f"{chunk}: {texts[chunk]}" for chunk in chunks[name] if chunk in texts) for name in names]
+    return Corpus(
+        Ids(pa.concat_arrays([corpus.ids.values, strings(names)])),
+        pa.chunked_array([*corpus.texts.chunks, strings(joined)], pa.string()),
+        "",
     )
 
 
