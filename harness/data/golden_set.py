@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
+import pyarrow.compute as pc
+
 from harness.data.dataset import Dataset
+from harness.data.types import Ids
 from harness.errors import UsageError
 from harness.wording import counted
 
+_LINE_ID = "line-"
 _DECIMAL = re.compile(r"^([0-9]+)\.0$")
 
 
@@ -29,7 +33,8 @@ class GoldenQuestion:
     ``expected`` is empty for a question that nothing answers. ``readings`` are other ways to read a table's cell of
     several ids: cut at one of the separators, and the whole cell as one id. ``fields`` are the line's other fields as
     text: a list has one value an element, so that a question can stand in several slices; an object is kept as its
-    JSON. ``line`` is its line in the file, counted from 1.
+    JSON. ``line`` is its line in the file, counted from 1. Without ``has_id`` the file gave it no id, and its id is the
+    :func:`line_id` of its line, which another file may have for another question.
     """
 
     id: str
@@ -38,6 +43,22 @@ class GoldenQuestion:
     fields: Mapping[str, tuple[str, ...]]
     line: int
     readings: tuple[tuple[Expectation, ...], ...] = ()
+    has_id: bool = True
+
+
+def line_id(line: int) -> str:
+    """Return the id of a question to which its file gives none."""
+    return f"{_LINE_ID}{line}"
+
+
+def count_line_ids(ids: Ids) -> int:
+    """Return how many ids have the form of :func:`line_id`."""
+    return int(pc.sum(pc.match_substring_regex(ids.values, rf"^{_LINE_ID}[0-9]+$")).as_py() or 0)
+
+
+def is_line_id(name: str) -> bool:
+    """Tell whether an id has the form of :func:`line_id`."""
+    return name.removeprefix(_LINE_ID).isdecimal() and name.startswith(_LINE_ID)
 
 
 def _without_decimals(name: str) -> str:

@@ -8,13 +8,15 @@ A line is one question::
 ids are a list, one id, or ``{id: grade}``, and may be records with an id; an empty list says that nothing answers the
 question. All other fields are kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids
 are separated by ``;`` or ``|`` (unless the corpus has an id with such a character in it), and a cell that begins with
-``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number.
+``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number. Lines without ids that have the same
+question are one question, which expects the documents of all of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ from harness.data.columns import RecordBatch, fields_named, shown
 from harness.data.dataset import rows_of
 from harness.data.expected_ids import EXPECTED, expected_grades
 from harness.data.frames import as_table, described
-from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, line_id
 from harness.data.problems import Problems
 from harness.data.python_values import as_id, plain
 from harness.data.types import BAD_ID, BAD_ID_IS
@@ -37,6 +39,8 @@ from harness.wording import counted
 
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
+_READINGS = 3
+"""The other readings of a cell: cut at either separator, and whole."""
 _SEPARATORS = re.compile(r"[;|]")
 _LIMIT = 2**31
 
@@ -156,12 +160,17 @@ def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # no
 
 def _questions(records: Iterator[_Record], problems: Problems, notes: list[str]) -> tuple[GoldenQuestion, ...]:
     questions: dict[str, GoldenQuestion] = {}
-    repeated = list[str]()
+    repeated, joined = list[str](), list[GoldenQuestion]()
+    without_id: dict[str, str] = {}
     for record in records:
         question = _question(record, problems, repeated)
         if question is None:
             continue
-        if question.id in questions:
+        first = question.id if question.has_id else without_id.setdefault(_words(question.question), question.id)
+        if first != question.id:
+            questions[first] = _joined(questions[first], question, problems)
+            joined.append(question)
+        elif question.id in questions:
             problems.add(
                 record.line, f"duplicate id '{question.id}', first {problems.place(questions[question.id].line)}"
             )
@@ -171,10 +180,33 @@ def _questions(records: Iterator[_Record], problems: Problems, notes: list[str])
         problems.add(None, "the file holds no questions")
     elif not problems.count and not any(question.expected for question in questions.values()):
         problems.add(None, f"no question expects anything: '{EXPECTED[0]}' is empty everywhere")
+    if joined:
+        rows = counted(len(joined), "row repeats a question", "rows repeat a question")
+        notes.append(f"{rows} without an id, and their expected ids are joined: {problems.place(joined[0].line)}")
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of one question, counted once: '{repeated[0]}'")
     return tuple(questions.values())
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) -> GoldenQuestion:
+    """Return a question with what a later line of the same text expects, and the values of its fields."""
+    grades = {expected.id: expected.grade for expected in first.expected}
+    for expected in again.expected:
+        if grades.get(expected.id, expected.grade) != expected.grade:
+            earlier = f"{grades[expected.id]} for the same question {problems.place(first.line)}"
+            problems.add(again.line, f"the grade of '{expected.id}' is {expected.grade}, and {earlier}")
+    # a line without other readings has the same expected ids in each
+    sides = [[line.expected, *(line.readings or (line.expected,) * _READINGS)] for line in (first, again)]
+    joined = [tuple({one.id: one for one in (*a, *b)}.values()) for a, b in zip(*sides, strict=True)]
+    names = dict.fromkeys([*first.fields, *again.fields])
+    fields = {name: tuple(dict.fromkeys((*first.fields.get(name, ()), *again.fields.get(name, ())))) for name in names}
+    has_readings = bool(first.readings or again.readings)
+    return replace(first, expected=joined[0], fields=fields, readings=tuple(joined[1:]) if has_readings else ())
 
 
 def _question(record: _Record, problems: Problems, repeated: list[str]) -> GoldenQuestion | None:
@@ -193,7 +225,8 @@ def _question(record: _Record, problems: Problems, repeated: list[str]) -> Golde
     fields = {name: _values(record, name, problems) for name in record.values if name not in named.values()}
     if problems.count > before:
         return None
-    return GoldenQuestion(question_id, str(text), expected, fields, record.line, record.readings)
+    has_id = named["id"] is not None
+    return GoldenQuestion(question_id, str(text), expected, fields, record.line, record.readings, has_id)
 
 
 def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
@@ -211,7 +244,7 @@ def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems
 
 def _id(record: _Record, name: str | None, problems: Problems) -> str:
     if name is None:
-        return f"line-{record.line}"
+        return line_id(record.line)
     question_id = as_id(record.values[name])
     if question_id is None:
         problems.add(record.line, f"'{name}' is {shown(record.values[name])}, expected a string or an integer")

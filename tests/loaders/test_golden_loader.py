@@ -304,3 +304,61 @@ def test_a_golden_set_of_a_card_says_the_language_of_its_documents(tmp_path):
     assert (of_dataset, golden.language, golden.analyzer) == (True, "en", None)
     path = write(tmp_path, line(id="a", question="who?", expected=["x"]))
     assert load_golden_of(path)[0].language is None
+
+
+ROWS = [
+    {"question": "How long?", "expected": "a", "lang": "en"},
+    {"question": "How wide?", "expected": "b", "lang": "en"},
+    {"question": "How  long? ", "expected": "c", "lang": "de"},
+    {"question": "how long?", "expected": "d", "lang": "en"},
+]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet", "jsonl.gz", "objects"])
+def test_rows_of_one_question_without_ids_are_one_question(tmp_path, form):
+    path = tmp_path / f"golden.{form}"
+    if form == "objects":
+        golden = golden_of_records(ROWS)
+    else:
+        lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+        if form == "csv":
+            pd.DataFrame(ROWS).to_csv(path, index=False)
+        elif form == "parquet":
+            pd.DataFrame(ROWS).to_parquet(path)
+        elif form == "json":
+            path.write_text(json.dumps(ROWS))
+        else:
+            path.write_bytes(gzip.compress(lines.encode()) if form.endswith("gz") else lines.encode())
+        golden = load_golden(path)
+    expected = [[document.id for document in question.expected] for question in golden]
+    assert expected == [["a", "c"], ["b"], ["d"]]
+    assert [question.question for question in golden] == ["How long?", "How wide?", "how long?"]
+    assert golden.questions[0].fields["lang"] == ("en", "de")
+    assert not any(question.has_id for question in golden)
+    (note,) = golden.notes
+    assert note.startswith("1 row repeats a question without an id, and their expected ids are joined: ")
+
+
+def test_rows_with_ids_stay_questions_of_their_own(tmp_path):
+    rows = [{"id": str(number), **row} for number, row in enumerate(ROWS)]
+    golden = golden_of_records([*rows, {"question": "How long?", "expected": "e"}])
+    assert [question.id for question in golden] == ["0", "1", "2", "3", "line-5"]
+    assert [question.has_id for question in golden] == [True] * 4 + [False]
+    assert golden.notes == ()
+
+
+def test_joined_rows_may_not_grade_a_document_differently():
+    rows = [{"question": "?", "expected": {"a": 2}}, {"question": "?", "expected": {"a": 2, "b": 1}}]
+    (question,) = golden_of_records(rows)
+    assert question.expected == (Expectation("a", 2), Expectation("b", 1))
+    with pytest.raises(DataError, match=r"the grade of 'a' is 1, and 2 for the same question on line 1"):
+        golden_of_records([*rows, {"question": "?", "expected": ["a"]}])
+
+
+def test_a_joined_cell_is_read_as_the_corpus_writes_ids(tmp_path):
+    (tmp_path / "golden.csv").write_text("question,expected\n?,x|y\n?,z;w\n?,v\n")
+    corpus = Ids.of(["x|y", "z;w", "v"])
+    (question,) = with_ids_of(load_golden(tmp_path / "golden.csv"), Match(), [corpus])
+    assert [document.id for document in question.expected] == ["x|y", "z;w", "v"]
+    (plain,) = with_ids_of(load_golden(tmp_path / "golden.csv"), Match(), [Ids.of([*"xyzwv"])])
+    assert [document.id for document in plain.expected] == [*"xyzwv"]

@@ -347,4 +347,9 @@ def test_a_text_that_is_asked_twice_with_other_expectations_is_named() -> None:
     assert (found.check, found.severity) == ("repeated-questions", "warning")
     assert found.message == "1 text is asked by several questions, which expect different documents"
     assert found.examples == ("question 'first' expects 'a'; question 'second' expects nothing",)
-    assert repeated_questions(golden_of_records(asked[2:])) == []
+    (equal,) = repeated_questions(golden_of_records(asked[2:]))
+    assert equal.message == "1 text is asked by several questions: each counts by itself"
+    assert equal.examples == ("question 'third' expects 'b'; question 'fourth' expects 'b'",)
+    assert repeated_questions(golden_of_records(asked[:1])) == []
+    without_ids = [{name: value for name, value in row.items() if name != "id"} for row in asked[2:]]
+    assert repeated_questions(golden_of_records(without_ids)) == []

@@ -467,25 +467,27 @@ class Examiner:
 
 
 def repeated_questions(golden: GoldenSet) -> list[Finding]:
-    """Find texts that several questions ask, and expect different documents of: no answer is right for all of them."""
+    """Find texts that several questions ask: each counts, and no answer fits all if they expect different documents."""
     by_text: dict[str, dict[str, frozenset[str]]] = {}
     for question in golden:
         expected = frozenset(expectation.id for expectation in question.expected)
         by_text.setdefault(_plain(question.question), {})[question.id] = expected
-    repeated = [expected for expected in by_text.values() if len(set(expected.values())) > 1]
-    if not repeated:
+    several = [expected for expected in by_text.values() if len(expected) > 1]
+    unlike = [expected for expected in several if len(set(expected.values())) > 1]
+    if not several:
         return []
+    which = ", which expect different documents" if unlike else ": each counts by itself"
+    fix = "make each a single question that expects all of them: no answer can be right for several"
     examples = [
         "; ".join(f"question '{name}' expects {_listed(sorted(ids)) or 'nothing'}" for name, ids in expected.items())
-        for expected in repeated[:_SHOWN]
+        for expected in (unlike or several)[:_SHOWN]
     ]
     return [
         Finding(
             "repeated-questions",
             "warning",
-            f"{counted(len(repeated), 'text is', 'texts are')} asked by several questions, which expect different "
-            "documents",
-            "make each a single question that expects all of them: no answer can be right for several",
+            f"{counted(len(unlike or several), 'text is', 'texts are')} asked by several questions{which}",
+            fix if unlike else "keep one of each, or leave their ids out: rows of one text are then one question",
             tuple(examples),
         )
     ]
