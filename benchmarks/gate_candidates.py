@@ -21,7 +21,7 @@ from scipy import special, stats
 
 from harness.data.types import Float64Array
 from harness.stats import NoiseFloor, noise_floor
-from harness.stats.mean_error import hall, mean_error, skewness_of_mean, sum_of_variances
+from harness.stats.mean_error import balance_of, hall, mean_error, skewness_of_mean, sum_of_variances
 
 Test = Callable[[Float64Array], tuple[bool, bool]]
 """Differences whose true mean is 0 -> whether it takes the mean for lower, and for higher."""
@@ -153,10 +153,12 @@ class Corrections(NamedTuple):
     def decide(self, sample: Float64Array, floor: NoiseFloor | None, limit: float) -> list[bool]:
         """Tell whether gates at ``limit`` and at 0 fail, and whether it is the same within ``limit`` and 2.5 times."""
         mean, errors = float(np.mean(sample)), self.errors(sample, floor)
+        balance = balance_of(sample) if errors else mean
 
         def p_above(bound: float, sign: float) -> float:
             values = [(sign * mean - bound) / sd for sd, _, _ in errors]
-            told = [max(t, hall(t, sign * g)) for t, (_, _, g) in zip(values, errors, strict=True)]
+            excuses = bound < sign * balance
+            told = [max(t, hall(t, sign * g)) if excuses else t for t, (_, _, g) in zip(values, errors, strict=True)]
             ps = [float(special.stdtr(df, t)) for t, (_, df, _) in zip(told, errors, strict=True)]
             return max(ps, default=float(sign * mean > bound - _EQUAL))
 

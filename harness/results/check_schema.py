@@ -57,6 +57,10 @@ class QuestionResult(Record):
     id: str
     line: Count = Field(description="line of the golden set's file, counted from 1")
     question: str | None = Field(description="null with `--no-text`")
+    text_digest: str | None = Field(
+        default=None,
+        description="the beginning of the SHA-256 of the question; null in results of earlier versions",
+    )
     expected: list[ExpectationResult]
     values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
     top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")

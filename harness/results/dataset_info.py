@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 
 from harness.data.dataset import Dataset, IdenticalIds
+from harness.data.golden_set import count_line_ids
 from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
 from harness.results import schema_base
@@ -30,7 +31,9 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.Da
         sha256=_sha256(content),
         documents=len(dataset.corpus),
         empty_documents=len(dataset.corpus.empty_rows),
-        queries=schema_base.QueryCounts(searched=searched, judged=judged, relevant=relevant),
+        queries=schema_base.QueryCounts(
+            searched=searched, judged=judged, relevant=relevant, without_id=count_line_ids(dataset.queries.ids)
+        ),
         judgments=judgments,
         sampled_from=len(whole.queries) if searched < len(whole.queries) else None,
         documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,

@@ -14,7 +14,7 @@ LEFT_OUT = "empty documents left out"
 
 
 class GoldenContent(NamedTuple):
-    """A question, None where texts are left out, with the ids that it expects and their grades."""
+    """A question, None where its text is not known, with the ids that it expects and their grades."""
 
     id: str
     question: str | None
@@ -34,11 +34,17 @@ class CorpusContent(NamedTuple):
 
 
 def golden_dataset(
-    corpus: CorpusContent, source: str, sha256: str, questions: Sequence[GoldenContent], expecting: int
+    corpus: CorpusContent,
+    source: str,
+    sha256: str,
+    questions: Sequence[GoldenContent],
+    expecting: int,
+    *,
+    without_id: int | None = None,
 ) -> DatasetInfo:
     """Return a corpus with a golden set, of that ``source`` and digest, for queries and judgments.
 
-    ``expecting`` questions expect something that counts as relevant.
+    ``expecting`` questions expect something that counts as relevant, ``without_id`` go by their line.
     """
     provenance = {"golden set": source}
     if corpus.sha256 is not None:
@@ -50,7 +56,7 @@ def golden_dataset(
         sha256=_digest([sha256, corpus.sha256 or ""]),
         documents=corpus.documents,
         empty_documents=corpus.empty_documents,
-        queries=QueryCounts(searched=len(questions), judged=expecting, relevant=expecting),
+        queries=QueryCounts(searched=len(questions), judged=expecting, relevant=expecting, without_id=without_id),
         judgments=sum(len(question.expected) for question in questions),
         sampled_from=None,
         filter=None,

@@ -68,6 +68,9 @@ class DataRelation(Record):
     queries_before: Count
     queries_after: Count
     common_queries: Count = Field(description="queries with the same id and the same text: only these are compared")
+    paired_by_text: Count = Field(
+        default=0, description="of these, queries to which neither side's file gives an id: paired by their texts"
+    )
     texts_compared: bool = Field(description="false where a side does not know its texts: the id alone decides then")
     labels: Count = Field(description="judgments that --labels added on both sides")
 

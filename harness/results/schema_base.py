@@ -71,6 +71,11 @@ class QueryCounts(Record):
     searched: Count = Field(description="queries sent to every backend")
     judged: Count = Field(description="queries with at least one judgment")
     relevant: Count = Field(description="queries with at least one relevant document")
+    without_id: Count | None = Field(
+        default=None,
+        description="queries to which their file gives no id, so that they go by their line; null in results of "
+        "earlier versions",
+    )
 
 
 class EvaluatedCounts(Record):

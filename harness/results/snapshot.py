@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ THIS_RUN = "this run"
 OVERLAP = "reference overlap@"
 """The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
 _DIGITS = 12
+Value = TypeVar("Value")
 
 
 class RenamedRun(NamedTuple):
@@ -69,7 +70,7 @@ class ResultSnapshot:
     rescorable: bool = True
     kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
     kept_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
-    rename: Callable[[Run], RenamedRun] | None = None
+    rename: Callable[[Run, Qrels], RenamedRun] | None = None
     _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -172,8 +173,43 @@ class ResultSnapshot:
             if run is not None and self.depth is None and self.ties is not TieRule.ENGINE:
                 run = ranking.order(run, wide=self.ties is TieRule.TREC_EVAL_10)
             self._ordered.clear()
-            self._ordered[label] = None if run is None else self.rename(run) if self.rename else RenamedRun(run)
+            renamed = None if run is None else RenamedRun(run)
+            if run is not None and self.rename is not None and self.qrels is not None:
+                renamed = self.rename(run, self.qrels)
+            self._ordered[label] = renamed
         return self._ordered[label]
+
+    def with_query_ids(self, names: Mapping[str, str]) -> ResultSnapshot:
+        """Return the same with other ids of queries, by those that they have; no two may become one."""
+
+        def keys(values: Mapping[str, Value]) -> dict[str, Value]:
+            return {names.get(query, query): value for query, value in values.items()}
+
+        def ids(former: Ids) -> Ids:
+            return Ids.of(names.get(query, query) for query in former)
+
+        def hits(label: str) -> Run | None:
+            run = self.hits(label)
+            return None if run is None else replace(run, query_ids=ids(run.query_ids))
+
+        return replace(
+            self,
+            figures={
+                label: {name: keys(values) for name, values in figures.items()}
+                for label, figures in self.figures.items()
+            },
+            hits=hits,
+            latencies={label: keys(samples) for label, samples in self.latencies.items()},
+            texts=keys(self.texts),
+            digests=keys(self.digests),
+            qrels=None if self.qrels is None else replace(self.qrels, query_ids=ids(self.qrels.query_ids)),
+            kept_digests=None
+            if self.kept_digests is None
+            else {label: keys(digests) for label, digests in self.kept_digests.items()},
+            kept_ranks=None
+            if self.kept_ranks is None
+            else {label: keys(ranks) for label, ranks in self.kept_ranks.items()},
+        )
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:
         """Return the first ``depth`` documents of each query, best first; empty where there are no hits."""

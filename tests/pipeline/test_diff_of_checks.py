@@ -191,11 +191,11 @@ def test_expected_documents_are_counted_after_another_chunking(tmp_path: Path, m
         assert graded == ({"pump": 1, "valve": 1} if row["id"] == "pumps" else {"oil": 2, "filter": 1})
 
 
-def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:
+def test_without_texts_questions_are_matched_by_their_digests(folder: Path, tmp_path: Path) -> None:
     check(tmp_path / "after", AFTER, CHUNKS, no_text=True)
     report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").change
-    assert report.data[0].common_queries == 4
-    assert "matched by their ids alone" in report.warnings[-1]
+    assert (report.data[0].common_queries, report.data[0].texts_compared, report.data[0].queries) == (4, True, "same")
+    assert report.warnings == []
 
 
 def test_another_golden_set_and_other_documents_are_said(folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, 
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
+from harness.results.snapshot import text_digest
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
 _NS_PER_MS = 1e6
@@ -155,6 +156,7 @@ class CheckJudge:
                     id=question.id,
                     line=question.line,
                     question=question.question if self._plan.keep_text else None,
+                    text_digest=text_digest(question.question),
                     expected=_expectations(question, expected, top, _documents(exact, exact_place)),
                     values={name: float(scores.values[row, column]) for name, column in columns.items()}
                     if scores is not None and row >= 0

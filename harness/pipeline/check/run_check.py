@@ -315,7 +315,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
     questions = [
         GoldenContent(
             question.id,
-            question.question if plan.keep_text else None,
+            question.question,
             [(expectation.id, expectation.grade) for expectation in question.expected],
         )
         for question in golden
@@ -335,7 +335,11 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
     if plan.against is not None:
         corpora.append(CorpusContent(plan.own_documents))
     expecting = len(golden.expecting(plan.request.relevance))
-    return [golden_dataset(corpus, golden.source, golden.sha256, questions, expecting) for corpus in corpora]
+    without_id = sum(not question.has_id for question in golden)
+    return [
+        golden_dataset(corpus, golden.source, golden.sha256, questions, expecting, without_id=without_id)
+        for corpus in corpora
+    ]
 
 
 def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:

@@ -25,6 +25,7 @@ from harness.pipeline.regress.pairing import (
     changed_settings,
     common_queries,
     pair_backends,
+    pair_by_text,
     pairing_warnings,
     unknown_relation,
 )
@@ -45,6 +46,7 @@ from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.results.upgrade import current_figure
 from harness.stats import GATE_RULES, PAIRED_TESTS
+from harness.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +198,10 @@ def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequ
     for earlier, later in _paired_datasets(before, after):
         if earlier.report.dataset.error is not None or later.report.dataset.error is not None:
             continue
-        common = common_queries(earlier, later)
-        queries, qrels = _ordered(earlier, later, common), _judgments(earlier, later, common)
-        datasets.append(ComparedDataset(earlier, later, common.relation, queries, qrels))
+        former = pair_by_text(earlier, later).before
+        common = common_queries(former, later)
+        queries, qrels = _ordered(former, later, common), _judgments(former, later, common)
+        datasets.append(ComparedDataset(former, later, common.relation, queries, qrels))
     return Compared(change, datasets)
 
 
@@ -246,15 +249,21 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
     pairing = pair_backends(before.report.trials, after.report.trials, how.pairs)
     if before.report.dataset.error is not None or after.report.dataset.error is not None:
         return ComparedDataset(before, after, unknown_relation(before, after), pairing=pairing)
+    by_text = pair_by_text(before, after)
+    before = by_text.before
     common = common_queries(before, after, labels=len(labels or ()))
+    relation = common.relation.model_copy(update={"paired_by_text": by_text.paired})
     qrels = _judgments(before, after, common)
     settings = changed_settings(before, after, list(pairing.pairs))
     warnings = [*common.warnings, *pairing_warnings(pairing), *metric_warnings(before, after)]
+    if by_text.moved:
+        moved = counted(by_text.moved, "query without an id is", "queries without ids are")
+        warnings.append(f"{moved} on another line than before: paired by their texts")
     if labels:
         before, after, qrels, lost = _with_labels(before, after, qrels, labels, common)
         warnings += lost
     queries = _ordered(before, after, common)
-    compared = ComparedDataset(before, after, common.relation, queries, qrels, pairing, settings)
+    compared = ComparedDataset(before, after, relation, queries, qrels, pairing, settings)
     return replace(compared, warnings=[*warnings, *noise_warnings(compared)])
 
 

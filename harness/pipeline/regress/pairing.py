@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from harness.data.golden_set import is_line_id
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.registry.parameters import current_spelling
@@ -139,6 +140,69 @@ class ComparedDataset:
         return self.before.trial(pair.before), self.after.trial(pair.after)
 
 
+class PairedByText(NamedTuple):
+    """The earlier result with the later one's ids for queries that have none of their own.
+
+    ``paired`` of them are paired by their texts, and ``moved`` of these are on another line than before.
+    """
+
+    before: ResultSnapshot
+    paired: int = 0
+    moved: int = 0
+
+
+def pair_by_text(before: ResultSnapshot, after: ResultSnapshot) -> PairedByText:
+    """Pair queries to which neither side's file gives an id by their texts: their ids are those of lines.
+
+    Of a text that occurs several times, the first is paired with the first, and so on. Raises ResultError where other
+    queries were asked and a side does not hold their texts, so that nothing says which belong together.
+    """
+    earlier, later = _without_id(before), _without_id(after)
+    if not earlier or not later:
+        return PairedByText(before)
+    if before.digests and after.digests:
+        names = _names_by_text(before, after, earlier, later)
+    elif _sameness(before, after)["queries"] == "same":
+        names = {query: query for query in earlier if query in later}
+    else:
+        raise ResultError(
+            f"queries of '{before.source}' and '{after.source}' have no ids and are not the same, and a side does not "
+            "hold their texts: nothing says which belong together",
+            fix="give the questions ids, or make both results without --no-text",
+        )
+    moved = sum(query != name for query, name in names.items())
+    taken = {*_known_queries(before), *_known_queries(after)}
+    unpaired = {query: _unused(query, taken) for query in earlier if query not in names and query in later}
+    return PairedByText(before.with_query_ids({**names, **unpaired}), len(names), moved)
+
+
+def _without_id(side: ResultSnapshot) -> list[str]:
+    return (
+        [query for query in _known_queries(side) if is_line_id(query)] if side.report.dataset.queries.without_id else []
+    )
+
+
+def _names_by_text(
+    before: ResultSnapshot, after: ResultSnapshot, earlier: Sequence[str], later: Sequence[str]
+) -> dict[str, str]:
+    places: dict[str, list[str]] = {}
+    for query in reversed(later):
+        places.setdefault(after.digests.get(query, ""), []).append(query)
+    names = {}
+    for query in earlier:
+        same = places.get(before.digests.get(query, ""))
+        if same:
+            names[query] = same.pop()
+    return names
+
+
+def _unused(query: str, taken: set[str]) -> str:
+    name = f"{query} (before)"
+    while name in taken:
+        name += "'"
+    return name
+
+
 class Common(NamedTuple):
     """The common queries in the order of the earlier result, how the data relate, and warnings about it."""
 
@@ -150,7 +214,7 @@ class Common(NamedTuple):
 def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int = 0) -> Common:
     """Return the queries that have the same id and, where both results know it, the same text.
 
-    Raises ResultError when there are none: nothing can be said of the two.
+    :func:`pair_by_text` comes before. Raises ResultError when there are none: nothing can be said of the two.
     """
     earlier, later = _known_queries(before), _known_queries(after)
     texts = bool(before.digests) and bool(after.digests)
@@ -160,7 +224,9 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
         raise ResultError(
             f"'{before.source}' ({before.report.dataset.name}, {counted(len(earlier), 'query')}) and '{after.source}' "
             f"({after.report.dataset.name}, {counted(len(later), 'query')}) have no query in common",
-            fix="compare results of the same queries",
+            fix="give both files the same ids: one has none"
+            if bool(_without_id(before)) != bool(_without_id(after))
+            else "compare results of the same queries",
         )
     parts = _sameness(before, after)
     if set(common) != earlier.keys() or set(common) != later.keys():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from harness.data.memory import qrels_from_dict
-from harness.data.types import Ids, Run
+from harness.data.types import Ids, Qrels, Run
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import Match, MatchRule
+from harness.pipeline.regress.labels import grades_of
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
@@ -71,7 +72,7 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
     match = Match.of(result.golden_set.match, result.golden_set.delimiter)
-    exact, expected = match.rule is MatchRule.EXACT, _expected(questions)
+    exact = match.rule is MatchRule.EXACT
     texts = {question.id: question.question for question in questions if question.question is not None}
 
     return ResultSnapshot(
@@ -80,12 +81,19 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         figures={label: _figures(trial) for label, trial in answered.items()},
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
-        digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=qrels_from_dict(expected),
+        digests={question.id: digest for question in questions if (digest := _text_digest(question)) is not None},
+        qrels=qrels_from_dict(_expected(questions)),
         kind="check",
         rescorable=exact,
-        rename=None if exact else partial(_with_expected_ids, expected, match),
+        rename=None if exact else partial(_with_expected_ids, match),
     )
+
+
+def _text_digest(question: QuestionResult) -> str | None:
+    """Return the digest of a question; None in a result of an earlier version without texts."""
+    if question.text_digest is None and question.question is not None:
+        return text_digest(question.question)
+    return question.text_digest
 
 
 def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:
@@ -102,11 +110,12 @@ def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_expected_ids(expected: Mapping[str, Mapping[str, int]], match: Match, run: Run) -> RenamedRun:
+def _with_expected_ids(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
     """Give the first chunk of each expected document in a ranking the document's id.
 
     A later chunk of it keeps its own, as one that is not relevant; if that is the expected id itself, it is marked.
     """
+    expected = grades_of(qrels)
     chunks: dict[str, dict[str, str]] = {}
     names: list[str] = []
     for row, query in enumerate(run.query_ids):

@@ -396,6 +396,9 @@ def _notes(report: Change) -> Iterator[str]:
             f"{tested if report.tests else ''}effect: Cohen's d; W/T/L: queries"
         )
         yield "shows from: the smallest difference that so many queries show with power 0.8"
+    by_text = sum(relation.paired_by_text for relation in report.data)
+    if by_text:
+        yield f"{counted(by_text, 'query has', 'queries have')} no id on either side: paired by their texts"
     yield from few_for_interval(metric.queries for metric in metrics if metric.wins + metric.losses > 0)
     if any(metric.gate is not None for metric in metrics):
         yield "gate p: of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
