@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import harness
+from harness.data.dataset import DatasetFiles
 from harness.data.golden_set import Expectation
 from harness.data.types import Ids
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.dataset import load_corpus, load_golden_of
+from harness.loaders.dataset import load_corpus, load_dataset, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
 from harness.pipeline.check.id_match import Match, id_advice, with_ids_of
 
@@ -223,6 +225,31 @@ def test_a_cell_of_one_id_is_explained_where_the_corpus_is_known_late(tmp_path):
     golden = load_golden(write(tmp_path, "question,expected\nhow?,terms.md|1\n", "golden.csv"))
     advice = id_advice(golden, ["terms.md", "1"], CORPUS).fix
     assert advice == "'terms.md|1' in a cell of CSV is several ids; write [\"terms.md|1\"] for one"
+
+
+PIPED = {
+    "pump.md|1": "fill the tank",
+    "pump.md|2": "look at the fuse",
+    "terms.md|1": "the warranty is two years",
+    "7": "x",
+}
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_cell_of_one_id_is_scored_as_one_by_check_and_in_a_dataset(tmp_path):
+    corpus = write(tmp_path, "".join(line(_id=name, text=text) for name, text in PIPED.items()), "chunks.jsonl")
+    golden = write(tmp_path, "question,expected\nhow long is the warranty?,terms.md|1\nwhich?,7.0\n", "golden.csv")
+    dataset = load_dataset(corpus, files=DatasetFiles(queries=golden))
+    assert dataset.qrels.doc_ids.to_list() == ["terms.md|1", "7"]
+    assert "1 cell with ; or | read as the corpus writes ids: 'terms.md|1'" in dataset.provenance["notes"]
+    report = harness.check(golden, corpus=corpus, backends="csr", k=3, timing=False).report
+    assert report.preflight == []
+    assert [[one.id for one in asked.expected] for asked in report.trials[0].questions] == [["terms.md|1"], ["7"]]
+    assert report.trials[0].questions[0].values["Hit@3"] == 1.0
+    assert report.golden.notes == [
+        "1 cell with ; or | read as the corpus writes ids: 'terms.md|1'",
+        "1 expected id read as a whole number: '7.0' as '7'",
+    ]
 
 
 def test_chunks_of_a_document_make_a_cell_known(tmp_path):
