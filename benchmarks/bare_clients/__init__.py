@@ -155,7 +155,7 @@ class BareLucene:
         assert texts is not None
         self.work, self.engine = work, LuceneEngine(work.parameters)
         self.engine.info()
-        self.engine.ids = work.documents.ids
+        vars(self.engine)["ids"] = work.documents.ids  # what opening it does
         progress = RecordingProgress()
         progress.start("index", len(texts))
         self.engine.build(folder, Documents(work.documents.ids, texts, None), progress)

@@ -59,6 +59,7 @@ from harness.engines.interface import (
     Storage,
     StoredDocuments,
 )
+from harness.engines.reserved_names import ASSIGNED_ONCE, Reserved, hidden_name, require_free_names, reserved_names
 from harness.errors import (
     BackendError,
     CacheError,
@@ -178,14 +179,31 @@ class Engine(EngineInterface, Generic[Column]):
     search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
     faults: tuple[type[Exception], ...] = (RuntimeError,)
     packages: ClassVar[tuple[str, ...]] = ()
+    _reserved: ClassVar[Mapping[str, Reserved]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Declare the filters and external indexes that the class implements: nobody declares them by hand."""
+        """Declare the filters and external indexes that the class implements: nobody declares them by hand.
+
+        Raises CardError for a name of a base class that the class uses for something else.
+        """
         super().__init_subclass__()
+        require_free_names(cls)
+        cls._reserved = reserved_names(cls)
         declared = getattr(cls, "capabilities", None)
         if declared is not None:
             filters, external = issubclass(cls, Filterable), issubclass(cls, ExternalIndex)
             cls.capabilities = replace(declared, filters=filters, external=external)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to hide a name of a base class by an attribute; raises CardError."""
+        reserved = self._reserved.get(name)
+        if reserved is not None and (name not in ASSIGNED_ONCE or name in vars(self)):
+            raise hidden_name(type(self), name, reserved)
+        super().__setattr__(name, value)
+
+    def _keep(self, **state: object) -> None:
+        """Assign attributes of the base classes."""
+        vars(self).update(state)
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
@@ -341,13 +359,13 @@ class Engine(EngineInterface, Generic[Column]):
             RejectedInputError: The index was built with other parameters, or from other documents.
         """
         indexed = check_manifest(folder, self.name, self.index_parameters, ids, free=self.search_parameters)
-        self._folder, self.ids, self.finished = folder, ids, indexed is not None
+        self._keep(_folder=folder, ids=ids, finished=indexed is not None)
         with self._closed_on_failure():
             with self.translated(lambda: "starting", EngineUnavailableError):
                 info = self.info()
             if indexed is not None:
-                self.deleted = deleted_rows(folder)
-                self._loaded = self._load(folder, indexed)
+                self._keep(deleted=deleted_rows(folder))
+                self._keep(_loaded=self._load(folder, indexed))
         return info
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
@@ -369,7 +387,7 @@ class Engine(EngineInterface, Generic[Column]):
         if isinstance(self, Filterable):
             save_metadata(folder, documents.metadata, values=not self.stores_metadata)
         write_manifest(folder, self.name, self.index_parameters, documents.ids, indexed=loaded.documents)
-        self._loaded, self.finished = loaded, True
+        self._keep(_loaded=loaded, finished=True)
         times = ingested - started, ready - ingested
         return IndexReport(len(documents), loaded.documents, loaded.missing, *times, loaded.state)
 
@@ -428,8 +446,7 @@ class Engine(EngineInterface, Generic[Column]):
 
     def close(self) -> None:
         """Let go of everything; calling it again does nothing."""
-        self._folder, self._loaded, self.finished = None, None, False
-        self.deleted = np.empty(0, dtype=np.int32)
+        self._keep(_folder=None, _loaded=None, finished=False, deleted=np.empty(0, dtype=np.int32))
         self.resources.close()
 
     def _load(self, folder: Path, indexed: int | None = None) -> LoadedIndex:
@@ -504,7 +521,7 @@ class ClientEngine(Engine[Column]):
     def use(self, client: C) -> C:
         """Use a client from now on; it is closed with the engine."""
         self.resources.callback(client.close)
-        self.client = client
+        self._keep(client=client)
         return client
 
     @contextmanager
@@ -580,8 +597,7 @@ class ExternalIndex(Engine[Column]):
         opening = self.translated(lambda: "opening the external index", EngineUnavailableError)
         with self._closed_on_failure(), opening:
             external = self.open_external(folder, progress)
-        self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded
-        self.opened = external
+        self._keep(_folder=external.folder, ids=external.ids, _loaded=external.loaded, opened=external)
         return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)
 
 

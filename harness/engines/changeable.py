@@ -111,9 +111,9 @@ class Changeable(Engine[Column]):
         ingestion = Ingestion(progress, len(changes), clock, "change")
         with self._closed_on_failure():
             (folder / MANIFEST).unlink()
-            self.finished, self.ids = False, ids
-            self.deleted = np.setdiff1d(np.union1d(self.deleted, changes.deleted), changes.rows).astype(np.int32)
-            self._note(changes)
+            gone = np.setdiff1d(np.union1d(self.deleted, changes.deleted), changes.rows).astype(np.int32)
+            self._keep(finished=False, ids=ids, deleted=gone)
+            self.note(changes)
             started = clock()
             with self.translated(lambda: "changing the index"):
                 self.change(folder, changes, ingestion)
@@ -123,21 +123,24 @@ class Changeable(Engine[Column]):
             write_manifest(
                 folder, self.name, self.index_parameters, ids, indexed=loaded.documents, deleted=self.deleted
             )
-        self._loaded, self.finished = loaded, True
+        self._keep(_loaded=loaded, finished=True)
         times = ingested - started, ready - ingested
         return IndexReport(len(ids) - len(self.deleted), loaded.documents, loaded.missing, *times, loaded.state)
 
-    def _note(self, changes: Changes[Column]) -> None:
-        """Count the change, and note the contents that it drops, and who wrote the others."""
-        self.change_number += 1
+    def note(self, changes: Changes[Column]) -> None:
+        """Count the change, and note the contents that it drops, and who wrote the others: before the time is taken.
+
+        An engine may override it to note more.
+        """
+        number = self.change_number + 1
         written = np.zeros(len(self.ids), dtype=np.int32)
         written[: len(self._written_by)] = self._written_by
         outdated = changes.outdated
-        self.dropped = DroppedContents.of(
+        dropped = DroppedContents.of(
             np.concatenate([self.dropped.rows, outdated]), np.concatenate([self.dropped.written, written[outdated]])
         )
-        written[changes.rows] = self.change_number
-        self._written_by = written
+        written[changes.rows] = number
+        self._keep(change_number=number, dropped=dropped, _written_by=written)
 
     def _changes_of(self, deleted: Ids, documents: Inputs, dimensions: int | None) -> tuple[Changes[Column], Ids]:
         """Return the changes, and the ids of all rows after them."""

@@ -69,6 +69,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         version, _, index_format = str(self._tantivy.__version__).removeprefix("tantivy v").partition(", ")
         self._format = index_format.removeprefix("index_format ")
         self._clauses = []
+        self.resources.callback(setattr, self, "_searcher", None)  # its files are mapped for as long as it is there
         self._before, self._outdated, self._rounded = {}, set(), set()
         return EngineInfo("Tantivy", version, "embedded")
 
@@ -133,16 +134,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             documents, {"segments": segments, "deleted_documents": deleted, "index_format": self._format}
         )
 
-    def close(self) -> None:
-        """Let go of the files as well, which are mapped for as long as they can be searched."""
-        super().close()
-        self._searcher = None
-
-    def _note(self, changes: Changes[pa.ChunkedArray]) -> None:
+    def note(self, changes: Changes[pa.ChunkedArray]) -> None:
         """Note besides what the segments hold now, before the time is taken."""
         self._note_merged()
         self._before, self._outdated = self._contents(), set(changes.outdated.tolist())
-        super()._note(changes)
+        super().note(changes)
 
     def _note_merged(self) -> None:
         """Note what the last change merged of segments with deleted documents."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,10 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
 from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult
+from harness.errors import UnknownNameError
 from harness.exact.bm25_models import formula_of
+from harness.registry.cards import BackendCard, read_backend_card
+from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import (
     Bm25,
@@ -200,13 +204,34 @@ class Built(NamedTuple):
     report: IndexReport
 
 
+def _card_of(name: str) -> BackendCard:
+    cards = find_cards("backends")
+    if name not in cards:
+        raise UnknownNameError("card", name, cards)
+    return cards[name]
+
+
+def _require_free_names(suite: type) -> None:
+    """Raise TypeError where an attribute of a test class hides a method of the suite."""
+    for name, member in vars(suite).items():
+        inherited = next((vars(base)[name] for base in suite.__mro__[1:] if name in vars(base)), None)
+        hides = inspect.isfunction(inherited) and not hasattr(member, "__get__")
+        if hides and not name.startswith("test_"):
+            raise TypeError(
+                f"the attribute '{name}' of '{suite.__name__}' hides the method '{name}' of the contract suite: "
+                "call it something else"
+            )
+
+
 class Base:
     """Attributes that a test class sets, and helpers that the tests use."""
 
     engine: ClassVar[type[EngineInterface]]
     """The engine class under test."""
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
-    """Arguments of its constructor."""
+    """Arguments of its constructor; with a ``card``, those that differ from its defaults."""
+    card: ClassVar[str | Path | None] = None
+    """The engine's card, by name or by file: it completes ``parameters``, and gives ``scoring`` and ``similarity``."""
     tolerance: ClassVar[float] = 0.0
     """Largest difference from the exact score, on top of one float32 step: relative to the score, and for dense vectors
     to the query's largest possible score."""
@@ -238,8 +263,18 @@ class Base:
     """Record of a test, filled when an engine opens."""
 
     def __init_subclass__(cls) -> None:
-        """Leave out tests that mean nothing for the engine, so that they are no skips either."""
+        """Leave out tests that mean nothing for the engine, so that they are no skips either.
+
+        Raises TypeError for an attribute that hides a method, and what reading the card raises.
+        """
         super().__init_subclass__()
+        _require_free_names(cls)
+        if cls.card is not None and vars(cls).keys() & {"card", "parameters", "scoring"}:
+            card = read_backend_card(cls.card) if isinstance(cls.card, Path) else _card_of(cls.card)
+            cls.parameters = {**card.defaults, **vars(cls).get("parameters", {})}
+            cls.scoring = cls.scoring or card.reference.scoring
+            if "similarity" in cls.parameters and "similarity" not in vars(cls):
+                cls.similarity = cast("Similarity", cls.parameters["similarity"])
         declared = getattr(getattr(cls, "engine", None), "capabilities", None)
         if not isinstance(declared, Capabilities):  # an abstract suite, or an engine that a test will find wanting
             return

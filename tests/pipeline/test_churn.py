@@ -150,9 +150,9 @@ def test_statistics_that_count_deleted_documents_are_proven(monkeypatch: pytest.
 
     def keep_idf(self: CsrEngine, *arguments: Any) -> None:
         held = self.deleted
-        self.deleted = np.empty(0, dtype=np.int32)  # deleted rows keep their vectors, and are counted
+        self._keep(deleted=np.empty(0, dtype=np.int32))  # deleted rows keep their vectors, and are counted
         change(self, *arguments)
-        self.deleted = held
+        self._keep(deleted=held)
 
     load = CsrEngine.load
 

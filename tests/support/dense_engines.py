@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.data.inputs import Inputs
-from harness.data.progress import Clock, Progress
+from harness.data.progress import Clock
+from harness.data.types import Ids
+from harness.engines.base import LoadedIndex
 from harness.engines.flat import FlatEngine
-from harness.engines.interface import Capabilities, IndexReport, SearchResult
+from harness.engines.interface import Capabilities, SearchResult
 
 
 class HalfBlind(FlatEngine):
@@ -18,12 +20,12 @@ class HalfBlind(FlatEngine):
 
     capabilities: ClassVar[Capabilities] = replace(FlatEngine.capabilities, exact=False)
 
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        report = super().index(documents, progress, clock)
-        return replace(report, state={"vectors_in_graph": len(documents)})
+    def load(self, folder: Path) -> LoadedIndex:
+        loaded = super().load(folder)
+        return replace(loaded, state={"vectors_in_graph": loaded.documents})
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        every = super().search(queries, len(self.ids), clock)
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
+        every = super().search_prepared(prepared, ids, len(self.ids), clock)
         seen = every.rows % 2 == 0
         rank = np.concatenate([np.cumsum(seen[s:e]) for s, e in zip(every.indptr, every.indptr[1:], strict=False)])
         kept = seen & (rank <= k)

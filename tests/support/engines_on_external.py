@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
-from harness.data.inputs import Inputs
 from harness.data.progress import Clock
+from harness.data.types import Ids
 from harness.engines.csr import CsrEngine
 from harness.engines.interface import SearchResult
 
@@ -15,7 +16,7 @@ from harness.engines.interface import SearchResult
 class WritesAndRaises(CsrEngine):
     """Adds a file to the index, and raises what no adapter should let through."""
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
         Path(str(self.source), "mine.txt").write_text("I was here")
         raise KeyError("inner detail")
 
@@ -23,7 +24,7 @@ class WritesAndRaises(CsrEngine):
 class WritesAndIsKilled(CsrEngine):
     """Adds a file to the index, and dies."""
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
         Path(str(self.source), "mine.txt").write_text("I was here")
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
@@ -32,6 +33,6 @@ class WritesAndIsKilled(CsrEngine):
 class WritesAndExits(CsrEngine):
     """Adds a file to the index, and asks Python to exit."""
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
         Path(str(self.source), "mine.txt").write_text("I was here")
         raise SystemExit(0)

@@ -474,9 +474,9 @@ class PgvectorSparseEngine(_TableEngine):
         columns = _columns(documents.column)
         self._keep_frequencies(folder, columns, np.ones(len(columns)))
 
-    def _note(self, changes: Changes[SparseVectors]) -> None:
+    def note(self, changes: Changes[SparseVectors]) -> None:
         """Note besides the frequencies that follow, before the time is taken: documents that go are read for that."""
-        super()._note(changes)
+        super().note(changes)
         gone = _columns(sparse_vectors(self._stored(changes.outdated), self._dimensions))
         written, (columns, counts) = _columns(changes.written.column), self._frequencies
         added = [counts, np.full(len(gone), -1), np.ones(len(written))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from harness.data.inputs import Inputs
 from harness.data.types import SparseVectors
@@ -17,6 +18,17 @@ def breaks(*tests: str) -> Callable[[type[EngineInterface]], type[EngineInterfac
         return mutant
 
     return note
+
+
+def overriding(**members: Callable[..., Any]) -> Callable[[type[EngineInterface]], type[EngineInterface]]:
+    """Put methods into a class that its base would not let it override when it is made."""
+
+    def put(mutant: type[EngineInterface]) -> type[EngineInterface]:
+        for name, member in members.items():
+            setattr(mutant, name, member)
+        return mutant
+
+    return put
 
 
 def sparse_of(inputs: Inputs) -> SparseVectors:

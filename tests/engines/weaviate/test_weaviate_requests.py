@@ -36,7 +36,8 @@ QUERIES = Inputs(Ids.of(["q0", "q1"]), dense=random_unit_vectors(2, 2, 8))
 class Weaviate(FaultsOfAServer, Base):
     stub = True
     engine = WeaviateEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "retry_s": 0.0, "keep": True}
+    card = "weaviate"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"retry_s": 0.0, "keep": True}
     tolerance = 1e-6
 
     @pytest.fixture(autouse=True)

@@ -1,0 +1,100 @@
+"""Names of an engine's base classes that its class may not use for anything else.
+
+The harness calls ``engine.index(…)`` and the like. An engine that overrides such a method loses its checks and times,
+and an engine that keeps its library's index as ``self.index`` fails in a place that names neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from inspect import get_annotations
+from typing import NamedTuple
+
+from harness.errors import CardError
+
+_FAMILY = frozenset({"harness.engines.base", "harness.engines.changeable", "harness.engines.interface"})
+"""Modules of the base classes, which implement these names."""
+_FINAL: Mapping[str, str] = {
+    "absent_rows": "call it in 'load'",
+    "apply": "implement 'change'",
+    "arrays": "implement 'columns'",
+    "attach": "implement 'open_external'",
+    "check_card": "refuse input in 'check'",
+    "close": "register a function to call then: self.resources.callback(function)",
+    "folder": "the hooks get the folder as an argument",
+    "index": "write the index in 'build'",
+    "loaded": "return what 'load' opened as a LoadedIndex",
+    "open": "start the library in 'info', and open an index in 'load'",
+    "restrict": "implement 'filter'",
+    "search": "implement 'retrieve', or 'search_prepared' for several queries in one call",
+    "storage": "implement 'size'",
+    "use": "call it with the client",
+}
+"""Methods that an engine may not override, and what it does instead."""
+_STATE = frozenset({"parameters", "resources", "finished", "ids", "deleted", "opened", "dropped", "change_number"})
+"""Attributes that the base classes assign."""
+ASSIGNED_ONCE = frozenset({"parameters", "resources", "finished", "ids", "deleted", "_folder", "_loaded"})
+"""Those that the constructor assigns."""
+
+
+class Reserved(NamedTuple):
+    """A name of the base classes: what it is there, and whether an engine may override it."""
+
+    kind: str
+    final: bool
+
+
+def reserved_names(engine: type) -> dict[str, Reserved]:
+    """Return the names of the base classes of ``engine`` that its instances may not assign."""
+    names = {}
+    for base in reversed(engine.__mro__):
+        if base.__module__ not in _FAMILY:
+            continue
+        for name, member in vars(base).items():
+            private = name.startswith("_") and not name.startswith("__")
+            if name in _STATE or (private and not callable(member)):
+                names[name] = Reserved("attribute", final=True)
+            elif name == "client":
+                names[name] = Reserved("attribute", final=False)
+            elif callable(member) or isinstance(member, property | classmethod):
+                names[name] = Reserved("method", final=private or name in _FINAL)
+    names |= dict.fromkeys(ASSIGNED_ONCE, Reserved("attribute", final=True))
+    return {name: reserved for name, reserved in names.items() if not name.startswith("__")}
+
+
+def require_free_names(engine: type) -> None:
+    """Raise CardError where the class of an engine overrides what it may not, or hides a method by something else."""
+    if engine.__module__ in _FAMILY:
+        return
+    reserved = reserved_names(engine)
+    for name, member in _declared(engine):
+        if name not in reserved:
+            continue
+        is_method = callable(member) or isinstance(member, property | classmethod | staticmethod | cached_property)
+        if reserved[name].kind == "method" and is_method:
+            if reserved[name].final:
+                raise CardError(
+                    f"the class '{engine.__name__}' overrides '{name}', which only its base class implements",
+                    fix=_FINAL.get(name) or f"call the method something else: '{_free(name)}'",
+                )
+        elif reserved[name].kind == "method" or reserved[name].final:
+            raise hidden_name(engine, name, reserved[name])
+
+
+def hidden_name(engine: type, name: str, reserved: Reserved) -> CardError:
+    """Return the error for an attribute of an engine that hides a name of its base classes."""
+    return CardError(
+        f"the class '{engine.__name__}' has an attribute '{name}', which hides the {reserved.kind} '{name}' of its "
+        "base class",
+        fix="call self.use(client)" if name == "client" else f"call it something else: '{_free(name)}'",
+    )
+
+
+def _free(name: str) -> str:
+    return f"library_{name.strip('_')}"
+
+
+def _declared(engine: type) -> Iterator[tuple[str, object]]:
+    """Yield the names that the class itself declares, with their values; None for an annotation without one."""
+    yield from (dict.fromkeys(get_annotations(engine)) | dict(vars(engine))).items()
