@@ -180,8 +180,8 @@ class OptionField:
 
     def convert(self, value: object) -> object:
         """Return a value from Python in the field's own type: NumPy's numbers, paths, and lists of names."""
-        if type(value).__module__ == "numpy" and hasattr(value, "item"):
-            value = value.item()
+        if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+            value = value.tolist()
         members = _members(self.hint)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)

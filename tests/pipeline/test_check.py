@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -420,7 +421,7 @@ def test_documents_that_read_like_questions_are_scored(tmp_path):
     place.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in corpus.items()))
     options = {"corpus": place, "backends": "csr:analyzer=whitespace", "k": 3, **QUICK}
     assert [one.check for one in harness.check(golden, **options).report.preflight] == ["query-in-results"]
-    accepted = harness.check(golden, accept="query-in-results", **options)
+    accepted = harness.check(pd.DataFrame(golden), accept="query-in-results", **options)
     assert "--require 'Hit@3>=0.9'" in accepted.render()  # --k 3 refuses Hit@5
     assert (accepted.report.verdict, accepted.report.preflight) == ("passed", [])
     assert "--accept query-in-results" in " ".join(accepted.report.command)

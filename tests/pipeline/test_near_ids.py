@@ -57,6 +57,11 @@ def test_whole_numbers_of_pandas_are_no_chunks(expected: list[str], corpus: list
     assert meant(expected, corpus).fix.startswith("2 of them are the same but for a decimal part")
 
 
+def test_file_names_of_another_system() -> None:
+    fix = "1 of them is the same but for Unicode normalisation: '\\xe9.md' is 'e\\u0301.md'; write ids alike in both"
+    assert meant(["\u00e9.md", "gone"], ["e\u0301.md", "b.md"]) == (fix, {})
+
+
 def test_chunks_of_documents_that_are_there_whole() -> None:
     fix = "'terms#2' is called like a chunk of 'terms', which the corpus has whole"
     instead = "give the corpus of chunks, or have the golden set name documents"
@@ -72,7 +77,7 @@ def test_several_ids_in_one() -> None:
 def test_the_finding_says_it() -> None:
     golden = golden_of_records([{"question": "what?", "expected": ["refunds", "gone"]}], "g.jsonl")
     (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(["refund"])), "the corpus 'c'")
-    assert finding.fix == "correct the ids of the golden set, or give the corpus that it was made for"
+    assert finding.fix == "correct the ids of the golden set, or give the documents that it was made for"
     assert finding.examples == (
         "g.jsonl, line 1: question 'line-1' expects 'refunds' (did you mean 'refund'?)",
         "g.jsonl, line 1: question 'line-1' expects 'gone'",
