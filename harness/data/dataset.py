@@ -190,10 +190,6 @@ IdenticalIds = Literal["keep", "drop"]
 """Whether a hit that has its query's id counts, or is left out before scoring."""
 
 
-STATED_UNKNOWN = "judgments of unknown documents on the card"
-"""The name in a dataset's provenance of their number, if its card states one."""
-
-
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
     """Description of a dataset beside its name: files of its parts, and names of their fields by role."""
@@ -216,7 +212,7 @@ class Dataset:
     query id, as reranking tasks have them; None for all documents. ``attributes`` are fields of the documents' metadata
     that a sweep of filters takes values of, a string column each with a row a document; None without. ``unread_files``
     counts the files of the corpus's folder that are not read, by ending; ``hidden`` are those whose name or folder
-    begins with a dot.
+    begins with a dot. ``states_unknown_documents``: its card states how many judgments are of unknown documents.
     """
 
     name: str
@@ -232,6 +228,7 @@ class Dataset:
     candidates: Mapping[str, Sequence[str]] | None = None
     attributes: pa.Table | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
+    states_unknown_documents: bool = False
 
     @property
     def competing(self) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.arrow import take_rows
-from harness.data.dataset import STATED_UNKNOWN, Dataset
+from harness.data.dataset import Dataset
 from harness.data.id_spelling import unmet_documents
 from harness.data.judgments import repeated_judgments
 from harness.data.problems import Finding
@@ -90,7 +90,7 @@ class _JudgedPairs(NamedTuple):
 def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
     """Find judgments of documents that the corpus lacks, unless the dataset's card states their number."""
     dataset = loaded.dataset
-    if dataset.qrels is None or STATED_UNKNOWN in dataset.provenance:
+    if dataset.qrels is None or dataset.states_unknown_documents:
         return None
     lacking = dataset.corpus.ids.rows_of(dataset.qrels.doc_ids) < 0
     unknown = lacking[dataset.qrels.rows]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
-from harness.data.dataset import STATED_UNKNOWN, Dataset, DatasetFiles, IdenticalIds
+from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.filtering import apply_filter
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
@@ -125,6 +125,7 @@ def load_dataset(
         titles=documents.titles,
         candidates=_candidates(place, loaded, corpus, kept),
         unread_files=loaded.unread_files,
+        states_unknown_documents=place.stated_unknown(loaded.split) > 0,
     )
 
 
@@ -310,6 +311,10 @@ class Located(NamedTuple):
     def analyzer(self) -> str | None:
         """Return the analyzer that the card names."""
         return None if self.card is None else self.card.analyzer
+
+    def stated_unknown(self, split: str) -> int:
+        """Return the number of judgments of unknown documents that the card states for a split."""
+        return 0 if self.card is None else self.card.judgments_of_unknown_documents.get(split, 0)
 
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts, with the user's files and the card's rules in place of the loader's.
@@ -512,7 +517,7 @@ def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, que
         reasons.append(unmet_queries(qrels.query_ids, queries.ids, named))
         fixes.append(_UNKNOWN_QUERIES_FIX.format(named))
     strangers, named = unknown_rows(judgments.doc_ids, documents.ids), loaded.documents.name
-    stated = place.card.judgments_of_unknown_documents.get(loaded.split, 0) if place.card is not None else 0
+    stated = place.stated_unknown(loaded.split)
     refused = strangers and are_of_another_corpus(qrels.doc_ids, documents.ids)
     if stated:
         refused = len(strangers) != stated or stated == len(judgments.lines)
@@ -622,8 +627,6 @@ def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> 
         provenance["columns"] = ", ".join(f"{role}={name}" for role, name in spec.columns.items())
     if place.drops_empty:
         provenance["empty_documents_dropped"] = str(len(parts.documents.ids) - len(corpus))
-    if card is not None and (stated := card.judgments_of_unknown_documents.get(loaded.split)):
-        provenance[STATED_UNKNOWN] = str(stated)
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
         more = {"query_language": card.query_language, "analyzer": card.analyzer}
