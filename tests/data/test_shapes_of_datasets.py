@@ -243,14 +243,17 @@ def test_a_golden_set_with_a_folder_of_texts(tmp_path):
     assert by_stem.ids.to_list() == ["first", "b"]
 
 
+CSR = "csr:analyzer=snowball-english"
+
+
 @pytest.mark.usefixtures("warm_workers")
 def test_unread_files_are_shown_wherever_a_folder_is_searched(tmp_path):
     for name, text in {"a.txt": "red apples", "b.txt": "a yellow banana", "c.html": "a green pear"}.items():
         write(tmp_path / "texts", name, text)
     golden = write(tmp_path, "golden.jsonl", json.dumps({"question": "which is yellow?", "expected": ["b.txt"]}))
     folder = str(tmp_path / "texts")
-    results = [harness.check(golden, corpus=folder, backends="csr", k=1, timing=False).report]
-    results += [harness.compare("csr", folder, queries=str(golden), k=2, timing=False).report]
+    results = [harness.check(golden, corpus=folder, backends=CSR, k=1, timing=False).report]
+    results += [harness.compare(CSR, folder, queries=str(golden), k=2, timing=False).report]
     for result in results:
         (info,) = result.datasets
         assert info.unread_files == {".html": 1}
