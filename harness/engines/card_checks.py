@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from harness.errors import CardError, UsageError
 from harness.registry.cards import BackendCard
+from harness.registry.foreign_code import foreign_code
 from harness.registry.lookup import is_shipped
 from harness.registry.parameters import ParameterValue
 
@@ -41,13 +42,9 @@ def check_card(engine: type[_Engine], card: BackendCard) -> None:
         CardError: They disagree, or the card names a scoring that is not there.
     """
     named, name_of_class = f"card '{card.path}'", f"'{engine.__name__}'"
-    try:
+    fix = "implement the hooks info, build, load and retrieve, and declare on the card what the class reads"
+    with foreign_code(f"{named}: an engine {name_of_class} cannot be made: its class", CardError, fix):
         in_the_index = engine(card.defaults).index_parameters.keys()
-    except (TypeError, KeyError) as error:
-        raise CardError(
-            f"{named}: an engine {name_of_class} cannot be made: {type(error).__name__}: {error}",
-            fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
-        ) from error
     if card.reference.scoring is not None:
         _check_scoring(named, card.reference.scoring, card.defaults)
     own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 
 from harness.data.types import Float32Array, Float64Array, Int64Array, TermCounts, owners
 from harness.errors import CardError, EngineFailureError
+from harness.registry.foreign_code import foreign_code
 from harness.registry.parameters import ParameterValue
 
 _FIX = "write it like def weights(postings, parameters), which returns the weight of each posting"
@@ -68,8 +68,10 @@ class ForeignFormula:
         """
         postings = _postings(counts)
         doing = f"the scoring function '{self.name}'"
-        returned = _call(doing, EngineFailureError, self.function, postings, dict(self.parameters))
-        weights = _call(f"what {doing} returned", EngineFailureError, np.asarray, returned)
+        with foreign_code(doing, EngineFailureError, _FIX):
+            returned = self.function(postings, dict(self.parameters))
+        with foreign_code(f"reading what {doing} returned", EngineFailureError, _FIX):
+            weights = np.asarray(returned)
         if weights.shape != postings.tf.shape or weights.dtype.kind not in "fiu":
             raise EngineFailureError(
                 f"{doing} returned an array of {weights.dtype} of shape {weights.shape}, expected a number for each "
@@ -93,7 +95,8 @@ class ForeignFormula:
 def load_function(name: str) -> Weigh:
     """Import the function ``module:function``; raises CardError where there is none that takes two arguments."""
     module_name, _, function_name = name.partition(":")
-    module = _call(f"importing the scoring '{name}'", CardError, importlib.import_module, module_name, fix=_UNIMPORTED)
+    with foreign_code(f"importing the scoring '{name}'", CardError, _UNIMPORTED):
+        module = importlib.import_module(module_name)
     function: Weigh | None = getattr(module, function_name, None)
     if not callable(function):
         raise CardError(f"the scoring '{name}' is not a function: '{module_name}' has none of that name", fix=_FIX)
@@ -116,19 +119,3 @@ def _postings(counts: TermCounts) -> Postings:
         df=df[df > 0].astype(np.float64),
         lengths=counts.lengths.astype(np.float64),
     )
-
-
-def _call(
-    doing: str,
-    kind: type[CardError | EngineFailureError],
-    function: Callable[..., Any],
-    *given: object,
-    fix: str = _FIX,
-) -> Any:  # noqa: ANN401 - of another package
-    """Call code of another package; raises a ``kind`` that says where it failed, for whatever it raises."""
-    try:
-        return function(*given)
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" (line {frames[-1].lineno} of '{frames[-1].filename}')" if len(frames) > 1 else ""
-        raise kind(f"{doing} raised {type(error).__name__}: {error}{place}", fix=fix) from error

@@ -21,6 +21,7 @@ import harness
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.registry.cards import BackendCard, read_backend_card
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.registry.foreign_code import foreign_code
 from harness.registry.optional import entry_points
 from harness.registry.published import published_beside
 from harness.registry.strict_toml import Document, read_document
@@ -133,7 +134,9 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
     """
     module_name, _, class_name = card.engine.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        importing = f"card '{card.path}': importing module '{module_name}' of 'engine'"
+        with foreign_code(importing, CardError, "mend the module", passing=(ImportError,)):
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
         if module_name == missing or module_name.startswith(f"{missing}."):
@@ -235,9 +238,11 @@ def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
 
 def _entry_point_paths(entry: EntryPoint) -> list[Path]:
     owner = entry.dist.name if entry.dist is not None else entry.value
+    doing, fix = f"entry point '{entry.name}' of '{owner}'", f"mend or uninstall '{owner}'"
     try:
-        locate = entry.load()
-    except (ImportError, AttributeError) as error:
+        with foreign_code(doing, CardError, fix, passing=(ImportError, AttributeError)):
+            locate = entry.load()
+    except (CardError, ImportError, AttributeError) as error:
         _log.warning("backend cards of '%s' are not available: entry point '%s' failed: %s", owner, entry.name, error)
         return []
     if not callable(locate):
@@ -245,5 +250,6 @@ def _entry_point_paths(entry: EntryPoint) -> list[Path]:
             f"entry point '{entry.name}' of '{owner}' is not a function",
             fix="it must name a function without arguments that returns the path of a card or of a folder of cards",
         )
-    path = Path(locate())
+    with foreign_code(doing, CardError, fix):
+        path = Path(locate())
     return _toml_files(path) if path.is_dir() else [path]

@@ -20,7 +20,7 @@ BOUNDARIES = {
     "worker/main.py": "a module that cannot be imported early: whoever needs it imports it again, and says why",
     "worker/dispatch.py": "one backend's end: whatever an engine lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
-    "exact/scoring_functions.py": "a formula of another package: whatever it raises fails the backend, by its name",
+    "registry/foreign_code.py": "an engine's class, card or formula of another package: what it raises is named",
     "doctor/machine.py": "a check that breaks is itself a finding, and hides no other",
     "engines/server_collection.py": "hands what happened in a thread with a deadline over to the one that waits",
     "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",

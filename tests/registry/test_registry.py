@@ -231,7 +231,18 @@ def test_engine_without_an_extra_that_cannot_be_imported(cards, tmp_path, monkey
         ("json:loads", CardError, "has no class 'loads'"),
         ("json:JSONDecoder", CardError, "'JSONDecoder' in 'json' is no engine: it reads None"),
         ("harness.engines.base:Engine", CardError, "'Engine' in 'harness.engines.base' is no engine: it reads None"),
-        ("needs_hooks:Hookless", CardError, "an engine 'Hookless' cannot be made: TypeError: .* abstract methods"),
+        ("needs_hooks:Hookless", CardError, "cannot be made: its class raised TypeError: .* abstract methods"),
+        (
+            "raises:Engine",
+            CardError,
+            r"importing module 'raises' of 'engine' raised ZeroDivisionError: .* \(line 1 of '.*raises.py'\)",
+        ),
+        ("misspelt:Engine", CardError, r"importing module 'misspelt' of 'engine' raised SyntaxError: "),
+        (
+            "bad_start:Engine",
+            CardError,
+            r"an engine 'Engine' cannot be made: its class raised LookupError: nothing \(line 5 of '.*bad_start.py'\)",
+        ),
         ("needs_client:Engine", MissingExtraError, "retrieval-harness\\[toy\\]"),
     ],
 )
@@ -241,10 +252,36 @@ def test_engine_that_cannot_be_loaded(cards, tmp_path, monkeypatch, engine, erro
         "from harness.engines.base import Capabilities, Engine\n\n\nclass Hookless(Engine):\n    capabilities = "
         "Capabilities('sparse', exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)\n"
     )
+    (tmp_path / "raises.py").write_text("1 / 0\n")
+    (tmp_path / "misspelt.py").write_text("clas Engine:\n")
+    (tmp_path / "bad_start.py").write_text(
+        "from needs_hooks import Hookless\n\nclass Engine(Hookless):\n"
+        "    def __init__(self, parameters):\n        raise LookupError('nothing')\n\n"
+        "    info = build = load = retrieve = print\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     add_card(cards, "broken", engine=engine, extra='extra = "toy"\n')
     with pytest.raises(error, match=expected):
         load_engine(find_cards("backends", cards)["broken"])
+
+
+@pytest.mark.parametrize(
+    ("module", "failing"),
+    [("def cards():\n    return 1 / 0\n", True), ("def cards():\n    return None\n", True), ("1 / 0\n", False)],
+)
+def test_a_package_whose_cards_cannot_be_located_is_named(cards, tmp_path, monkeypatch, caplog, module, failing):
+    """One that cannot be imported takes nothing else away; one that names no folder is an error."""
+    (tmp_path / "package_of_cards.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "package_of_cards", raising=False)
+    point = EntryPoint("theirs", "package_of_cards:cards", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: (point,))
+    if failing:
+        with pytest.raises(CardError, match="entry point 'theirs' of 'package_of_cards:cards' raised"):
+            find_cards("backends", cards)
+    else:
+        assert "toy" in find_cards("backends", cards)
+        assert "raised ZeroDivisionError" in caplog.text
 
 
 @pytest.mark.parametrize("spelt", ['""', r'"Instruct: x\nQuery: "', '"query: "', "plain:"])
