@@ -268,8 +268,8 @@ def test_a_gate_passes_fails_or_skips_a_test(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*Failed: worse beyond the allowed drop (0): Hit@5 of csr*",
-            "*Not judged: the gate would have passed after any loss; counts as failed*",
-            "SKIPPED*Not judged: the gate would have passed after any loss; counts as invalid*",
+            "*Not judged: the gate would have passed even after the loss of everything; counts as failed*",
+            "SKIPPED*Not judged: the gate would have passed even after the loss of everything; counts as invalid*",
         ]
     )
     assert "if all 4 queries lost everything, the chance of that would be 6.2%" in result.stdout.str()

@@ -387,7 +387,8 @@ def test_a_gate_of_four_questions_is_not_judged_whatever_they_lose(lost: int, de
     document = change_document(result_of(change))
     assert document.outcome == "not judged"
     assert document.verdicts[0].headline == (
-        f"Not judged: the gate would have passed after any loss; counts as {decision} (--when-not-judged {decided})"
+        f"Not judged: the gate would have passed even after the loss of everything; counts as {decision} "
+        f"(--when-not-judged {decided})"
     )
     assert ("Not judged: Hit@5 of csr and Recall@5 of csr", reason) in [
         (one.headline, one.detail) for one in document.verdicts

@@ -181,7 +181,7 @@ def _gate(report: Change) -> Verdict:
         tone: Tone = "bad" if report.decision == "failed" else "unsure"
         counts_as = f"counts as {report.decision} (--when-not-judged {report.when_not_judged})"
         advice = "More queries or fewer metrics (--max-drop METRIC=DROP) help; --rule tolerance decides by the means."
-        headline = f"Not judged: the gate would have passed after any loss; {counts_as}"
+        headline = f"Not judged: the gate would have passed even after the loss of everything; {counts_as}"
         return Verdict(tone, headline, f"{detail} {advice}".strip())
     if report.gate == "invalid":
         return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
