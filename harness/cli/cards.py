@@ -65,7 +65,7 @@ def _backend(
         label, name, given = spec.label, spec.name, spec.overrides
         if spec.card is not None:
             with suppress(BackendError, CardError):  # an engine that cannot be imported here
-                refuse_parameters(label, spec.card, spec.parameters)
+                refuse_parameters(label, spec.card, spec.parameters, addresses=False)
     if name in every:
         parameters = every[name].parameters
         return label, every[name], [parameters[key] for key in given or parameters], given

@@ -304,6 +304,12 @@ class EngineInterface(ABC):
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
 
+    def require_address(self) -> None:  # noqa: B027 - most engines run in the process
+        """Raise EngineUnavailableError if the engine needs a server that no parameter and no variable names.
+
+        Called when a comparison is planned, so nothing is sent.
+        """
+
     # What an engine tells of its searches, after everything was searched.
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002

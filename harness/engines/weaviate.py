@@ -122,6 +122,10 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     _collection = ""
     _where = ""
 
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if no server is named."""
+        read_address(_PLACE, str(self.parameters["url"]), str(self.parameters["api_key_env"]), os.environ)
+
     def info(self) -> EngineInfo:
         """Connect, and find the collection of the folder where there is one."""
         wanted = self.parameters

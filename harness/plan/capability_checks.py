@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.engines.interface import Capabilities
-from harness.errors import HarnessError, RejectedInputError, UsageError
-from harness.plan.config import ClientKind
+from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UsageError
+from harness.plan.config import LOCAL, ClientKind
 from harness.plan.option_fields import raise_together
 from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard
@@ -35,23 +35,28 @@ def refuse_impossible(plan: Plan) -> None:
         mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in impossible]
         try:
             if not impossible:
-                refuse_parameters(trial.label, card, trial.parameters)
+                # nodes of a cluster have variables of their own, which may name the server
+                refuse_parameters(trial.label, card, trial.parameters, addresses=plan.execution.executor == LOCAL)
         except UsageError as error:
             mistakes.append(error)
     raise_together(mistakes)
 
 
-def refuse_parameters(label: str, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> None:
+def refuse_parameters(
+    label: str, card: BackendCard, parameters: Mapping[str, ParameterValue], *, addresses: bool = True
+) -> None:
     """Raise UsageError for parameters that the engine does not take when it is made.
 
-    They are tried on the harness's own engines alone: what others do when they are made may be slow or fail in ways
-    that only a worker survives.
+    With ``addresses``, a server that neither they nor the environment name is refused too. They are tried on the
+    harness's own engines only: what others do when they are made may be slow or fail in ways that only a worker survives.
     """
     if not card.engine.startswith(OWN_ADAPTERS):
         return
     try:
-        load_engine(card)(parameters)
-    except (UsageError, RejectedInputError) as error:
+        engine = load_engine(card)(parameters)
+        if addresses:
+            engine.require_address()
+    except (UsageError, RejectedInputError, EngineUnavailableError) as error:
         raise UsageError(f"backend '{label}': {error.what}", fix=error.fix) from error
 
 

@@ -6,8 +6,9 @@ import pytest
 from installed import skip_without
 
 from harness.errors import UsageError
-from harness.pipeline.planning import plan_for
+from harness.pipeline.planning import plan_for, plan_of_backends
 from harness.plan.config import CompareRequest
+from harness.registry.lookup import find_cards
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,43 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "harness.engines.qdrant.engine", None)
     assert len(plan_for(CompareRequest(backends="qdrant:shards=2,csr")).trials) == 2
+
+
+SERVERS = {
+    "weaviate": "HARNESS_WEAVIATE_URL",
+    "opensearch": "HARNESS_OPENSEARCH_URL",
+    "elasticsearch": "HARNESS_ELASTICSEARCH_URL",
+    "milvus:mode=server": "HARNESS_MILVUS_URL",
+    "milvus-bm25:mode=server": "HARNESS_MILVUS_URL",
+    "milvus-sparse:mode=server;model=package:x": "HARNESS_MILVUS_URL",
+    "qdrant:mode=server": "HARNESS_QDRANT_URL",
+    "qdrant-dense:mode=server": "HARNESS_QDRANT_URL",
+    "qdrant-hybrid:mode=server": "HARNESS_QDRANT_URL",
+    "qdrant-splade:mode=server;model=package:x": "HARNESS_QDRANT_URL",
+    "chroma:mode=server": "HARNESS_CHROMA_URL",
+    "pgvector:mode=server": "HARNESS_POSTGRES_URL",
+    "pgvector-sparse:mode=server": "HARNESS_POSTGRES_URL",
+}
+
+
+def test_a_server_that_nothing_names_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in SERVERS.values():
+        monkeypatch.delenv(variable, raising=False)
+    for backend, variable in SERVERS.items():
+        for listed in (f"csr,{backend}", f"rrf:csr+({backend})", f"{backend}|keywords"):
+            with pytest.raises(UsageError, match=f"backend '{backend}': no .* server is named\n.*or set {variable}"):
+                plan_of_backends(CompareRequest(backends=listed, dataset="no such dataset"))
+        monkeypatch.setenv(variable, "postgresql://host/db" if "POSTGRES" in variable else "http://host:1")
+        assert plan_of_backends(CompareRequest(backends=backend)).trials
+        monkeypatch.delenv(variable)
+
+
+def test_every_engine_of_a_server_is_among_them() -> None:
+    cards = find_cards("backends")
+    servers = {name for name, card in cards.items() if "url" in card.parameters}
+    assert servers == {backend.partition(":")[0] for backend in SERVERS}
+
+
+def test_a_node_of_a_cluster_may_know_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_WEAVIATE_URL", raising=False)
+    assert plan_of_backends(CompareRequest(backends="weaviate", executor="ray")).trials

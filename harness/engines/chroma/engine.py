@@ -85,6 +85,11 @@ class ChromaEngine(
         close_http_client(connection.client)
         return {"mode": settings.mode, "url": address.url, "chroma": connection.version}
 
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        if self._settings.mode == "server":
+            address_of(self._settings)
+
     def _new_collection(self) -> Collection:
         self.collection = self.use(_COLLECTIONS[self._settings.mode](self._settings))
         return self.collection

@@ -33,6 +33,7 @@ __all__ = [
     "URL_VARIABLE",
     "Connection",
     "Retrier",
+    "address_of",
     "connect",
     "open_client",
     "require_milvus",
@@ -95,12 +96,17 @@ def require_milvus(module: str = PACKAGE) -> ModuleType:
     return require(module, extra="milvus", feature="backend milvus")
 
 
+def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
+    """Return the server that ``url`` names, or ``HARNESS_MILVUS_URL``; raises as :func:`read_address`."""
+    return read_address(_PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+
+
 def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
     """Return a client of the server that ``url`` names, or ``HARNESS_MILVUS_URL``.
 
     Raises BackendError where nothing or something else answers, or the address holds what must not be shown.
     """
-    address = read_address(_PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+    address = address_of(parameters)
     timeout_s = float(parameters["timeout_s"])
     basic = address.headers.get("authorization", "").removeprefix("Basic ")
     token = address.api_key or base64.b64decode(basic).decode()

@@ -37,7 +37,7 @@ from harness.engines.milvus.collection import (
     IndexSettings,
     is_server,
 )
-from harness.engines.milvus.connection import PACKAGE, connect
+from harness.engines.milvus.connection import PACKAGE, address_of, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
 from harness.errors import RejectedInputError
@@ -85,6 +85,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
                 f"mode={'server' if self._on_server else 'lite'}",
                 fix="give collection= with path= for a file of Milvus Lite, or with url= for a server",
             )
+
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        if self._on_server:
+            address_of(self.parameters)
 
     @abstractmethod
     def index_settings(self) -> IndexSettings:

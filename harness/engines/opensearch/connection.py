@@ -66,6 +66,11 @@ class Connection(HttpServer):
         return int(self.version.partition(".")[0])
 
 
+def address_of(product: Product, url: str, key_variable: str, environment: Mapping[str, str] = os.environ) -> Address:
+    """Return the server at ``url``, or where the product's variable says; raises as :func:`read_address`."""
+    return read_address(product.place, url, key_variable, environment)
+
+
 def connect(
     product: Product, url: str, key_variable: str, timeout_s: float, environment: Mapping[str, str] = os.environ
 ) -> Connection:
@@ -76,7 +81,7 @@ def connect(
         RejectedInputError: The address holds what must not be shown.
         EngineTimeoutError, EngineFailureError: Other faults.
     """
-    address = read_address(product.place, url, key_variable, environment)
+    address = address_of(product, url, key_variable, environment)
     headers = {"accept-encoding": _ENCODING, **address.headers}
     if address.api_key is not None:
         headers["authorization"] = f"{product.scheme} {address.api_key}"

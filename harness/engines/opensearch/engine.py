@@ -23,7 +23,7 @@ from harness.engines.changeable import Changeable, Changes, DroppedContents
 from harness.engines.checks import require_terms, require_texts
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent, Placement, Remains, Storage
-from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, connect
+from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, address_of, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
 from harness.engines.server_collection import new_name, save_name, saved_name
@@ -72,6 +72,10 @@ class OpenSearchEngine(
     _deletes: int = 0
     _shards: Int32Array = np.empty(0, dtype=np.int32)
     """The shard of each row, of one that is deleted too, as far as :meth:`remains` was asked."""
+
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if no server is named."""
+        address_of(self.product, str(self.parameters["url"]), str(self.parameters["api_key_env"]))
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)

@@ -34,7 +34,7 @@ from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
-from harness.engines.pgvector.session import Binary, Retrier, Session, quoted
+from harness.engines.pgvector.session import Binary, Retrier, Session, address_of, quoted
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
     OPERATORS,
@@ -99,6 +99,11 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             return versions_of(DISTRIBUTION)
         with closing(Session.of_server(parameters)) as session:
             return {"url": session.address.url, "postgresql": _versions(session)}
+
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        if _is_remote(self.parameters):
+            address_of(str(self.parameters["url"]))
 
     def info(self) -> EngineInfo:
         """Start or reach the server, and see which pgvector it has."""

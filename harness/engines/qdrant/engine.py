@@ -83,6 +83,11 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         connection.client.close()
         return {"mode": mode, "url": address.url, "qdrant": connection.version}
 
+    def require_address(self) -> None:
+        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        if self._settings.mode == "server":
+            address_of(self._settings.server)
+
     def info(self) -> EngineInfo:
         """Open the collection of the folder, or make ready to make one."""
         if self._settings.mode == "edge":
