@@ -96,7 +96,7 @@ def probability(p: float | None) -> str:
 def latency_columns() -> list[Column]:
     """Return the columns of :func:`latencies`."""
     names = (("p50", 0), ("p95", 1), ("p99", 5))
-    return [*(Column(f"{name} ms", best="lowest", priority=last) for name, last in names), Column("n")]
+    return [*(Column(f"{name} ms", best="lowest", priority=last, timed=True) for name, last in names), Column("n")]
 
 
 def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]:

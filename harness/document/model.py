@@ -47,6 +47,7 @@ class Column:
         names: It names the rows together with the first column, and is repeated with it where a table goes on.
         whole: Its texts are names to copy, which a terminal never breaks.
         folds: Its texts are sentences, which stand below their rows where a terminal has no room beside them.
+        timed: Its numbers come from the clock: none is the best if the machine was busy.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Column:
     names: bool = False
     whole: bool = False
     folds: bool = False
+    timed: bool = False
 
     @property
     def sort_name(self) -> str:

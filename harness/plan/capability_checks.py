@@ -48,7 +48,8 @@ def refuse_parameters(
     """Raise UsageError for parameters that the engine does not take when it is made.
 
     With ``addresses``, a server that neither they nor the environment name is refused too. They are tried on the
-    harness's own engines only: what others do when they are made may be slow or fail in ways that only a worker survives.
+    harness's own engines only: what others do when they are made may be slow or fail in ways that only a worker
+    survives.
     """
     if not card.engine.startswith(OWN_ADAPTERS):
         return

@@ -47,6 +47,7 @@ from harness.results.schema_costs import (
     KneeStats,
     LatencyStats,
     OpenLoopStats,
+    OtherProcessesInfo,
     PhaseTimes,
     SearchStats,
 )
@@ -211,11 +212,19 @@ class TrialResult(Record):
     deterministic: bool | None = Field(
         default=None, description="false where every build gives other rankings; null where nothing was built"
     )
+    other_processes: list[OtherProcessesInfo] = Field(
+        default=[], description="of each phase that was timed; of what is made of other backends, theirs"
+    )
     slices: list[SliceResult] = Field(default=[], description="of a golden set, by the fields of its questions")
     questions: list[QuestionResult] = Field(default=[], description="of a golden set, one by one")
     notes: list[str] = Field(
         default=[], description="what a reader must know before comparing this backend with another"
     )
+
+    @property
+    def busy_phases(self) -> list[OtherProcessesInfo]:
+        """The timed phases during which the machine was busy."""
+        return [phase for phase in self.other_processes if phase.busy]
 
     @property
     def milliseconds(self) -> LatencyStats | None:

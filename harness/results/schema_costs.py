@@ -9,6 +9,22 @@ from pydantic import AliasChoices, Field
 from harness.results.schema_base import Count, Json, Record
 
 
+class OtherProcessesInfo(Record):
+    """What other processes took of the cores while a phase was timed."""
+
+    phase: str = Field(description="`indexing`, `search`, a number of clients, a rate, or what a probe measured")
+    seconds: float = Field(description="how long it took, with all that was done for it")
+    cores: Count = Field(description="that the backend may use")
+    used_cores: float | None = Field(
+        description="that other processes used on average; null where the measured server may be one of them"
+    )
+    load_before: float | None = Field(
+        description="runnable processes, the average of the minute before; null where the system does not tell"
+    )
+    load_after: float | None
+    busy: bool = Field(description="so much that the phase's times are not those of a quiet machine")
+
+
 class PhaseTimes(Record):
     """Seconds of each phase of one backend, in the order in which they happen; null when the plan took none."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Protocol, cast
 
 import numpy as np
@@ -16,17 +17,20 @@ from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.remote.calls import calls_in_words
-from harness.results import schema, schema_base
+from harness.results import schema, schema_base, schema_costs
 from harness.results.differences import metric_losses
 from harness.results.scored import QrelsOf, Scored
 from harness.results.stored import holds_white_space
 from harness.results.truncation import truncation_stats
 from harness.stats import mean_interval
+from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.outcome import Outcome
+from harness.worker.outcome import Measurements, Outcome
 from harness.worker.vectors import Terms, Vectors
 
+SEARCH = "search"
+"""The phase of searching with one client."""
 _NAMED = 20
 _STRANGERS = 3
 
@@ -39,6 +43,9 @@ class Summary(Protocol):
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what a reader must know of it, one sentence each."""
+
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+        """Return what other processes took while it was measured, by phase."""
 
 
 def trial_results(
@@ -53,14 +60,21 @@ def trial_results(
         {name: value for of_summary in made for name, value in of_summary[place].items()}
         for place in range(len(scored))
     ]
-    results = []
+    results: dict[str, schema.TrialResult] = {}
     for backend, of_backend in zip(scored, parts, strict=True):
         result = _trial_result(backend, of_backend, dataset, plan, summaries)
         run = backend.outcome.run
         qrels = dataset.qrels if judge is None or run is None else judge(run)
-        stats = truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
-        results.append(result.model_copy(update={"truncation": stats}))
-    return results
+        changes: dict[str, object] = {
+            "truncation": truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
+        }
+        if result.stages is not None:  # its times are those of its components too, which come before it
+            components = [results[label] for label in result.stages.of if label in results]
+            changes["other_processes"] = [
+                phase for part in components for phase in part.other_processes if phase.phase == SEARCH
+            ]
+        results[result.label] = result.model_copy(update=changes)
+    return list(results.values())
 
 
 def _trial_result(
@@ -86,6 +100,7 @@ def _trial_result(
         metrics=_metrics(scored.scores, seed),
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
+        other_processes=_others(outcome, summaries) if plan.execution.timing else [],
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
         notes=[
             *_notes_on_trial(scored, dataset),
@@ -94,6 +109,20 @@ def _trial_result(
         ],
     )
     return result.model_copy(update={name: value for name, value in parts.items() if name in known})
+
+
+def _others(outcome: Outcome, summaries: Sequence[Summary]) -> list[schema_costs.OtherProcessesInfo]:
+    """Return what other processes took during each phase of a trial."""
+    of_trial = outcome.record.others if outcome.record is not None else ()
+    of_calls = outcome.asked.others if outcome.asked is not None else None
+    phases = [*of_trial, *([of_calls] if of_calls is not None else [])]
+    phases += [phase for summary in summaries for phase in summary.others(outcome.measurements)]
+    return [other_processes_info(phase) for phase in phases]
+
+
+def other_processes_info(phase: OtherProcesses) -> schema_costs.OtherProcessesInfo:
+    """Return a phase as it is stored."""
+    return schema_costs.OtherProcessesInfo(**asdict(phase), busy=phase.busy)
 
 
 def failed_result(trial: Trial, dataset: str, error: schema_base.ErrorInfo) -> schema.TrialResult:

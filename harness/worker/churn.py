@@ -17,6 +17,7 @@ from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
 from harness.engines.interface import EngineInterface, IndexReport, Remains
 from harness.errors import EngineFailureError
+from harness.store.cpu_use import other_processes, read_cpu
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_both, plain_state, search_all, warm_up
 
@@ -29,6 +30,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
     At the end the documents that are there are indexed anew, in another folder, and searched: what changes cost. Every
     query is asked once in each state. ``before_open`` is called when everything but the engine is in memory.
     """
+    before = read_cpu()
     documents, queries = load_both(job.trial)
     content = job.order[: job.first]
     first = documents.take(content)
@@ -37,7 +39,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
     before_open()
     passes = []
     with closing(engine):
-        engine.open(job.trial.index_folder, first.ids)
+        info = engine.open(job.trial.index_folder, first.ids)
         report = engine.index(first, progress, clock)
         if (reason := engine.unchangeable()) is not None:
             return ChurnRecord(unchangeable=reason)
@@ -53,7 +55,9 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
             content[step.written], content[step.deleted] = step.content, -1
     present = np.flatnonzero(content >= 0).astype(np.int32)
     last = replace(documents.take(content[present]), ids=_ids(documents, job.order[present]))
-    return ChurnRecord(tuple(passes), _fresh(last, present, queries, job, progress, clock))
+    fresh = _fresh(last, present, queries, job, progress, clock)
+    others = other_processes("changes", before, read_cpu(), server=info.is_server)
+    return ChurnRecord(tuple(passes), fresh, others=others)
 
 
 def _fresh(

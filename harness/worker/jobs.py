@@ -36,6 +36,7 @@ from harness.engines.interface import (
 )
 from harness.registry.parameters import ParameterValue
 from harness.stats.timing import Samples
+from harness.store.cpu_use import OtherProcesses
 
 HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
@@ -232,6 +233,7 @@ class ChurnRecord:
     passes: tuple[ChurnPass, ...] = ()
     fresh: ChurnPass | None = None
     unchangeable: str | None = None
+    others: OtherProcesses | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -390,7 +392,8 @@ class TrialRecord:
     the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
     are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it
     compares where these are others than it was sent. ``placement`` is set for an index of an engine that tells it.
-    ``remeasured`` are its searches with vectors in place of codes, by list.
+    ``remeasured`` are its searches with vectors in place of codes, by list. ``others`` is what other processes took
+    meanwhile, by phase.
     """
 
     engine: EngineInfo
@@ -412,3 +415,4 @@ class TrialRecord:
     compared: ComparedVectors | None = None
     placement: Placement | None = None
     remeasured: Mapping[str, Hits] = field(default_factory=dict)
+    others: tuple[OtherProcesses, ...] = ()

@@ -17,6 +17,7 @@ from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
 from harness.registry.parameters import ParameterValue
+from harness.store.cpu_use import SHORTEST_S, OtherProcesses, other_processes, read_cpu
 from harness.store.record_files import load
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
@@ -45,6 +46,7 @@ def run_trial(
     the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
+    timeline = _Timeline()
     documents, queries = load_both(job)
     kept = CandidateHits.load(job, queries.ids, documents.ids)
     engine = create_engine(job)
@@ -52,7 +54,7 @@ def run_trial(
     if job.external:
         with read_only(engine, job, progress) as files, closing(engine):
             ready = attach(engine, job, documents, queries, files, progress, clock)
-            record = _measure(engine, ready, job, queries, kept, progress, clock)
+            record = _measure(engine, ready, job, queries, kept, progress, clock, timeline)
             ready.require_unchanged()
             return record
     report = load(job.built, TrialRecord).index if job.built is not None else None
@@ -60,7 +62,7 @@ def run_trial(
         with closing(engine):
             ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
             if not job.shared:
-                record = _measure(engine, ready, job, queries, kept, progress, clock)
+                record = _measure(engine, ready, job, queries, kept, progress, clock, timeline)
                 before_close(record)
                 return record
             report = ready.report
@@ -68,7 +70,7 @@ def run_trial(
     finished = report
     with closing(engine):
         ready = _open(engine, job, documents, clock, lambda: finished)
-        return _measure(engine, ready, job, queries, kept, progress, clock)
+        return _measure(engine, ready, job, queries, kept, progress, clock, timeline)
 
 
 def _open(
@@ -83,6 +85,28 @@ def _open(
     return Ready(info, opened - started, report, len(documents))
 
 
+class _Timeline:
+    """Readings of the processor at the start of a trial, before its searches and after them."""
+
+    def __init__(self) -> None:
+        self._start = self._searching = read_cpu()
+
+    def begin_searching(self) -> None:
+        """Take the reading that ends indexing."""
+        self._searching = read_cpu()
+
+    def others(self, *, server: bool) -> tuple[OtherProcesses, ...]:
+        """Return what other processes took while documents were indexed, and while queries were searched until now.
+
+        Searches that were too short to tell are taken together with all that was before.
+        """
+        end, begin = read_cpu(), self._searching
+        indexing = other_processes("indexing", self._start, begin, server=server)
+        if end.clock_s - begin.clock_s < SHORTEST_S:
+            begin = self._start
+        return (indexing, other_processes("search", begin, end, server=server))
+
+
 def _measure(
     engine: EngineInterface,
     ready: Ready,
@@ -91,7 +115,9 @@ def _measure(
     kept: CandidateHits | None,
     progress: Progress,
     clock: Clock,
+    timeline: _Timeline,
 ) -> TrialRecord:
+    timeline.begin_searching()
     first = engine.search(queries.slice(0, 1), job.k, clock)
     progress.start("warm-up", job.warm_up_queries)
     warming = clock()
@@ -101,6 +127,7 @@ def _measure(
     if kept is not None and ready.external is not None:
         kept = replace(kept, rows=ready.external.rows)
     passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
+    others = timeline.others(server=ready.info.is_server)
     return TrialRecord(
         engine=ready.info,
         input=engine.capabilities.reads(external=job.external),
@@ -120,6 +147,7 @@ def _measure(
         compared=engine.compared_vectors(queries),
         remeasured=engine.remeasured(queries, job.k),
         placement=None if job.external else engine.placement(),
+        others=others,
     )
 
 

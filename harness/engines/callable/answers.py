@@ -18,6 +18,7 @@ from harness.data.python_values import as_id
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
+from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 
 __all__ = ["SCORES", "TEXTS", "Answer", "Asked", "CalledBackend", "ask", "first_of", "read_answer"]
 
@@ -173,6 +174,7 @@ class Asked:
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
     ``notes`` are the backend's own, ``store`` is the vector store that it searches, None where none is known.
+    ``others`` is what other processes took meanwhile: a server that it searches may be one of them.
     """
 
     answers: tuple[Answer, ...]
@@ -180,6 +182,7 @@ class Asked:
     repeated: int = 0
     notes: tuple[str, ...] = ()
     store: StoreBehind | None = None
+    others: OtherProcesses | None = None
 
 
 def ask(
@@ -199,7 +202,7 @@ def ask(
     after one that reached no server. Raises EngineUnavailableError where the first call of all reaches none, and
     EngineTimeoutError when all of it takes longer than ``deadline_s``, looked at between calls.
     """
-    started = clock()
+    started, before = clock(), read_cpu()
     progress.start("ask", len(questions) * repeats)
     calls = _Calls(backend, k)
     if warm_up and questions:
@@ -221,7 +224,8 @@ def ask(
             if turn == 0:
                 first.append(answer)
             progress.advance(1)
-    return Asked(tuple(first), search_ns, backend.repeated, backend.notes)
+    others = other_processes("search", before, read_cpu(), server=True)
+    return Asked(tuple(first), search_ns, backend.repeated, backend.notes, others=others)
 
 
 class _Calls:

@@ -28,9 +28,11 @@ from harness.results.hit_rules import HitRules
 from harness.results.schema import TrialResult
 from harness.results.scored import Scored, has_terms
 from harness.stats.timing import latency
+from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
+from harness.worker.outcome import Measurements
 
 _NS_PER_S = 1e9
 _FRESH = "new index"
@@ -81,6 +83,11 @@ class ChurnProbe(Probe[ChurnRecord]):
             if record.fresh is not None:
                 _refuse_lost(record.fresh, workload.contents[-1], probed.dataset, finished.log, "in a new index")
             return record
+
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+        """Return what other processes took during all changes."""
+        measured = self.measured(measurements)
+        return [measured.others] if measured is not None and measured.others is not None else []
 
     def planned(self, plan: Plan) -> str:
         """Say which workload."""
@@ -135,8 +142,8 @@ class ChurnProbe(Probe[ChurnRecord]):
             Column("documents", priority=5),
             Column("changes/s", help="documents deleted or written a second, until the engine took them", priority=4),
             Column("ready s", help="from then until all is searchable and the engine idle", priority=3),
-            Column("p50 ms", priority=6),
-            Column("p95 ms"),
+            Column("p50 ms", priority=6, timed=True),
+            Column("p95 ms", timed=True),
             Column(metric, priority=1),
             Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=2),
             Column(f"recall@{depth}"),

@@ -109,7 +109,11 @@ def best_order(run: Run, qrels: Qrels) -> Run:
 
 def _stage_table(trials: Sequence[TrialResult]) -> Table:
     """Tabulate backends that are made of others: what those took, and what was done with their hits."""
-    columns = [BACKEND, Column("of", numeric=False), *map(Column, ("of these, p50 ms", "p95 ms", "own ms/query"))]
+    columns = [
+        BACKEND,
+        Column("of", numeric=False),
+        *(Column(name, timed=True) for name in ("of these, p50 ms", "p95 ms", "own ms/query")),
+    ]
     rows = []
     for trial in trials:
         if trial.stages is not None:
@@ -122,7 +126,12 @@ def _stage_table(trials: Sequence[TrialResult]) -> Table:
 
 def _reranking_table(trials: Sequence[TrialResult]) -> Table:
     """Tabulate second stages: how many pairs they scored, and how fast."""
-    columns = [BACKEND, *map(Column, ("candidates", "pairs", "scored now", "pairs/s", "load s"))]
+    columns = [
+        BACKEND,
+        *map(Column, ("candidates", "pairs", "scored now")),
+        Column("pairs/s", timed=True),
+        Column("load s", timed=True),
+    ]
     rows = []
     for trial in trials:
         stats = trial.stages.reranking if trial.stages is not None else None

@@ -38,9 +38,10 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import FilteredStats, FilterSweepStats
 from harness.results.scored import Scored, has_terms
 from harness.store.columns import save_table
+from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
 from harness.worker.jobs import TrialRecord
-from harness.worker.outcome import Outcome, checked_run
+from harness.worker.outcome import Measurements, Outcome, checked_run
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
@@ -103,6 +104,15 @@ class FilteringProbe(Probe[FilteringRecord]):
             save_table(Path(folder) / _METADATA, filters[0].filtered.metadata)
             return FilteringRecord(tuple(_searches(probed, filters, Path(folder), progress)))
 
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+        """Return what other processes took during the searches under each filter."""
+        measured = self.measured(measurements)
+        return [
+            replace(phase, phase=f"{phase.phase}, filter {search.filter}")
+            for search in (measured.searches if measured is not None else ())
+            for phase in (search.record.others if search.record is not None else ())
+        ]
+
     def planned(self, plan: Plan) -> str:
         """Name the filters."""
         return "; ".join(self.levels(plan))
@@ -164,7 +174,7 @@ class FilteringProbe(Probe[FilteringRecord]):
             *([Column(f"recall@{depth}")] if depth else []),
             *([Column(f"filtered {metric}", priority=3)] if metric else []),
             *([Column("− exact", priority=1), Column("evaluated", priority=5)] if metric else []),
-            Column("p95 ms"),
+            Column("p95 ms", timed=True),
             Column("p99 ms", priority=4),
             Column("n", priority=6),
             Column("too few"),

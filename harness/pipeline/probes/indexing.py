@@ -127,8 +127,8 @@ def _index_table(trials: Sequence[TrialResult]) -> Table:
     columns = [
         BACKEND,
         Column("documents", help="documents that the engine holds, of those that were sent"),
-        Column("docs/s", best="highest", help="of ingestion, without encoding and waiting"),
-        Column("searchable", best="lowest", help="from the first document until all can be searched"),
+        Column("docs/s", best="highest", timed=True, help="of ingestion, without encoding and waiting"),
+        Column("searchable", best="lowest", timed=True, help="from the first document until all can be searched"),
         Column("index", best="lowest", help="allocated blocks, without the write-ahead log"),
         Column("log"),
         Column("peak memory", best="lowest", help="highest anonymous memory above the worker's state before"),
@@ -172,7 +172,12 @@ def _state_table(trials: Sequence[TrialResult]) -> Table:
 
 def _phase_table(trials: Sequence[TrialResult]) -> Table:
     rows = [[label_cell(trial), *_phase_cells(trial.phases)] for trial in trials if trial.phases is not None]
-    return Table("Seconds of each phase", [BACKEND, *map(Column, ("encode", *_PHASES))], rows, detail=True)
+    return Table(
+        "Seconds of each phase",
+        [BACKEND, *(Column(name, timed=True) for name in ("encode", *_PHASES))],
+        rows,
+        detail=True,
+    )
 
 
 def _phase_cells(times: PhaseTimes) -> list[Cell]:

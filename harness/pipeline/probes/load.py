@@ -8,6 +8,7 @@ from typing import Literal
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
+from harness.document.busy import busy_mark
 from harness.document.cells import (
     BACKEND,
     FAILED,
@@ -44,6 +45,7 @@ from harness.results.schema_costs import (
 from harness.results.scored import Scored, has_terms
 from harness.stats.saturation import ENOUGH, P99_FACTOR, knee
 from harness.stats.timing import throughput
+from harness.store.cpu_use import OtherProcesses
 from harness.store.environment import machine
 from harness.wording import counted
 from harness.worker.outcome import Measurements
@@ -73,7 +75,9 @@ class LoadProbe(Probe[LoadRecords]):
         options = replace(probed.plan.load, cold=False) if probed.open_in_worker else probed.plan.load
         shared, most = probed.shared or probed.open_in_worker, None if probed.open_in_worker else machine().cores
         clients = options.open_loop_clients(most)
-        runs = LoadRuns(options, probed.job, probed.folder, probed.clients, shared, probed.terms, clients)
+        runs = LoadRuns(
+            options, probed.job, probed.folder, probed.clients, shared, probed.terms, clients, probed.open_in_worker
+        )
         return LoadRecords(runs.run(progress))
 
     def planned(self, plan: Plan) -> str:
@@ -136,6 +140,12 @@ class LoadProbe(Probe[LoadRecords]):
             return ["not measured cold or under load: its own code answers, one query after another"]
         return _notes(self._loads(scored), plan.load) if scored.outcome.record is not None else []
 
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+        """Return what other processes took during each level."""
+        measured = self.measured(measurements)
+        levels = measured.levels if measured is not None else ()
+        return [level.others for level in levels if level.others is not None]
+
     def _loads(self, scored: Scored) -> tuple[LoadRecord, ...]:
         measured = self.measured(scored.outcome.measurements)
         if measured is None or scored.outcome.record is None:
@@ -153,7 +163,7 @@ class LoadProbe(Probe[LoadRecords]):
         knees = [(trial.label, trial.knee) for trial in trials if trial.knee is not None]
         sustained = [(knee.qps, label, knee) for label, knee in knees if knee.qps is not None]
         sustained.sort(key=lambda row: -row[0])
-        if not sustained:
+        if not sustained or busy_mark(trials):
             return []
         said = [
             f"{label}: {qps:,.0f} queries/s"
@@ -347,8 +357,8 @@ def _closed_table(trials: Sequence[TrialResult], cores: str) -> Table:
     columns = [
         BACKEND,
         Column("clients"),
-        Column("queries/s", best="highest"),
-        Column("gain"),
+        Column("queries/s", best="highest", timed=True),
+        Column("gain", timed=True),
         *latency_columns(),
         Column("errors"),
         Column("memory", priority=1),
@@ -379,7 +389,7 @@ def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
         BACKEND,
         Column("rate"),
         Column("due/s", priority=4),
-        Column("answered/s"),
+        Column("answered/s", timed=True),
         *(Column(f"{name} ms", priority=priority) for name, priority in (("p50", 3), ("p95", 5), ("p99", 0))),
         Column("n", priority=2),
         Column("service ms", priority=2),
@@ -416,7 +426,7 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
     columns = [
         BACKEND,
         Column("knee rate"),
-        Column("answered/s", best="highest"),
+        Column("answered/s", best="highest", timed=True),
         Column("p99 ms"),
         Column("n", priority=2),
         Column("p99 at rest"),

@@ -25,6 +25,7 @@ from harness.plan.config import ClientKind
 from harness.plan.options import LoadOptions
 from harness.stats.saturation import AT_REST, RateLevel, held_seconds, next_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
+from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
 from harness.wording import counted
@@ -57,7 +58,8 @@ class LoadRecord:
     int64, ``start_ns`` and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` is when it
     stopped asking.
     Memory is the sum over all client processes, None where the system does not tell. ``index_copies`` counts the
-    copies of the index that were made because the engine cannot share one.
+    copies of the index that were made because the engine cannot share one. ``others`` is what other processes than the
+    clients took.
     """
 
     kind: LoadKind
@@ -78,6 +80,7 @@ class LoadRecord:
     peak_rss_bytes: int | None
     peak_anonymous_bytes: int | None
     index_copies: int
+    others: OtherProcesses | None = None
 
     @property
     def processes(self) -> int:
@@ -117,6 +120,7 @@ class LoadRuns:
     shared: bool
     terms: BoolArray
     open_loop_clients: int = 1
+    is_server: bool = False
 
     def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
         """Measure cold first, then the closed loops, then the open ones.
@@ -148,7 +152,7 @@ class LoadRuns:
         due_ns = np.zeros(0, dtype=np.int64)
         if level.rate is not None:
             due_ns = arrivals_ns(level.rate, level.seconds, self.options.arrivals, self.options.seed)
-        start_ns = 0
+        start_ns, before = 0, read_cpu()
         try:
             folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
             np.save(folder / DUE, due_ns, allow_pickle=False)
@@ -161,7 +165,9 @@ class LoadRuns:
         except (HarnessError, OSError) as error:
             what = error.what if isinstance(error, HarnessError) else f"the clients could not be started: {error}"
             ends = [_End(None, None, what)] * processes
-        return self._record(level, ends, start_ns, due_ns, threads=threads)
+        record = self._record(level, ends, start_ns, due_ns, threads=threads)
+        others = other_processes(record.words, before, read_cpu(), server=self.is_server)
+        return replace(record, others=others)
 
     def _jobs(
         self, level: _Level, folder: Path, processes: int, progress: Progress, *, threads: bool

@@ -26,6 +26,7 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
 from harness.results.scored import Scored
 from harness.stats.timing import latency
+from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
 from harness.worker.executor import Executor
 from harness.worker.jobs import HELD, TrialJob, TrialRecord
@@ -158,6 +159,10 @@ class Probe(Generic[RecordOf]):
         A row begins with :func:`label_cell`.
         """
         return []
+
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:  # noqa: ARG002
+        """Return what other processes took while it measured a trial, by phase."""
+        return ()
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:  # noqa: ARG002
         """Return the lines that its measurements over all backends of a dataset add to the verdict, few or none."""

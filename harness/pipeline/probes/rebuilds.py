@@ -25,9 +25,10 @@ from harness.plan.plan import Plan, Trial
 from harness.results.schema import SpreadStats, SpreadValue, TrialResult
 from harness.results.schema_costs import BuildStats
 from harness.results.scored import Scored
+from harness.store.cpu_use import OtherProcesses
 from harness.worker.builds import builds_of, of_build
 from harness.worker.jobs import TrialRecord
-from harness.worker.outcome import Outcome
+from harness.worker.outcome import Measurements, Outcome
 from harness.worker.process import Finished
 
 _NS_PER_S = 1e9
@@ -66,13 +67,15 @@ class BuildCost(NamedTuple):
 class RebuildHits:
     """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
 
-    Rows are those of the dataset, as in the first build. ``cost`` is what building it took.
+    Rows are those of the dataset, as in the first build. ``cost`` is what building it took, ``others`` what other
+    processes took meanwhile.
     """
 
     indptr: Int64Array
     rows: Int32Array
     scores: Float32Array
     cost: BuildCost
+    others: tuple[OtherProcesses, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,6 +106,16 @@ class RebuildProbe(Probe[RebuildRecord]):
         return RebuildRecord(
             tuple(_built(probed, number, builds, of_build(progress, number, builds)) for number in range(2, builds + 1))
         )
+
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+        """Return what other processes took during each build and its searches."""
+        measured = self.measured(measurements)
+        builds = measured.builds if measured is not None else ()
+        return [
+            replace(phase, phase=f"{phase.phase}, build {number}")
+            for number, build in enumerate(builds, start=2)
+            for phase in build.others
+        ]
 
     def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
         """Return the run of each build after the first, as many as the plan asks for."""
@@ -145,7 +158,11 @@ class RebuildProbe(Probe[RebuildRecord]):
             for name in ("identical", "overlap")
             for place, depth in enumerate(depths)
         ]
-        columns = [BACKEND, Column("figure", numeric=False), *map(Column, ("mean", "sd", "min", "max"))]
+        columns = [
+            BACKEND,
+            Column("figure", numeric=False),
+            *(Column(name, timed=True) for name in ("mean", "sd", "min", "max")),
+        ]
         figures = [row for trial, spread in measured for row in _spread_rows(trial, spread)]
         rankings = [[text(trial.label), *_stability(spread, depths)] for trial, spread in measured]
         against = f"Rankings of {builds} builds against one another"
@@ -178,7 +195,7 @@ def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) ->
         job = job_of_another_build(probed.job, Path(name))
         job = replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened)
         record, finished = run_another_build(probed, job, Path(name), progress)
-        return RebuildHits(*record.hits[:3], _build_cost(record, finished))
+        return RebuildHits(*record.hits[:3], _build_cost(record, finished), record.others)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def _search_table(trials: Sequence[TrialResult]) -> Table:
         BACKEND,
         *latency_columns(),
         Column("transfer p50 ms"),
-        Column("queries/s", best="highest"),
+        Column("queries/s", best="highest", timed=True),
         Column("first query ms"),
     ]
     rows = [[label_cell(trial), *_search_cells(search)] for trial, search in searched]

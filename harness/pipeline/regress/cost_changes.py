@@ -64,6 +64,9 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
         earlier, later = before.search.queries_per_call, after.search.queries_per_call
         if earlier != later:
             return f"queries in one call: {earlier} before, {later} now"
+    if before.busy_phases or after.busy_phases:
+        when = [word for word, trial in (("before", before), ("now", after)) if trial.busy_phases]
+        return f"other processes used the machine while it was timed, {' and '.join(when)}"
     if before.reused or after.reused:
         return "measured by an earlier comparison, and re-used (--resume)"
     return None

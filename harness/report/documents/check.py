@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.document.busy import busy_sentence, with_busy_marks
 from harness.document.cells import (
     ABSENT,
     BACKEND,
@@ -147,6 +148,10 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for (label, message), datasets in failures.items():
         name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
         yield Verdict("bad", name if len(datasets) > 1 else f"{name} failed", message)
+    if said := busy_sentence(report.trials):
+        yield Verdict(
+            "unsure", said, "latencies marked ‡, and requirements on them, are not those of a quiet machine; run again"
+        )
     for required in report.requirements:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
@@ -354,7 +359,7 @@ def _speed(report: Result) -> list[Block]:
     times = {name: stats for name, trial in _named_trials(report) if (stats := trial.milliseconds) is not None}
     series = {name: at for at, (name, _) in enumerate(_named_trials(report))}
     return [
-        *([Table("Speed and parity", columns, rows, detail=True)] if rows else []),
+        *([with_busy_marks(Table("Speed and parity", columns, rows, detail=True), timed)] if rows else []),
         *([percentile_figure("Latency of a question, one client", times, series)] if times else []),
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from harness.data.filtering import in_words
 from harness.data.problems import Finding
+from harness.document.busy import with_busy_marks
 from harness.document.cells import (
     count,
     empty_documents,
@@ -96,15 +97,18 @@ def _short_sweeps(result: Result) -> dict[str, str]:
 def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list[Table]:
     """Return the tables of all probes that have rows; ``where`` ends their titles."""
     return [
-        replace(
-            with_content(table),
-            title=f"{table.title}{where}",
-            legend=[*table.legend, *([_REUSED_LEGEND] if any(row[0].mark == REUSED for row in table.rows) else [])],
-        )
+        _with_legend(replace(with_content(table), title=f"{table.title}{where}"), trials)
         for probe in PROBES
         for table in probe.tables(trials, cores)
         if table.rows
     ]
+
+
+def _with_legend(table: Table, trials: Sequence[TrialResult]) -> Table:
+    """Return a probe's table with lines that explain the marks of its rows."""
+    if any(row[0].mark == REUSED for row in table.rows):
+        table = replace(table, legend=[*table.legend, _REUSED_LEGEND])
+    return with_busy_marks(table, trials)
 
 
 def comparison_header(result: Result) -> str:

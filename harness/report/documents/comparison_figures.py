@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Qrels, Run
+from harness.document.busy import busy_sentence
 from harness.document.cells import bars_figure, percentile_figure
 from harness.document.figures import (
     Bar,
@@ -184,13 +185,16 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    return made
+    said = busy_sentence(report.trials)
+    return [replace(figure, note=f"{figure.note} Caution: {said}.") if said else figure for figure in made]
 
 
 def _probe_figures(report: Result, series: Mapping[str, int], where: str = "") -> list[Figure]:
     """Return the figures of all probes; ``where`` ends their titles."""
     figures = (figure for probe in PROBES for figure in probe.figures(report.trials, series))
-    return [replace(figure, title=f"{figure.title}{where}") for figure in figures]
+    said = busy_sentence(report.trials)
+    caution = f" Caution: {said}." if said else ""
+    return [replace(figure, title=f"{figure.title}{where}", note=f"{figure.note}{caution}") for figure in figures]
 
 
 def _frontiers(report: Result) -> list[Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.document.busy import busy_mark, with_busy_legend
 from harness.document.cells import (
     ABSENT,
     BACKEND,
@@ -187,8 +188,8 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         *([Column(metric, best="highest")] if judged else []),
         *([Column("loss", priority=3, below="95 % interval", below_priority=4)] if lossy else []),
         *(Column(f"{RECALL}{depth}", best="highest", priority=2) for depth in depths),
-        Column("p50 ms", best="lowest"),
-        Column("p95 ms", best="lowest", priority=3),
+        Column("p50 ms", best="lowest", timed=True),
+        Column("p95 ms", best="lowest", priority=3, timed=True),
         Column("n", priority=4, help="samples of the percentiles"),
         Column("index", best="lowest", priority=2),
         Column("frontier", numeric=False),
@@ -205,7 +206,8 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
     legend = [best] if any(point.on_frontier for point in frontier.points) else []
     if judged and any(point.on_recall_frontier for point in frontier.points):
         legend.append(f"{_ON_RECALL_FRONTIER} the same with recall of the exact best {max(depths)} for {metric}")
-    return Table(f"Frontier of {frontier.name}", columns, rows, legend)
+    table = Table(f"Frontier of {frontier.name}", columns, rows, legend)
+    return with_busy_legend(table, trials) if busy_mark(trials) else table
 
 
 def _point(
@@ -218,7 +220,7 @@ def _point(
     # without judgments quality is recall, and the two frontiers are one
     marks = ((_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, judged and point.on_recall_frontier))
     return [
-        text(point.value),
+        text(point.value, busy_mark([trial])),
         *([number(point.quality)] if judged else []),
         *([_loss(loss)] if lossy else []),
         *(number(recall_of(trial, depth)) for depth in depths),

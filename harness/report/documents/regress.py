@@ -410,8 +410,8 @@ def _notes(report: Change) -> Iterator[str]:
         yield "noise floor: what two builds with the same settings exceed in one case of twenty"
     if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):
         yield (
-            f"costs: same within a factor of {TOLERANCE}, and no gate; intervals are over queries, and know nothing of "
-            "how busy the machine was"
+            f"costs: same within a factor of {TOLERANCE}, and no gate; intervals are over queries, and do not "
+            "cover how quiet the machine was"
         )
 
 

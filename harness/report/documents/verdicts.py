@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.document.busy import busy_mark, busy_sentence
 from harness.document.cells import interval, listed, probability, signed
 from harness.document.model import Verdict
 from harness.pipeline.probes import PROBES
@@ -42,7 +43,7 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         ]
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
-    lines += _speed(of_datasets)
+    lines += [*_busy(result.trials), *_speed(of_datasets)]
     probed = [
         Verdict(line.tone, f"{_where(name, several)}{line.headline}", line.detail)
         for name, trials in of_datasets.items()
@@ -345,12 +346,22 @@ def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
     return Verdict("bad" if unknown else "unsure", headline, detail)
 
 
+def _busy(trials: Sequence[TrialResult]) -> list[Verdict]:
+    """Return a warning if times were taken on a busy machine."""
+    said = busy_sentence(trials)
+    detail = (
+        "latencies, rates and gains marked ‡ are not those of a quiet machine, and no backend is called the fastest; "
+        "end other programs and run again"
+    )
+    return [Verdict("unsure", said, detail)] if said else []
+
+
 def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     """Return which backend has the lowest median latency; of several datasets in a line for each such backend."""
     timed = {dataset: sorted(_timed(trials)) for dataset, trials in of_datasets.items()}
     fastest: dict[str, list[str]] = {}
     for dataset, times in timed.items():
-        if len(times) > 1:
+        if len(times) > 1 and not busy_mark(of_datasets[dataset]):
             fastest.setdefault(times[0][2], []).append(dataset)
     lines = []
     for label, datasets in fastest.items():

@@ -1,0 +1,90 @@
+"""What other processes took of the processor while something was timed.
+
+Read once before and once after each timed phase, never for a query. The time that all processes spent on the cores that
+this process may use, less the time of this process and all that it started, is the time of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+BUSY_SHARE = 0.2
+"""Share of the cores from which on the machine counts as busy: that of a core that is busy half the time, on two."""
+SHORTEST_S = 0.5
+"""Seconds from which on processor times, which the system counts in hundredths of a second, say how busy it was."""
+BUSY_LOAD = 2.0
+"""Runnable processes for each core above which a phase that cannot be judged otherwise is one of a busy machine."""
+_IDLE = frozenset({"idle", "iowait", "guest", "guest_nice"})
+"""Times that no process took, and those that are part of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """Seconds of a clock, of all processes on these cores, and of this process and all that it started.
+
+    ``load`` is the average number of runnable processes over the last minute; None where the system does not tell.
+    """
+
+    clock_s: float
+    all_s: float
+    own_s: float
+    cores: int
+    load: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProcesses:
+    """What other processes took while a phase ran.
+
+    Attributes:
+        phase: The name of the phase, for readers.
+        seconds: How long it took.
+        cores: Cores that the measured process may use.
+        used_cores: Cores that other processes used on average, at most ``cores``; None where one of them may be the
+            measured server.
+        load_before: Runnable processes in the minute before, those of the harness included.
+        load_after: The same in the minute until the end.
+    """
+
+    phase: str
+    seconds: float
+    cores: int
+    used_cores: float | None
+    load_before: float | None = None
+    load_after: float | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether other processes took so much that times are not those of a quiet machine."""
+        if self.used_cores is not None and self.seconds >= SHORTEST_S:
+            return self.used_cores >= BUSY_SHARE * self.cores
+        return self.load_before is not None and self.load_before > BUSY_LOAD * self.cores
+
+
+def read_cpu() -> CpuReading:
+    """Return the processor times of now; takes some milliseconds."""
+    import psutil
+
+    numbers = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    own = os.times()
+    own_s = own.user + own.system + own.children_user + own.children_system
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            own_s += times.user + times.system + times.children_user + times.children_system
+    by_core = psutil.cpu_times(percpu=True)
+    cores = [by_core[number] for number in numbers or range(len(by_core)) if number < len(by_core)]
+    all_s = sum(seconds for core in cores for name, seconds in core._asdict().items() if name not in _IDLE)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return CpuReading(time.perf_counter(), all_s, own_s, len(cores), load)
+
+
+def other_processes(phase: str, before: CpuReading, after: CpuReading, *, server: bool = False) -> OtherProcesses:
+    """Return what other processes took between two readings; with ``server`` only the load, which was there before."""
+    seconds = max(after.clock_s - before.clock_s, 0.0)
+    others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
+    used = min(max(others_s / seconds, 0.0), float(after.cores)) if seconds > 0 else 0.0
+    return OtherProcesses(phase, seconds, after.cores, None if server else used, before.load, after.load)
