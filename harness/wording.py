@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os.path
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "counted",
     "few_for_interval",
+    "id_list",
     "readable",
+    "short_ids",
     "shortened",
     "too_few_to_show",
     "unread_files_in_words",
     "visible",
+    "without_middle",
 ]
 
 _UNSEEN = r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
@@ -25,6 +31,10 @@ _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
 """A name or an id in a message; an apostrophe inside a word opens and closes nothing."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 _ENDINGS = 5
+LONGEST_ID = 48
+"""Characters up to which an id is shown as it is."""
+_PREFIX_WORTH_DROPPING = 12
+_PATH_SEPARATORS, _ID_SEPARATORS = "/#?", "=&:|_.- "
 _FEW = 10
 """Queries below which a bootstrap has too few different values to draw from: of 95 % intervals, about 52 % hold the
 true mean with 2 uniform or U-shaped values, 75 % with 3, 87 % with 5, 93 % with 8 and more; a test measures it."""
@@ -63,6 +73,56 @@ def visible(text: str) -> str:
 def shortened(text: str) -> str:
     """Return text as a cell of a table can hold it: one line, control characters escaped, about 160 characters."""
     return _shortened(_escaped(text).replace("\n", "\\n"), _LONGEST_PIECE)
+
+
+def short_ids(ids: Iterable[str], longest: int = LONGEST_ID) -> dict[str, str]:
+    """Return how each of several ids is shown, by the id: as it is, unless some are longer than ``longest``.
+
+    Then all lose the prefix that they have in common, up to a separator, and those that are still too long their
+    middle. No two are shown alike: where only the middle differs, a digest stands in its place.
+    """
+    distinct = list(dict.fromkeys(ids))
+    shown = {text: text for text in distinct}
+    if all(len(text) <= longest for text in distinct):
+        return shown
+    common = os.path.commonprefix(distinct) if len(distinct) > 1 else ""  # noqa: RUF071 - texts, not paths
+    prefix = max(common.rfind(separator) for separator in _PATH_SEPARATORS) + 1
+    if prefix < _PREFIX_WORTH_DROPPING:
+        prefix = max(common.rfind(separator) for separator in _ID_SEPARATORS) + 1
+    if prefix >= _PREFIX_WORTH_DROPPING:
+        shown = {text: f"…{text[prefix:]}" for text in distinct}
+    full = dict(shown)
+    shown = {text: without_middle(short, longest) for text, short in full.items()}
+    alike = Counter(shown.values())
+    for text, short in shown.items():
+        if alike[short] > 1:
+            digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+            shown[text] = without_middle(full[text], longest, f"…{digest}…")
+    return shown if len(set(shown.values())) == len(shown) else {text: text for text in distinct}
+
+
+def without_middle(text: str, longest: int, middle: str = "…") -> str:
+    """Return text of at most ``longest`` characters: of a longer one its beginning and its end around ``middle``."""
+    if len(text) <= longest and middle == "…":
+        return text
+    room = max(longest - len(middle), 2)
+    return f"{text[: room - room // 2]}{middle}{text[len(text) - room // 2 :]}"
+
+
+def id_list(items: Sequence[str], longest: int = _LONGEST_PIECE) -> str:
+    """Return items one after the other, as many as ``longest`` characters hold, and how many more there are.
+
+    It is never cut inside an item: what that would leave looks like an id, and is none.
+    """
+    fitting = 0
+    length = 0
+    for number, item in enumerate(items):
+        length += len(item) + (2 if number else 0)
+        if length > longest and number:
+            break
+        fitting = number + 1
+    left = len(items) - fitting
+    return ", ".join(items[:fitting]) + (f" + {left:,} more" if left else "")
 
 
 def _escaped(text: str) -> str:

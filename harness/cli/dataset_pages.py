@@ -13,7 +13,7 @@ from harness.data.languages import language_name
 from harness.document.model import Block, Column, Facts, Notes, Table
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.published import Published
-from harness.wording import unread_files_in_words
+from harness.wording import counted, unread_files_in_words
 
 if TYPE_CHECKING:
     from harness.loaders.base import LocalFiles
@@ -161,18 +161,24 @@ def _place(paths: Sequence[Path]) -> str:
 
 
 def _published(published: Sequence[Published], title: str, *, all_published: bool) -> list[Block]:
-    """Return a table of published scores, one column a metric, with the sources below; nothing where there are none."""
+    """Return a table of published scores, one column a metric, with the sources below; nothing where there are none.
+
+    Scores of a family say of which members they are the mean.
+    """
     if not published:
         return []
     rows = published if all_published else published[:_PUBLISHED]
     metrics = list(dict.fromkeys(metric for row in rows for metric in row.scores))
     sources = list(dict.fromkeys(row.source for row in rows))
+    of_members = {row.over for row in rows}
+    by_members = len(of_members) > 1
     by_split = len({row.split for row in rows} - {None}) > 1
     cells = [
         (
             f"{row.system} ({row.split})" if by_split else row.system,
             *(row.scores.get(metric, "") for metric in metrics),
             f"[{sources.index(row.source) + 1}]",
+            *([", ".join(row.over) or "all members"] if by_members else []),
         )
         for row in rows
     ]
@@ -180,8 +186,11 @@ def _published(published: Sequence[Published], title: str, *, all_published: boo
         Column("published" if by_split else title, numeric=False),
         *map(Column, metrics),
         "in",
+        *([Column("mean over", numeric=False, folds=True)] if by_members else []),
     ]
     notes = [f"[{number}] {source}" for number, source in enumerate(sources, 1)]
+    if not by_members and rows[0].over:
+        notes.insert(0, f"means over {counted(len(rows[0].over), 'member')}: {', '.join(rows[0].over)}")
     if len(rows) < len(published):
         notes.insert(0, f"{len(rows)} of {len(published)} results; --published shows all")
     return [texts_table(columns, cells), Notes(notes)]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os.path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from harness.plan.expressions import split_outside
+from harness.errors import UsageError
+from harness.plan.callables import CALLABLE_KINDS
+from harness.plan.expressions import split_outside, without_parentheses
+from harness.plan.stages import fusions
 from harness.results.schema import BackendInfo
 from harness.results.schema_base import Json
+from harness.wording import short_ids, without_middle
 
 _LONGEST = 24
+_LEAST_VALUE = 6
+_UNSPLIT = frozenset({"run", *CALLABLE_KINDS})
+"""Names of backends whose text after the colon has no settings."""
 
 
 class LabelledBackend(NamedTuple):
@@ -42,36 +51,126 @@ def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """One backend, fusion or second stage in a label: its name between other parts of the label, and its settings.
+
+    ``kind`` is what a file, an address or a function follows; empty for the name of a backend.
+    """
+
+    name: str
+    settings: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    kind: str = ""
+
+
 def short_labels(labels: Sequence[str]) -> list[str]:
     """Return a label of at most 24 characters for each of several different ones, unique among them.
 
-    A label that is short stays. A longer one becomes its name, followed where others share the name by the settings
-    that not all of them have, or by the first one that no other has (``qdrant[shards=2]``), if need be by its value
-    alone (``faiss[IVF64,Flat]``); where nothing is short, by its place among all labels (``qdrant#3``).
+    A label that is short stays. A longer one becomes the names of its backends and stages (``chroma|keywords``,
+    ``rrf:lucene+chroma``), followed where others have the same names by the settings that not all of them have, or by
+    the first one that no other has (``qdrant[shards=2]``, ``chroma[ef_search=9]|keywords``), if need be by its value
+    alone (``faiss[IVF64,Flat]``), without what the values have in common (``dense[MiniLM-L6-v2]``). Where nothing is
+    short, the names are followed by the position among all labels (``chroma#3``), or lose their middle.
     """
-    settings = {label: _settings(label) for label in labels}
+    parsed = {label: _slots(label) for label in labels}
+    names = _short_names(slot for slots in parsed.values() for slot in slots)
     short: list[str] = []
-    for place, label in enumerate(labels, start=1):
-        others = [settings[other] for other in labels if other != label and _name(other) == _name(label)]
-        unshared = [setting for setting in settings[label] if any(setting not in other for other in others)]
-        alone = [setting for setting in unshared if all(setting not in other for other in others)]
-        told = [";".join(unshared), *(part for setting in alone for part in (setting, _value(setting)))]
-        wanted = [label, *(f"{_name(label)}[{chosen}]" for chosen in told if chosen)]
-        wanted += [] if others else [_name(label)]
+    for position, label in enumerate(labels, start=1):
         taken = {*short, *(other for other in labels if other != label)}
-        fitting = (text for text in wanted if len(text) <= _LONGEST and text not in taken)
-        place_suffix = f"#{place}"
-        short.append(next(fitting, f"{_name(label)[: _LONGEST - len(place_suffix)]}{place_suffix}"))
+        bare, suffix = _written(parsed[label], [], names), f"#{position}"
+        cut = [without_middle(bare, _LONGEST), f"{without_middle(bare, _LONGEST - len(suffix))}{suffix}"]
+        texts = [*_candidates(label, parsed, names), f"{bare}{suffix}", *cut]
+        short.append(next(text for text in texts if len(text) <= _LONGEST and text not in taken))
     return short
 
 
-def _name(label: str) -> str:
-    return label.partition(":")[0]
+def _candidates(label: str, parsed: Mapping[str, Sequence[_Slot]], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield texts for a label, the best first, however long they are."""
+    yield label
+    slots = parsed[label]
+    alike = [
+        other
+        for text, other in parsed.items()
+        if text != label and [slot.name for slot in other] == [slot.name for slot in slots]
+    ]
+    settings = [(at, setting) for at, slot in enumerate(slots) for setting in slot.settings]
+    unshared = [(at, text) for at, text in settings if any(text not in other[at].settings for other in alike)]
+    alone = [(at, text) for at, text in unshared if all(text not in other[at].settings for other in alike)]
+    yield _written(slots, unshared, names)
+    for at, setting in alone:
+        yield _written(slots, [(at, setting)], names)
+    for at, setting in alone:
+        yield _written(slots, [(at, _value(setting))], names)
+    for at, setting in alone:
+        values = [_value(text) for other in alike for text in other[at].settings if _key(text) == _key(setting)]
+        value = _value(setting)
+        value = value.removeprefix(_common(value, values))
+        yield _written(slots, [(at, value)], names)
+        room = _LONGEST - len(_written(slots, [], names)) - 2
+        if room >= _LEAST_VALUE:
+            yield _written(slots, [(at, without_middle(value, room))], names)
+
+
+def _short_names(slots: Iterable[_Slot]) -> dict[str, str]:
+    """Return how each name is shown: files and addresses lose what they have in common with their like."""
+    alike: dict[str, list[str]] = {}
+    for slot in slots:
+        alike.setdefault(slot.kind, []).append(slot.name)
+    room = {kind: _LONGEST - len(f"{kind}:") if kind else _LONGEST for kind in alike}
+    return {name: short for kind, names in alike.items() for name, short in short_ids(names, room[kind]).items()}
+
+
+def _written(slots: Sequence[_Slot], chosen: Sequence[tuple[int, str]], names: Mapping[str, str]) -> str:
+    """Return the names of all slots, each followed by what is ``chosen`` of its settings."""
+    parts = []
+    for number, slot in enumerate(slots):
+        told = ";".join(text for at, text in chosen if at == number)
+        parts.append(f"{slot.before}{names[slot.name]}{f'[{told}]' if told else ''}{slot.after}")
+    return "".join(parts)
+
+
+def _slots(label: str) -> list[_Slot]:
+    """Return the parts of a label; one that is no expression is a name as a whole."""
+    try:
+        first, *later = split_outside(without_parentheses(label), "|")
+        name, _, rest = first.partition(":")
+        slots = [_Slot(name, _settings(rest))]
+        if name in _UNSPLIT:
+            slots = [_Slot(name), _Slot(rest, before=":", kind=name)]
+        if name in fusions():
+            components, *parameters = split_outside(rest, ";")
+            slots = [_Slot(name, tuple(parameters))]
+            for number, component in enumerate(split_outside(components, "+")):
+                inner, before = _slots(component), "+" if number else ":"
+                if len(inner) > 1:
+                    inner[0] = replace(inner[0], before=f"{before}({inner[0].before}")
+                    inner[-1] = replace(inner[-1], after=f"{inner[-1].after})")
+                else:
+                    inner = [replace(inner[0], before=before)]
+                slots += inner
+        for stage in later:
+            name, _, rest = stage.partition(":")
+            slots.append(_Slot(name, _settings(rest), before="|"))
+    except UsageError:
+        return [_Slot(label)]
+    return slots
+
+
+def _settings(text: str) -> tuple[str, ...]:
+    return tuple(setting.strip() for setting in split_outside(text, ";") if setting.strip())
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0]
 
 
 def _value(setting: str) -> str:
     return setting.partition("=")[2].strip("\"'")
 
 
-def _settings(label: str) -> list[str]:
-    return [setting.strip() for setting in split_outside(label.partition(":")[2], ";") if setting.strip()]
+def _common(value: str, others: Sequence[str]) -> str:
+    """Return the beginning that a value has in common with others, up to a separator."""
+    common = os.path.commonprefix([value, *others]) if others else ""  # noqa: RUF071 - texts, not paths
+    return common[: max(common.rfind(separator) for separator in "/-_.:") + 1]

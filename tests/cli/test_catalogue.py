@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from toy_library import ToyLoader
 from typer.testing import CliRunner, Result
 
 from harness.cli.app import _build
+from harness.cli.dataset_pages import family_page
 from harness.cli.verb import _completion
 from harness.errors import DataError, UnknownNameError, UsageError, nearest
 from harness.loaders import load_dataset
@@ -19,6 +22,7 @@ from harness.loaders.beir import BeirLoader
 from harness.plan.config import DatasetRequest
 from harness.plan.option_fields import option_fields
 from harness.registry.lookup import find_dataset, find_families
+from harness.registry.published import Published
 from harness.registry.strict_toml import Document, read_document
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries, note_user, users_of
@@ -136,6 +140,16 @@ def test_info_of_a_family_lists_members_and_what_was_published_over_them() -> No
     assert "zoo/de 3 2 de CC0-1.0 Tiere" in page
     assert "a mean 0.5 [1]" in page
     assert json.loads(run("info", "zoo", "--format", "json").stdout)["members"]["de"]["documents"] == 3
+
+
+def test_published_means_of_a_family_say_of_which_members_they_are() -> None:
+    family = find_families()["beir"]
+    some = Published("a", "somewhere", {"AP": "0.5"}, None, over=("nq", "fiqa"))
+    shown = family_page(replace(family, published=(some, replace(some, system="b"))))
+    assert "means over 2 members: nq, fiqa" in shown
+    shown = family_page(replace(family, published=(some, replace(some, system="b", over=()))))
+    assert re.search(r"^a .*nq, fiqa$", shown, re.MULTILINE)
+    assert re.search(r"^b .*all members$", shown, re.MULTILINE)
 
 
 def test_info_says_what_is_on_this_machine(toy: ToyLoader) -> None:

@@ -27,8 +27,41 @@ from harness.results.backend_info import LabelledBackend, backend_infos, short_l
                 "dense:model=sentence-transformers/all-MiniLM-L6-v2",
                 "dense:model=sentence-transformers/all-mpnet-base-v2",
             ],
-            ["dense#1", "dense#2"],
+            ["dense[MiniLM-L6-v2]", "dense[mpnet-base-v2]"],
         ),
+        (
+            ["chroma:model=abcdefghijklmnopqrst", "chroma:model=abcdefghijklmnopqrst|keywords"],
+            ["chroma", "chroma|keywords"],
+        ),
+        (
+            ["lucene:k1=1.2;b=0.2;analyzer=whitespace", "lucene:k1=1.2;b=0.4;analyzer=whitespace"],
+            ["lucene[b=0.2]", "lucene[b=0.4]"],
+        ),
+        (
+            ["chroma:model=abcdefghijklm;ef_search=9|keywords", "chroma:model=abcdefghijklm;ef_search=10|keywords"],
+            ["chroma[9]|keywords", "chroma[10]|keywords"],
+        ),
+        (
+            [
+                "rrf:lucene+(chroma:model=abcdefghijklmnopqrst)",
+                "rrf:lucene+(chroma:model=abcdefghijklmnopqrst);k=10",
+                "rrf:lucene+(chroma:model=abcdefghijklmnopqrst|keywords)",
+            ],
+            ["rrf:lucene+chroma", "rrf[k=10]:lucene+chroma", "rrf:lucene+(…a|keywords)"],
+        ),
+        (
+            [f"chroma:model=abcdefghijklm|crossencoder:model=org/{name * 20}" for name in "ab"],
+            ["chroma|crossencoder#1", "chroma|crossencoder#2"],
+        ),
+        (
+            ["csr", "run:/data/experiments/2026/tuned.trec.gz", "run:/data/experiments/2026/default.trec.gz"],
+            ["csr", "run:…tuned.trec.gz", "run:…default.trec.gz"],
+        ),
+        (
+            ["http:http://search.example.org/api/one/search", "http:http://search.example.org/api/two/search"],
+            ["http:…one/search", "http:…two/search"],
+        ),
+        (["a label that (is no expression", "csr"], ["a label that… expression", "csr"]),
         ([], []),
     ],
 )

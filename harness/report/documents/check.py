@@ -56,7 +56,7 @@ from harness.results.check_schema import PreflightProblem, QuestionResult, Requi
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
-from harness.wording import counted, few_for_interval, unread_files_in_words
+from harness.wording import counted, few_for_interval, id_list, short_ids, unread_files_in_words
 
 _SHOWN = 20
 _IN_SHORT = 5
@@ -264,7 +264,10 @@ def _missed(report: Result) -> Iterator[Block]:
         if required.passed is False and required.missed:
             trial = report.trial(required.backend, required.dataset)
             by_id = {question.id: question for question in trial.questions}
-            rows = [_question(by_id[name]) for name in required.missed[:_SHOWN]]
+            questions = [by_id[name] for name in required.missed[:_SHOWN]]
+            docs = [doc for question in questions for doc in (*question.top, *(one.id for one in question.expected))]
+            short, names = short_ids(docs), short_ids(question.id for question in questions)
+            rows = [_question(question, names[question.id], short) for question in questions]
             more = len(required.missed) - _SHOWN
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
             missed = counted(len(required.missed), "question")
@@ -273,11 +276,11 @@ def _missed(report: Result) -> Iterator[Block]:
             yield Table(title, columns, rows, legend, most=_IN_SHORT)
 
 
-def _question(question: QuestionResult) -> list[Cell]:
+def _question(question: QuestionResult, name: str, short: Mapping[str, str]) -> list[Cell]:
     said = question.question or ABSENT
     shown = said if len(said) <= _TEXT else f"{said[:_TEXT]} …"
-    expected, found = expected_and_found(question)
-    return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
+    expected, found = map(id_list, expected_and_found(question, short))
+    return [text(name), text(shown), text(expected), text(found), count(question.line)]
 
 
 def _named_trials(report: Result) -> list[tuple[str, TrialResult]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
@@ -199,16 +200,18 @@ def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
 def _question_line(question: QuestionResult) -> str:
     said = f" {question.question!r}" if question.question is not None else ""
     expected, found = expected_and_found(question)
-    return f"{question.id}{said}: expected {expected}; found {found}"
+    return f"{question.id}{said}: expected {', '.join(expected)}; found {', '.join(found)}"
 
 
-def expected_and_found(question: QuestionResult) -> tuple[str, str]:
-    """Return each id that a question expects with its rank, and the ids that came back."""
-    ranks = (
-        f"{expected.id} ({'not found' if expected.rank is None else f'rank {expected.rank}'})"
+def expected_and_found(
+    question: QuestionResult, short: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[str], list[str]]:
+    """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids."""
+    ranks = [
+        f"{short.get(expected.id, expected.id)} ({'not found' if expected.rank is None else f'rank {expected.rank}'})"
         for expected in question.expected
-    )
-    return ", ".join(ranks), ", ".join(question.top) or "nothing"
+    ]
+    return ranks, [short.get(doc, doc) for doc in question.top] or ["nothing"]
 
 
 def check_annotations(report: Result) -> list[Annotation]:

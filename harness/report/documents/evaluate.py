@@ -14,7 +14,7 @@ from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, Published
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
-from harness.wording import counted, shortened
+from harness.wording import counted, short_ids, shortened
 
 _UNDECIDED = "~"
 _DIFFERS = "*"
@@ -104,7 +104,9 @@ def _means(runs: Sequence[NamedScores]) -> Table:
 
 def _queries(run: NamedScores) -> Table:
     """Tabulate each metric for every query of a run."""
-    rows = [[text(query), *map(_cell, summaries)] for query, summaries in run.scores.per_query()]
+    scores = list(run.scores.per_query())
+    short = short_ids(query for query, _ in scores)
+    rows = [[text(short[query]), *map(_cell, summaries)] for query, summaries in scores]
     columns = [replace(column, best=None) for column in _columns("query", run.scores)]
     return Table(f"Queries of {shortened(run.name)}", columns, rows)
 

@@ -78,5 +78,6 @@ def beside_printed(value: float | None, printed: str, sign: Literal["+", "-"] = 
 def published_values(result: Result) -> Iterator[Value]:
     """Yield each published number under the name of its metric and system."""
     for number in result.published:
-        name = f"published.{number.metric} of {number.system}"
+        over = f" over {', '.join(number.over)}" if number.over else ""
+        name = f"published.{number.metric} of {number.system}{over}"
         yield Value(number.dataset, number.backend, name, printed_value(number.printed))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, count, listed, number, signed, text
+from harness.document.cells import ABSENT, count, number, signed, text
 from harness.document.model import Cell, Column, Table
 from harness.results.regression_schema import BackendChange, Change, Dossier, QueryChange, QueryValue, RankedDocument
+from harness.wording import id_list, short_ids
 
 _SHOWN = 5
 _LISTED = 10
@@ -61,17 +62,25 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metric: str, s
     ]
     word = "lost" if sign < 0 else "gained"
     title = f"{label}: queries that {word} most in {metric} ({len(chosen)} of {total:,})"
-    return Table(title, columns, [_mover(query, value, dossier.depth) for query, value in chosen], detail=sign > 0)
+    short = short_ids([query.query for query, _ in chosen])
+    docs = short_ids(doc for query, value in chosen for doc in _lost(query, value))
+    rows = [_mover(query, value, dossier.depth, short[query.query], docs) for query, value in chosen]
+    return Table(title, columns, rows, detail=sign > 0)
 
 
-def _mover(query: QueryChange, value: QueryValue, depth: int) -> list[Cell]:
+def _lost(query: QueryChange, value: QueryValue) -> Sequence[str]:
+    """Return the relevant documents that left what a metric looks at."""
+    return value.lost if value.lost is not None else query.lost
+
+
+def _mover(query: QueryChange, value: QueryValue, depth: int, name: str, docs: Mapping[str, str]) -> list[Cell]:
     judged, supposed = ABSENT, None
     if query.judged_before is not None and query.judged_after is not None:
         judged = f"{query.judged_before} → {query.judged_after} of {depth}"
     if value.before_if_relevant is not None and value.after_if_relevant is not None:
         supposed = value.after_if_relevant - value.before_if_relevant
     return [
-        text(query.query),
+        text(name),
         text(_shortened(query.text)),
         number(value.before),
         number(value.after),
@@ -80,7 +89,7 @@ def _mover(query: QueryChange, value: QueryValue, depth: int) -> list[Cell]:
         text(judged),
         count(len(query.entered)),
         count(len(query.left)),
-        text(listed(value.lost if value.lost is not None else query.lost)),
+        text(id_list([docs[doc] for doc in _lost(query, value)])),
     ]
 
 
@@ -90,22 +99,27 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     depth = dossier.depth
     before = {at: document for document in query.documents if (at := document.rank_before) is not None and at <= depth}
     after = {at: document for document in query.documents if (at := document.rank_after) is not None and at <= depth}
+    both = [*before.values(), *after.values()]
+    short = short_ids(document.document for document in both)
+    chunks = short_ids(
+        chunk for document in both for chunk in (document.chunk_before, document.chunk_after) if chunk is not None
+    )
     rows = []
     for rank in range(1, max([*before, *after], default=0) + 1):
         first, now = before.get(rank), after.get(rank)
-        cells = _ranked(first, first.chunk_before) if first is not None else _ranked(None)
-        cells += _ranked(now, now.chunk_after) if now is not None else _ranked(None)
+        cells = _ranked(first, short, chunks.get((first.chunk_before if first is not None else None) or ""))
+        cells += _ranked(now, short, chunks.get((now.chunk_after if now is not None else None) or ""))
         rows.append([count(rank), *cells, text(_move(now))])
     names = ("before", "grade", "after", "grade", "move")
     columns = [Column("rank"), *(Column(name, numeric=False) for name in names)]
     return Table(f"{label}: query {query.query}, both rankings", columns, rows, detail=True)
 
 
-def _ranked(document: RankedDocument | None, chunk: str | None = None) -> list[Cell]:
+def _ranked(document: RankedDocument | None, short: Mapping[str, str], chunk: str | None) -> list[Cell]:
     """Return a document, with the chunk of it that was returned, and its grade."""
     if document is None:
         return [text(ABSENT), text("")]
-    name = document.document if chunk is None else f"{document.document} ({chunk})"
+    name = short[document.document] if chunk is None else f"{short[document.document]} ({chunk})"
     return [text(name), text("unjudged" if document.grade is None else str(document.grade))]
 
 
@@ -127,9 +141,15 @@ def _to_label(label: str, dossier: Dossier) -> Table:
         Column("rank after"),
         Column("moves the difference by", help="of its query in the first metric, if it were relevant"),
     ]
-    rows = []
-    for document in dossier.to_label[:_TO_LABEL]:
-        cells = [text(document.query), text(document.document), count(document.rank_before), count(document.rank_after)]
+    rows, chosen = [], dossier.to_label[:_TO_LABEL]
+    queries, docs = short_ids(one.query for one in chosen), short_ids(one.document for one in chosen)
+    for document in chosen:
+        cells = [
+            text(queries[document.query]),
+            text(docs[document.document]),
+            count(document.rank_before),
+            count(document.rank_after),
+        ]
         rows.append([*cells, Cell(signed(document.swing), value=document.swing)])
     title = f"{label}: labels that would move most ({len(rows)} of {len(dossier.to_label):,})"
     legend = ["to-label.jsonl has all of them, to fill in and give back with --labels"]

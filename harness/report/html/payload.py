@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,13 @@ from harness.data.arrow import take_rows
 from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.report.html.explorer import Explorer, KeptRanks, changes
 from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
+from harness.report.html.svg import short_names
+from harness.wording import short_ids
 
 TEXT_LENGTH = 1500
 """Characters of a document's text that the page holds."""
+_LONGEST_DOC = 16
+"""Characters of an id that a column of a ranking has room for."""
 _LARGE = 200_000
 """Bytes from which JSON is compressed."""
 _LEVEL = 6
@@ -72,11 +77,12 @@ class _Part:
     first: int
 
 
-def payload_of(explorers: Sequence[Explorer], budget: int) -> Payload:
+def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, str] = MappingProxyType({})) -> Payload:
     """Write the queries of one or several datasets, of the same rankings and metrics, into about ``budget`` characters.
 
     Texts of documents are added, those of the queries that changed most first, until they would exceed the budget; each
-    dataset gets an equal part of it. What all queries need is never left out.
+    dataset gets an equal part of it. What all queries need is never left out. ``short`` are the short labels that the
+    page has for its long ones.
     """
     parts: list[_Part] = []
     for explorer in explorers:
@@ -84,7 +90,7 @@ def payload_of(explorers: Sequence[Explorer], budget: int) -> Payload:
         pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
         first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
         parts.append(_Part(explorer, top, pools, changes(explorer.values, explorer.references, top.docs), first))
-    data = _element(orjson.dumps(_data(parts)))
+    data = _element(orjson.dumps(_data(parts, short)))
     scores = _element(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
     texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
     return Payload(data, scores, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
@@ -100,11 +106,14 @@ def _compressed(content: bytes) -> Element:
     return Element("application/gzip", base64.b64encode(content).decode("ascii"))
 
 
-def _data(parts: Sequence[_Part]) -> dict[str, Any]:
-    explorer = parts[0].explorer
+def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
+    explorer, docs = parts[0].explorer, [id_ for part in parts for id_ in part.pools.ids]
+    names, short_docs = short_names(explorer.labels, short), short_ids(docs, _LONGEST_DOC)
+    short_queries = short_ids(id_ for part in parts for id_ in part.explorer.query_ids.to_list())
     agreement = next((part.explorer.agreement for part in parts if part.explorer.agreement is not None), None)
     return {
         "labels": list(explorer.labels),
+        "names": [names[label] for label in explorer.labels],
         "metrics": list(explorer.metrics),
         "datasets": [part.explorer.dataset for part in parts],
         "depth": DEPTH,
@@ -116,9 +125,16 @@ def _data(parts: Sequence[_Part]) -> dict[str, Any]:
         "expecting": explorer.expected is not None,
         "states": list(agreement.states) if agreement is not None else None,
         "agrees": agreement.agrees if agreement is not None else 0,
-        "docs": [id_ for part in parts for id_ in part.pools.ids],
+        "docs": docs,
+        "shortDocs": _unless_same(docs, short_docs),
+        "shortQueries": {id_: shown for id_, shown in short_queries.items() if id_ != shown},
         "queries": [row for number, part in enumerate(parts) for row in _queries(part, number)],
     }
+
+
+def _unless_same(docs: Sequence[str], short: Mapping[str, str]) -> list[str] | None:
+    """Return the ids as they are shown in narrow columns; None if all are shown as they are."""
+    return [short[doc] for doc in docs] if any(doc != shown for doc, shown in short.items()) else None
 
 
 def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:

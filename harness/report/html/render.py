@@ -52,7 +52,9 @@ def render_page(
     bare = template.render(**common, explored=bool(explorers), payload=None)
     if not explorers:
         return bare
-    return template.render(**common, explored=True, payload=payload_of(explorers, largest - len(bare.encode())))
+    return template.render(
+        **common, explored=True, payload=payload_of(explorers, largest - len(bare.encode()), document.labels)
+    )
 
 
 def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:

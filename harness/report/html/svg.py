@@ -116,7 +116,7 @@ def _tip(content: str) -> list[Node]:
 
 WIDTH = 440
 """Of every picture: narrow enough that its text can still be read on a telephone."""
-_CHARACTER, _CHARACTER_OF_LABEL, _WIDE, _WIDEST, _LONGEST = 6.4, 7.2, 9.0, 12.0, 24
+_CHARACTER, _CHARACTER_OF_LABEL, _WIDE, _WIDEST = 6.4, 7.2, 9.0, 12.0
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -196,10 +196,9 @@ def _advance(character: str) -> float:
 def short_names(labels: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what is written beside a picture for each label: at most 24 characters, by which all can be told apart.
 
-    ``known`` are the short labels that the document has for its long ones. The middle of other long ones is left out;
-    where that is what tells them apart, they are as short as in narrow tables.
+    ``known`` are the short labels that the document has for its long ones; others are as short as in narrow tables.
     """
     several = list(dict.fromkeys(labels))
-    short = [(known or {}).get(label, label) for label in several]
-    cut = [label if len(label) <= _LONGEST else f"{label[:12]}…{label[-11:]}" for label in short]
-    return dict(zip(several, cut if len(set(cut)) == len(cut) else short_labels(several), strict=True))
+    short = dict(zip(several, short_labels(several), strict=True))
+    of_document = short | {label: text for label, text in (known or {}).items() if label in short}
+    return of_document if len(set(of_document.values())) == len(of_document) else short

@@ -4,14 +4,15 @@ class Controls {
   constructor(selection, changed) {
     this.selection = selection;
     this.changed = changed;
-    const { labels, metrics, datasets, several, expecting } = selection.model;
+    const { labels, names, metrics, datasets, several, expecting } = selection.model;
     this.search = el("input", { type: "search", id: "search", placeholder: "Search queries and documents  /",
       "aria-label": "Search queries and documents", autocomplete: "off", spellcheck: "false",
       oninput: () => this.change(() => { selection.search = this.search.value; }) });
-    const numbered = (names) => names.map((name, at) => [at, name]);
+    const numbered = (texts) => texts.map((text, at) => [at, text]);
+    const backends = names.map((name, at) => [at, name, labels[at]]);
     const choices = [this.search];
-    if (labels.length > 1) choices.push(this.choice("b", numbered(labels), expecting ? "Answers of" : "Compare", (value) => selection.compare(Number(value))));
-    if (labels.length > 1 && !expecting) choices.push(this.choice("a", numbered(labels), "with", (value) => { selection.a = Number(value); }));
+    if (labels.length > 1) choices.push(this.choice("b", backends, expecting ? "Answers of" : "Compare", (value) => selection.compare(Number(value))));
+    if (labels.length > 1 && !expecting) choices.push(this.choice("a", backends, "with", (value) => { selection.a = Number(value); }));
     if (metrics.length > 0) choices.push(this.choice("metric", numbered(metrics), "on", (value) => { selection.metric = Number(value); }));
     if (several) choices.push(this.choice("dataset", [[-1, "all datasets"], ...numbered(datasets)], "of", (value) => { selection.dataset = Number(value); }));
     choices.push(this.choice("sort", selection.allSorts.map(({ name, label }) => [name, label]), "Sort by", (value) => { selection.sort = value; }));
@@ -26,7 +27,7 @@ class Controls {
 
   choice(name, options, label, set) {
     const select = el("select", { id: `select-${name}`, onchange: () => this.change(() => set(select.value)) },
-      ...options.map(([value, text]) => el("option", { value }, text)));
+      ...options.map(([value, text, title]) => el("option", title === undefined || title === text ? { value } : { value, title }, text)));
     return el("label", { class: "choice" }, el("span", {}, label), select);
   }
 

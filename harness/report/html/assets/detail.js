@@ -4,6 +4,7 @@
 const HIT_HEIGHT = 50;
 const GUTTER = 88;
 const MISSED_SHOWN = 10;
+const LONGEST_HEADING = 26;
 
 class Detail {
   constructor(model, selection, go) {
@@ -55,7 +56,7 @@ class Detail {
     if (model.expecting) {
       const rank = model.firstExpected(query, b);
       const said = { "-2": "! The backend failed: no answer", "-1": "Nothing is expected, and no mean counts it", 0: "✕ Nothing expected is found" };
-      return `${said[rank] ?? `The first expected document is at rank ${rank}`}${model.labels.length > 1 ? ` (${model.labels[b]})` : ""}`;
+      return `${said[rank] ?? `The first expected document is at rank ${rank}`}${model.labels.length > 1 ? ` (${model.names[b]})` : ""}`;
     }
     const relevant = model.judged ? counted(query.relevant, "relevant document") : "no judgments";
     const silent = [...new Set([a, b])].filter((ranking) => model.gaveNoAnswer(query, ranking)).map((ranking) => model.labels[ranking]);
@@ -65,7 +66,7 @@ class Detail {
     const notKept = unknown.length > 0 ? `, ${unknown.length} not kept` : "";
     const depth = model.cutoff(metric);
     const from = depth === Infinity ? "all hits" : `the first ${depth.toLocaleString("en")}`;
-    return `${lost.length} relevant lost from ${from}, ${gained.length} gained${notKept}: ${model.labels[b]} compared with ${model.labels[a]}; ${relevant} in all`;
+    return `${lost.length} relevant lost from ${from}, ${gained.length} gained${notKept}: ${model.names[b]} compared with ${model.names[a]}; ${relevant} in all`;
   }
 
   // The document that explains most: an expected one that is missed, else one that was lost, else the first hit.
@@ -96,11 +97,11 @@ class Detail {
       const mark = ranking === selection.a ? null : el("b", { class: "mark" }, sign);
       return el("td", { class: `number ${ranking === selection.a ? "plain" : tone}` }, el("span", {}, value.toFixed(4)), mark);
     };
-    const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row" }, model.labels[ranking]),
+    const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row", title: model.labels[ranking] }, model.names[ranking]),
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
       el("td", { class: "number" }, model.gaveNoAnswer(query, ranking) ? "no answer"
         : `${query.hits[ranking].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
-    const about = model.labels.length > 1 ? `Metrics of this query; marks compare with ${model.labels[selection.a]}` : "Metrics of this query";
+    const about = model.labels.length > 1 ? `Metrics of this query; marks compare with ${model.names[selection.a]}` : "Metrics of this query";
     return this.table("Metrics of this query", ["backend", ...model.metrics, "hits"], rows, about);
   }
 
@@ -131,11 +132,13 @@ class Detail {
     const { model, query } = this;
     const [first] = group;
     const name = group.map((ranking) => model.labels[ranking]).join(", ");
+    const names = group.map((ranking) => model.names[ranking]);
+    const short = names.length > 1 && names.join(", ").length > LONGEST_HEADING ? `${names[0]} + ${names.length - 1} more` : names.join(", ");
     const states = new Map(group.map((ranking) => this.about(ranking)).map((about) => [about.said, about]));
     const said = [...states.keys()].join("; ");
     const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), `${first} ${at}`)));
     return el("section", { class: "ranking", "aria-label": name },
-      el("h4", { title: name }, name),
+      el("h4", { title: name }, short),
       el("p", { class: [...states.values()].some(({ bad }) => bad) ? "state bad" : "state", title: said }, said),
       hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, model.gaveNoAnswer(query, first) ? "no answer" : "found nothing"));
   }
@@ -163,7 +166,8 @@ class Detail {
   hit(slot, place, scored = "") {
     const { model, query } = this;
     return el("button", { type: "button", class: "hit", "data-slot": slot, "data-scored": scored, "aria-pressed": "false", onclick: () => this.select(slot) },
-      el("span", { class: "rank" }, place), badge(query.grades[slot], model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
+      el("span", { class: "rank" }, place), badge(query.grades[slot], model),
+      el("span", { class: "doc", title: model.docs[query.docs[slot]] }, model.shortDoc(query.docs[slot])),
       el("span", { class: "score" }), el("span", { class: "snippet", dir: "auto" }));
   }
 
@@ -208,7 +212,7 @@ class Detail {
     this.document.classList.toggle("empty", slot < 0);
     if (slot < 0) return this.document.replaceChildren(el("p", {}, "Choose a document to read it here."));
     const text = this.text(slot);
-    const ranks = this.columns().map((ranking) => `${model.labels[ranking]} ${model.rankText(query, ranking, slot)}`).join(" · ");
+    const ranks = this.columns().map((ranking) => `${model.names[ranking]} ${model.rankText(query, ranking, slot)}`).join(" · ");
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     return this.document.replaceChildren(
@@ -232,7 +236,7 @@ class Detail {
     const rows = query.expected.map((expected) => el("tr", {}, name(expected),
       graded ? el("td", { class: "number" }, String(expected.grade)) : null,
       ...model.labels.map((_, ranking) => cell(expected, ranking))));
-    const headings = ["expected", ...(graded ? ["grade"] : []), ...model.labels];
+    const headings = ["expected", ...(graded ? ["grade"] : []), ...model.names];
     const table = this.table("Expected documents", headings, rows, "Expected, and the rank at which it is found");
     table.classList.add("expected");
     return table;
@@ -248,7 +252,7 @@ class Detail {
     if (missed.length === 0) return null;
     const rows = missed.map((slot, at) => el("tr", { hidden: at >= MISSED_SHOWN }, el("th", { scope: "row" }, this.hit(slot, "")),
       ...columns.map((ranking) => el("td", { class: "number" }, model.rankText(query, ranking, slot)))));
-    const table = this.table("Relevant documents further down", ["document", ...columns.map((ranking) => model.labels[ranking])], rows,
+    const table = this.table("Relevant documents further down", ["document", ...columns.map((ranking) => model.names[ranking])], rows,
       "Relevant, but not among the documents above: the rank in each");
     table.classList.add("missed");
     if (missed.length > MISSED_SHOWN) {

@@ -14,6 +14,14 @@ class Model {
     return this.queries.find((query) => query.id === id && (number < 0 || query.dataset === number));
   }
 
+  // Ids as narrow places show them: no two look the same.
+  shortDoc(doc) { return this.shortDocs === null ? this.docs[doc] : this.shortDocs[doc]; }
+
+  shortId(query) {
+    const id = this.shortQueries[query.id] ?? query.id;
+    return this.several ? `${id} · ${this.datasets[query.dataset]}` : id;
+  }
+
   fullId(query) { return this.several ? `${query.id} · ${this.datasets[query.dataset]}` : query.id; }
 
   // The texts of documents by number, and the scores of each query, once they have been read.
