@@ -16,7 +16,8 @@ class OtherProcessesInfo(Record):
     seconds: float = Field(description="how long it took, with all that was done for it")
     cores: Count = Field(description="that the backend may use")
     used_cores: float | None = Field(
-        description="that other processes used on average; null where the measured server may be one of them"
+        description="that other processes used on average; null where the measured server may be one of them, "
+        "and with HARNESS_OTHER_PROCESSES=ignore"
     )
     load_before: float | None = Field(
         description="runnable processes, the average of the minute before; null where the system does not tell"

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+VARIABLE, IGNORE = "HARNESS_OTHER_PROCESSES", "ignore"
 BUSY_SHARE = 0.2
 """Share of the cores from which on the machine counts as busy: that of a core that is busy half the time, on two."""
 SHORTEST_S = 0.5
@@ -25,11 +26,12 @@ _IDLE = frozenset({"idle", "iowait", "guest", "guest_nice"})
 class CpuReading:
     """Seconds of a clock, of all processes on these cores, and of this process and all that it started.
 
-    ``load`` is the average number of runnable processes over the last minute; None where the system does not tell.
+    ``all_s`` is None if other processes are not to be looked at. ``load`` is the average number of runnable processes
+    over the last minute; None then too, and where the system does not tell.
     """
 
     clock_s: float
-    all_s: float
+    all_s: float | None
     own_s: float
     cores: int
     load: float | None = None
@@ -44,7 +46,7 @@ class OtherProcesses:
         seconds: How long it took.
         cores: Cores that the measured process may use.
         used_cores: Cores that other processes used on average, at most ``cores``; None where one of them may be the
-            measured server.
+            measured server, or they are not to be looked at.
         load_before: Runnable processes in the minute before, those of the harness included.
         load_after: The same in the minute until the end.
     """
@@ -65,9 +67,14 @@ class OtherProcesses:
 
 
 def read_cpu() -> CpuReading:
-    """Return the processor times of now; takes some milliseconds."""
+    """Return the processor times of now; takes some milliseconds.
+
+    With ``HARNESS_OTHER_PROCESSES=ignore`` other processes are not looked at: no machine is busy then.
+    """
     import psutil
 
+    if os.environ.get(VARIABLE) == IGNORE:
+        return CpuReading(time.perf_counter(), None, 0.0, os.cpu_count() or 1)
     numbers = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     own = os.times()
     own_s = own.user + own.system + own.children_user + own.children_system
@@ -85,6 +92,8 @@ def read_cpu() -> CpuReading:
 def other_processes(phase: str, before: CpuReading, after: CpuReading, *, server: bool = False) -> OtherProcesses:
     """Return what other processes took between two readings; with ``server`` only the load, which was there before."""
     seconds = max(after.clock_s - before.clock_s, 0.0)
-    others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
-    used = min(max(others_s / seconds, 0.0), float(after.cores)) if seconds > 0 else 0.0
-    return OtherProcesses(phase, seconds, after.cores, None if server else used, before.load, after.load)
+    used = None
+    if not server and before.all_s is not None and after.all_s is not None:
+        others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
+        used = min(max(others_s / seconds, 0.0), float(after.cores)) if seconds > 0 else 0.0
+    return OtherProcesses(phase, seconds, after.cores, used, before.load, after.load)

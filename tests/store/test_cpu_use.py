@@ -61,12 +61,21 @@ def test_of_a_server_only_the_load_is_known() -> None:
     assert (others.used_cores, others.busy) == (None, True)
 
 
-def test_work_of_this_process_is_its_own() -> None:
+def test_other_processes_are_ignored_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OTHER_PROCESSES", "ignore")
+    others = other_processes("search", read_cpu(), read_cpu())
+    assert (others.used_cores, others.load_before, others.busy) == (None, None, False)
+
+
+def test_work_of_this_process_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_OTHER_PROCESSES", raising=False)
     before, ended = read_cpu(), time.process_time() + 0.05
     while time.process_time() < ended:
         pass
     after = read_cpu()
     assert after.own_s - before.own_s >= 0.04
+    assert after.all_s is not None
+    assert before.all_s is not None
     assert after.all_s >= before.all_s
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert after.cores == cores

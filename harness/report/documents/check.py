@@ -148,10 +148,6 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for (label, message), datasets in failures.items():
         name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
         yield Verdict("bad", name if len(datasets) > 1 else f"{name} failed", message)
-    if said := busy_sentence(report.trials):
-        yield Verdict(
-            "unsure", said, "latencies marked ‡, and requirements on them, are not those of a quiet machine; run again"
-        )
     for required in report.requirements:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
@@ -160,6 +156,10 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
             yield Verdict("bad", f"{required.text} failed on {name}", f"{verdict_in_words(required)}{missed}")
         elif required.passed is None and not report.preflight and not failed:
             yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
+    if said := busy_sentence(report.trials):
+        yield Verdict(
+            "unsure", said, "latencies marked ‡, and requirements on them, are not those of a quiet machine; run again"
+        )
 
 
 def _overall(report: Result) -> Verdict:
