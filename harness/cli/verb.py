@@ -28,7 +28,7 @@ from harness.plan.option_fields import Mistakes, Option, OptionField, Options, o
 from harness.user_path import user_path
 
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
-_WORDS = "words"
+_WORDS = "words_without_flags"
 """Parameter of Typer's command that collects words without a flag."""
 _WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 """What Typer raises for a wrong command line, and does not export."""
