@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -100,13 +101,29 @@ def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:
 class _Rule(NamedTuple):
     """A way to write ids alike.
 
-    ``mistake`` says that nobody means two documents by ids that differ so; ``shortens`` that a part of the id is lost.
+    It changes no id without one of the ASCII characters ``marks`` or another character than ASCII's. ``mistake`` says
+    that nobody means two documents by ids that differ so; ``shortens`` that a part of the id is lost. Ids meet only if
+    they match the pattern ``form``; "" if there is none.
     """
 
     clause: str
     respell: Callable[[pa.Array], pa.Array]
+    marks: str
     mistake: bool = False
     shortens: bool = False
+    form: str = ""
+
+    def may_change(self, ids: pa.Array) -> bool:
+        """Return whether the rule may change an id, by the bytes of all ids: respelling millions takes far longer."""
+        buffer = ids.buffers()[2]
+        text = buffer.to_pybytes() if buffer is not None else b""
+        return not text.isascii() or any(mark in text for mark in self.marks.encode())
+
+    def may_meet(self, missing: pa.Array, known: pa.Array) -> bool:
+        """Return whether a missing id may meet a known one by this rule."""
+        if self.form and not pc.any(pc.match_substring_regex(missing, self.form, ignore_case=True)).as_py():
+            return False
+        return self.may_change(missing) or self.may_change(known)
 
 
 def _plain_uuid(ids: pa.Array) -> pa.Array:
@@ -115,28 +132,32 @@ def _plain_uuid(ids: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(plain, lower), ids, plain)
 
 
-def _regex(clause: str, pattern: str, replacement: str, *, mistake: bool = False, shortens: bool = False) -> _Rule:
-    return _Rule(clause, partial(_replaced, pattern=pattern, replacement=replacement), mistake, shortens)
+def _regex(
+    clause: str, pattern: str, replacement: str, marks: str, *, mistake: bool = False, shortens: bool = False
+) -> _Rule:
+    return _Rule(clause, partial(_replaced, pattern=pattern, replacement=replacement), marks, mistake, shortens)
 
 
 _UUID = r"^(?:urn:uuid:|\{)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?$"
 _RULES = (
-    _Rule("but for Unicode normalisation", partial(pc.utf8_normalize, form="NFKC"), mistake=True),
-    _regex("but for b'…' around them", r"""^b(?:'(.*)'|"(.*)")$""", r"\1\2", mistake=True),
-    _regex("but for quotation marks", "[\"'`´‘’‚‛“”„‟«»‹›]", "", mistake=True),  # noqa: RUF001 - those of all languages
-    _Rule("but for how UUIDs are written", _plain_uuid, mistake=True),
-    _Rule("but for upper and lower case", pc.utf8_lower),
-    _regex("but for a decimal part", r"^(\d+)\.0+$", r"\1"),
-    _regex("but for leading zeros", r"(^|[^0-9])0+([0-9])", r"\1\2"),
-    _regex("but for dashes, underscores and spaces", r"[-_ \x{2010}-\x{2015}\x{2212}]", "-"),
-    _regex("but for folders", r"^.*[/\\]", "", shortens=True),
-    _regex("but for the suffix of a file", r"\.[A-Za-z]{1,5}[0-9]?$", "", shortens=True),
+    _Rule("but for Unicode normalisation", partial(pc.utf8_normalize, form="NFKC"), "", mistake=True),
+    _regex("but for b'…' around them", r"""^b(?:'(.*)'|"(.*)")$""", r"\1\2", "'\"", mistake=True),
+    _regex("but for quotation marks", "[\"'`´‘’‚‛“”„‟«»‹›]", "", "\"'`", mistake=True),  # noqa: RUF001 - those of all languages
+    _Rule("but for how UUIDs are written", _plain_uuid, "-{:", mistake=True, form=_UUID),
+    _Rule("but for upper and lower case", pc.utf8_lower, string.ascii_uppercase),
+    _regex("but for a decimal part", r"^(\d+)\.0+$", r"\1", "."),
+    _regex("but for leading zeros", r"(^|[^0-9])0+([0-9])", r"\1\2", "0"),
+    _regex("but for dashes, underscores and spaces", r"[-_ \x{2010}-\x{2015}\x{2212}]", "-", "_ "),
+    _regex("but for folders", r"^.*[/\\]", "", "/\\", shortens=True),
+    _regex("but for the suffix of a file", r"\.[A-Za-z]{1,5}[0-9]?$", "", ".", shortens=True),
 )
 
 
 def _by_rule(rule: _Rule, missing: Sequence[str], known: Ids) -> Respelling | None:
     """Return how many ids meet exactly one known id once both sides are respelled; None for none."""
     written = strings(missing)
+    if not rule.may_meet(written, known.values):
+        return None
     named, spelled = rule.respell(written), rule.respell(known.values)
     if named.equals(written) and spelled.equals(known.values):
         return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import pyarrow as pa
 import pytest
 
 import harness
+from harness.data import id_spelling
 from harness.data.id_spelling import respelling, spelled_otherwise
 from harness.data.types import Ids
 from harness.errors import DataError
@@ -93,3 +95,24 @@ def test_a_run_of_which_some_ids_meet_is_scored_with_a_finding() -> None:
         {query: {DECOMPOSED[3] if query == "3" else name: 1 for name in judged} for query, judged in qrels.items()},
     ).findings
     assert "1 of 12 judged queries are not in the run, and 1 of them is the same but for quotation" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("missing", "known"),
+    [
+        (["x-1"], ["y-1"]),  # a dash, but the missing id is not a UUID
+        (["11"], ["12"]),
+        (["a", "b"], ["c", "d"]),
+    ],
+)
+def test_known_ids_are_not_respelled_if_no_id_can_meet_by_a_mistake(
+    missing: list[str], known: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most runs lack some judged documents, and may have millions of others: respelling these takes seconds."""
+
+    def respell(ids: pa.Array) -> pa.Array:
+        raise AssertionError(ids)
+
+    mistakes = tuple(rule._replace(respell=respell) for rule in id_spelling._RULES if rule.mistake)
+    monkeypatch.setattr(id_spelling, "_RULES", mistakes)
+    assert respelling(missing, Ids.of(known)) is None
