@@ -15,8 +15,8 @@ from harness.plan.config import DiffRequest, JudgedOutput
 def diff(request: DiffRequest, output: JudgedOutput) -> None:
     """Compare two stored results query by query, and say which resolved settings changed. Nothing runs.
 
-    There is a gate only with --max-drop: exit code 1 when something is worse beyond it, 3 when no loss could have
-    failed it with this many queries (--when-not-judged).
+    There is a gate only with --max-drop: exit code 1 when something is worse beyond it, 3 when it
+    would have passed even after the loss of everything (--when-not-judged).
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """

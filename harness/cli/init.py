@@ -146,7 +146,7 @@ def template(chosen: Choices) -> str:
         f"# baseline = {_toml(_BASELINE)}",
         "# The drop of a mean that is let pass.",
         '# max_drop = ["nDCG@10=0.01"]',
-        "# Let the means decide, and no test; and what a gate counts as that no loss could have failed.",
+        "# Let the means decide, and no test; and what a gate counts as that was not judged.",
         '# rule = "tolerance"',
         '# when_not_judged = "invalid"',
     ]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str, object]) -> None:
     """Run the plan of a baseline again, with the changes that are named, and judge every backend and metric.
 
-    Exit code 1 when a metric is worse beyond the allowed drop (--max-drop, 0 by default), 3 when a backend failed or no
-    loss could have failed the gate with this many queries (--when-not-judged).
+    Exit code 1 when a metric is worse beyond the allowed drop (--max-drop, 0 by default), 3 when a backend failed or
+    the gate would have passed even after the loss of everything (--when-not-judged).
     Options that are left out are those of the baseline.
 
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'

@@ -642,8 +642,8 @@ class GateOptions(Options):
         choices=GATE_RULES,
     ).default("test")
     when_not_judged: str = Option(
-        "What a gate counts as that could not have failed with this many queries: pass (exit code 0), fail (1) or "
-        "invalid (3).",
+        "What a gate counts as that would have passed even after the loss of everything: pass (exit code 0), fail "
+        "(1) or invalid (3).",
         GATE,
         common=True,
         choices=NOT_JUDGED_RULES,

@@ -283,7 +283,7 @@ class Change(Record):
     warnings: list[str] = Field(description="what a reader must know first")
     gate: GateState | Literal["invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know, or a dataset could not be "
-        "loaded; `not judged`: nothing failed, and a gate of some metric could not have failed; null where there is no "
+        "loaded; `not judged`: nothing failed, and a gate of some metric was not judged; null where there is no "
         "gate"
     )
     rule: GateRule = Field(

@@ -261,6 +261,6 @@ def test_metrics_that_are_equal_on_every_query_count_once() -> None:
     rows = family_differences("d", [*equal, PairedValues("a", "same", "AP", base, base)], 1)
     assert {(row.p_adjusted, row.comparisons, row.verdict) for row in rows[:3]} == {(2.0**-5, 1, "worse")}
     (legend,) = meanings(rows, {"▼"}, "than a")
-    assert "Holm's correction for 1 comparison, because metrics that are equal on every query count once" in legend
+    assert "Holm's correction for 1 comparison (metrics that are equal on every query count once)" in legend
     other = family_differences("d", [*equal, PairedValues("a", "c", "Hit@5", base, moved)], 1)
     assert {row.comparisons for row in other} == {2}

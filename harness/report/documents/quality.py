@@ -160,7 +160,7 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
     counts = f"the {differing} of {len(rows)} comparisons in which a {of} differs"
     distinct = max((row.comparisons or 0 for row in rows), default=0) or differing
     if distinct < differing:
-        counts = f"{counted(distinct, 'comparison')}, because metrics that are equal on every {of} count once"
+        counts = f"{counted(distinct, 'comparison')} (metrics that are equal on every {of} count once)"
     elif differing == len(rows):
         counts = counted(differing, "comparison")
     family = f"Holm's correction for {counts}"
