@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 
-__all__ = ["existing_path", "user_path"]
+__all__ = ["absence", "existing_path", "user_path"]
 
 _LONGEST_NAME = 255
 """Bytes of one name of a path: the limit of ext4, XFS, APFS and NTFS."""
@@ -16,11 +16,16 @@ _LONGEST_NAME = 255
 def user_path(text: str | os.PathLike[str]) -> Path:
     """Return the path that a user wrote, with ``~`` and ``~user`` expanded to home folders.
 
-    Raises UsageError for a user who does not exist, a name of more than 255 bytes, and a null character.
+    Raises UsageError for a user who does not exist, a name of more than 255 bytes, a null character, and a name that is
+    not UTF-8: reports, caches and other programs cannot hold such a path.
     """
-    written = os.fspath(text)
+    written = os.fsdecode(text)
     if "\0" in written:
         raise UsageError(f"the path {written!r} holds a null character", fix="remove it")
+    try:
+        written.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the path {written!r} is not UTF-8", fix="rename the file or folder") from error
     try:
         path = Path(written).expanduser()
     except RuntimeError as error:
@@ -45,6 +50,15 @@ def existing_path(text: str | os.PathLike[str]) -> Path | None:
         return path if path.exists() else None
     except (UsageError, OSError):
         return None
+
+
+def absence(path: Path) -> str:
+    """Return, in words that follow a path, why no file can be read there: a folder, or a link that leads nowhere."""
+    if path.is_dir():
+        return "is a folder, and a file is expected"
+    if path.is_symlink():
+        return f"is a link to '{path.readlink()}', which does not exist"
+    return "does not exist"
 
 
 def _bytes_of(name: str) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
+    "LONE_SURROGATE",
     "counted",
     "few_for_interval",
     "id_list",
@@ -23,8 +24,10 @@ __all__ = [
 
 _UNSEEN = r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
 """Characters that turn the direction of text, break lines or have no width: text with them is not what it seems."""
-_CONTROL = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_UNSEEN}]")
-"""Control characters but the line break, and characters that nobody sees."""
+_CONTROL = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff{_UNSEEN}]")
+"""Control characters but the line break, lone surrogates, and characters that nobody sees."""
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Half of a pair that UTF-16 writes a character with: it is not a character, and UTF-8 has no bytes for it."""
 _UNSEEN_ONLY = re.compile(f"[{_UNSEEN}]")
 _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")

@@ -26,6 +26,7 @@ from harness._version import __version__
 from harness.cli.verbs import VERBS, ExitCode, load_verb
 from harness.errors import HarnessError, UsageError
 from harness.plain_url import without_secrets
+from harness.user_path import user_path
 
 _COLLECT_AFTER = 100_000
 """New objects between looking for cycles among them: importing makes many and leaves none to collect."""
@@ -107,7 +108,7 @@ def _exit_with(error: HarnessError) -> NoReturn:
 
 def _require_folder() -> None:
     try:
-        Path.cwd()
+        user_path(Path.cwd())
     except FileNotFoundError as error:
         raise UsageError("the current folder was deleted", fix="cd into one that exists") from error
 

@@ -20,7 +20,7 @@ from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.metrics.kind import Release
-from harness.pipeline.evaluate import evaluate_run, with_later_judgments
+from harness.pipeline.evaluate import evaluate_run, require_content, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document, ties_line
@@ -61,6 +61,7 @@ def evaluate(request: EvalRequest) -> None:
         drops = request.identical_ids == "drop"
         hits = without_identical_ids(run) if drops else run
         try:
+            require_content(run, judgments)
             ordered = states_order(path)
             scores = evaluate_run(
                 hits, judgments, measures, request, ordered=ordered, trec_eval=release, drops_itself=drops
@@ -151,7 +152,6 @@ def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, Tag
     try:
         _refuse_dataset(request.qrels)
         judgments = read_qrels(request.qrels, parse_columns(request.columns))
-        judgments = with_later_judgments(judgments, request.labels)
     except DataError as error:
         faults.append(error)
     for path in runs:
@@ -161,7 +161,8 @@ def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, Tag
             faults.append(error)
     if judgments is None:
         raise DataError.of_files(faults)
-    return judgments, tagged, faults
+    hits = [run for run, _ in tagged.values()]
+    return with_later_judgments(judgments, request.labels, hits), tagged, faults
 
 
 def _refuse_dataset(qrels: Path) -> None:

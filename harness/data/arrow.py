@@ -77,6 +77,19 @@ def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> n
     return joined
 
 
+def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """Return the values of a column as Python's; raises ValueError, with its name, for those that Python lacks.
+
+    These are times before the year 1 or after 9999, in unknown time zones or with nanoseconds, and text that is not
+    UTF-8.
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:  # KeyError: an unknown time zone
+        raise ValueError(f"column '{name}' of {column.type}: {error}") from error
+    return values
+
+
 def read_parquet(path: Path | str, columns: Sequence[str] | None = None) -> pa.Table:
     """Read one Parquet file, all of its columns or some; raises OSError and pyarrow.ArrowException."""
     from pyarrow.parquet import ParquetFile  # 50 ms and 9 MB that no worker needs

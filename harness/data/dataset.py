@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.data.arrow import numbers, strings, take_rows
+from harness.data.arrow import numbers, python_values, strings, take_rows
 from harness.data.columns import (
     DOCUMENT_ROLES,
     QUERY_ROLES,
@@ -41,7 +41,7 @@ from harness.data.texts import (
     note_duplicates,
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -158,18 +158,18 @@ def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, 
     """Return the rows of a table; the index of a frame counts if it is named. What is missing is None.
 
     Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
-    UsageError for two columns of one name in the ``subject``.
+    UsageError for two columns of one name in the ``subject``, DataError for values that Python lacks.
     """
     names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
     if isinstance(table, pa.Table):
-        columns = {
-            field.name: table.column(field.name).to_pylist()
-            for field in table.schema
-            if nested or not pa.types.is_nested(field.type)
-        }
+        kept = [field.name for field in table.schema if nested or not pa.types.is_nested(field.type)]
+        try:
+            columns = {name: python_values(table.column(name), name) for name in kept}
+        except ValueError as error:
+            raise DataError(subject, [str(error)]) from error
     else:
         named = table.index.name is not None and table.index.name not in table.columns
         frame = table.reset_index() if named else table

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.data.arrow import as_numpy, strings
+from harness.data.arrow import as_numpy, python_values, strings
 from harness.data.grouping import build_judgments, build_run
-from harness.data.python_values import as_id
+from harness.data.python_values import as_id, is_missing, is_number
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.wording import counted
+from harness.wording import LONE_SURROGATE, counted
 
 _SHORT = Repr()
 _SHORT.maxstring, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset, _SHORT.maxdict, _SHORT.maxlevel = 40, 3, 3, 3, 2, 3
@@ -36,19 +36,21 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
     """Return ids as a column of text, in their order.
 
     Raises:
-        TypeError: a value is no id.
-        UnicodeEncodeError: a lone surrogate.
+        TypeError: a value is no id, or holds a lone surrogate.
     """
     items = list(values)
     try:
         column = strings(items)  # type: ignore[arg-type] # nearly always all are strings
-    except TypeError:
+    except (TypeError, UnicodeEncodeError):
         column = None
     if column is not None and not column.null_count:
         return column
     ids = list(map(as_id, items))
     if None in ids:
         raise TypeError(f"an id is {described(items[ids.index(None)])}, expected a string or a whole number")
+    broken = next((name for name in ids if name is not None and LONE_SURROGATE.search(name)), None)
+    if broken is not None:
+        raise TypeError(f"the id {broken!r} holds a lone surrogate, which is not a character")
     return strings(ids)
 
 
@@ -178,7 +180,7 @@ def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  #
         raise DataError(source, [f"column '{column}' lacks {counted(int(values.isna().sum()), 'id')}"])
     try:
         return pa.chunked_array([id_column(values.tolist())])
-    except (TypeError, UnicodeEncodeError) as error:
+    except TypeError as error:
         raise DataError(source, [f"column '{column}': {error}"]) from error
 
 
@@ -189,8 +191,8 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
     textual = pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
     if not textual and not pa.types.is_integer(kind):  # bytes, or floats that are whole
         try:
-            return pa.chunked_array([id_column(values.to_pylist())])
-        except TypeError as error:
+            return pa.chunked_array([id_column(python_values(values, column))])
+        except (TypeError, ValueError) as error:
             raise DataError(source, [f"column '{column}' holds {kind}: {error}"]) from error
     chunks = [_as_text(chunk) for chunk in values.chunks]
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
@@ -204,6 +206,10 @@ def _as_text(chunk: pa.Array) -> pa.Array:
 
 def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - of Arrow or pandas
     if not isinstance(values, pa.ChunkedArray):
+        if values.dtype.kind not in "iuf":
+            wrong = next((item for item in values.tolist() if not is_number(item) and not is_missing(item)), None)
+            if wrong is not None:
+                raise DataError(source, [f"column '{column}' holds something that is no number: {described(wrong)}"])
         try:
             numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
@@ -212,4 +218,6 @@ def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]: 
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
+    if values.null_count:
+        raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'number')}"])
     return as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)

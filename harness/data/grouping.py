@@ -10,7 +10,17 @@ import pyarrow as pa
 
 from harness.data import ranking
 from harness.data.arrow import as_numpy
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run, offsets_of
+from harness.data.types import (
+    HAS_CONTROL,
+    Float32Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Qrels,
+    Run,
+    offsets_of,
+    rows_with_control,
+)
 from harness.errors import DataError
 
 _LIMIT = 2**31
@@ -22,10 +32,10 @@ def build_run(
     """Build a run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
 
     Queries keep the order of their first line. Within a query the engine's order is that of ``places``, of the lines
-    themselves where places are equal or None.
+    themselves where places are equal or None. Raises DataError for ids with control characters.
     """
-    query_ids, codes = _encode(queries)
-    doc_ids, rows = _encode(documents)
+    query_ids, codes = _encode("run", queries)
+    doc_ids, rows = _encode("run", documents)
     order = _grouping(codes, places)
     values = to_float32(scores)
     wide = scores if loses_order(codes, scores, values) else None
@@ -53,10 +63,11 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
     """Build judgments from columns of equal length; one that is repeated with the same grade counts once.
 
-    Raises DataError for a document that is judged twice under a query with two grades.
+    Raises DataError for a document that is judged twice under a query with two grades, and for ids with control
+    characters.
     """
-    query_ids, codes = _encode(queries)
-    doc_ids, rows = _encode(documents)
+    query_ids, codes = _encode("judgments", queries)
+    doc_ids, rows = _encode("judgments", documents)
     order = _grouping(codes, None)
     values = grades.astype(np.int32)
     if order is not None:
@@ -103,14 +114,21 @@ def loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array)
     return bool(((codes[1:] == codes[:-1]) & (narrow[1:] == narrow[:-1]) & (wide[1:] != wide[:-1])).any())
 
 
-def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
-    """Return the distinct ids in the order of their first line, and the row of each line's id."""
+def _encode(source: str, column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
+    """Return the distinct ids in the order of their first line, and the row of each line's id.
+
+    Raises DataError for ids with control characters.
+    """
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     combined = encoded.unify_dictionaries().combine_chunks()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.chunk(0) if combined.num_chunks else pa.nulls(0, encoded.type)
     rows: Int32Array = as_numpy(combined.indices).astype(np.int32, copy=False)
-    return Ids(combined.dictionary.cast(pa.string())), rows
+    ids = Ids(combined.dictionary.cast(pa.string()))
+    broken = rows_with_control(ids.values)
+    if broken:
+        raise DataError(source, [f"the id {ids[row]!r} {HAS_CONTROL}" for row in broken])
+    return ids, rows
 
 
 def _grouping(codes: Int32Array, places: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:

@@ -13,7 +13,7 @@ from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import first_of_pair
 from harness.data.id_spelling import respelling, unmet_documents, unmet_queries
 from harness.data.problems import Finding, Problems
-from harness.data.types import Ids, Qrels, offsets_of, owners
+from harness.data.types import HAS_CONTROL, Ids, Qrels, offsets_of, owners, rows_with_control
 from harness.wording import counted
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
@@ -41,6 +41,10 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
     queries = strings(judgments.query_ids).dictionary_encode()
     documents = strings(judgments.doc_ids).dictionary_encode()
     query_rows, doc_rows = (as_numpy(column.indices).astype(np.int64) for column in (queries, documents))
+    for kind, column in (("query", queries), ("document", documents)):
+        for row in rows_with_control(column.dictionary):
+            line = judgments.lines[int(np.argmax(as_numpy(column.indices) == row))]
+            problems.add(line, f"the {kind} id {column.dictionary[row].as_py()!r} {HAS_CONTROL}")
     grades, first = np.array(judgments.grades, dtype=np.int32), first_of_pair(query_rows, doc_rows)
     for row in np.flatnonzero(grades != grades[first]).tolist():
         before = problems.place(judgments.lines[int(first[row])])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from itertools import chain
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
@@ -32,6 +31,7 @@ from harness.data.frames import (
     run_from_frame,
 )
 from harness.data.grouping import build_judgments, build_run
+from harness.data.python_values import is_number
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UsageError
 from harness.user_path import user_path
@@ -189,11 +189,14 @@ def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
     return query, document, value
 
 
-def _grouped(rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
+def _grouped(source: str, rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
     """Return the (document id, number) pairs of each query, in the order of the rows."""
     grouped: dict[Any, list[tuple[Any, Any]]] = {}
-    for row in rows:
+    for position, row in enumerate(rows, 1):
         query, document, value = _places(row, number) or (0, 1, 2)
+        if not is_id(row[query]):
+            problem = f"row {position}: the query id is {described(row[query])}, expected a string or a whole number"
+            raise DataError(source, [problem])
         grouped.setdefault(row[query], []).append((row[document], row[value]))
     return grouped
 
@@ -205,9 +208,10 @@ def _from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[QueryShap
     parts = [next(shape for shape in shapes if shape.matches(inner)).read(inner) for inner in table.values()]
     try:
         lengths = np.fromiter((len(part.documents) for part in parts), np.int64, len(parts))
-        values = np.fromiter(chain.from_iterable(part.values for part in parts), np.float64)
-        if np.isnan(values).any() and any(_faults(table, parts)):  # NumPy makes NaN of None
-            raise TypeError
+        stated = list(chain.from_iterable(part.values for part in parts))
+        if not set(map(type, stated)) <= {int, float} and not all(map(is_number, stated)):
+            raise TypeError  # NumPy makes numbers of None, truth values and text
+        values = np.fromiter(stated, np.float64, len(stated))
         query_ids, documents = id_column(table), id_column(chain.from_iterable(part.documents for part in parts))
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         problems = list(_faults(table, parts)) or [str(error)]
@@ -228,7 +232,7 @@ def _faults(table: Mapping[Any, Any], parts: Sequence[_Numbered]) -> Iterator[st
         for document, value in zip(part.documents, part.values, strict=True):
             if not is_id(document):
                 yield f"query {query!r}: a document id is {described(document)}, expected a string or a whole number"
-            if not isinstance(value, Real):
+            if not is_number(value):
                 yield f"query {query!r}, document {document!r}: the value is {described(value)}, expected a number"
 
 
@@ -319,14 +323,14 @@ def _of_queries(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> S
     return Shape(tuple(f"{{query id: {shape.example}}}" for shape in shapes), matches, read)
 
 
-def _of_rows(number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+def _of_rows(source: str, number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
     """Take rows, one a hit or a judgment, such as ir_measures' ``ScoredDoc`` and ``Qrel``; their order is kept."""
 
     def matches(value: object) -> bool:
         return not hasattr(value, "_fields") and _lists(lambda row: _places(row, names) is not None)(value)
 
     example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
-    return Shape((example,), matches, lambda rows: read(_grouped(rows, names)))
+    return Shape((example,), matches, lambda rows: read(_grouped(source, rows, names)))
 
 
 def _of_tables(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
@@ -353,7 +357,7 @@ RUNS: Accepted[Run] = Accepted(
             are_hits,
             lambda hits: run_from_dict(dict(enumerate(hits))),
         ),
-        _of_rows("score", SCORE, run_from_dict),
+        _of_rows("run", "score", SCORE, run_from_dict),
         _of_tables(
             "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
             SCORE,
@@ -369,7 +373,7 @@ QRELS: Accepted[Qrels] = Accepted(
     JUDGED,
     (
         _of_queries(JUDGED, qrels_from_dict),
-        _of_rows("grade", GRADE, qrels_from_dict),
+        _of_rows("judgments", "grade", GRADE, qrels_from_dict),
         _of_tables(
             "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier) or q_id, doc_id, score (ranx)",
             GRADE,

@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.errors import UsageError
+
 _WHOLE = 2**53
 """Floats from here on leave out whole numbers: which id was meant is not known."""
 _64_BITS = 2**63
@@ -35,24 +37,33 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
     Text is exactly ``str``, bytes are decoded as UTF-8, UUIDs, paths and times become text, NaN and other empty cells
     None, columns, arrays, iterators and sets lists (a set's in ascending order, as text), and records mappings. Tuples
     stay tuples: a pair is no list of two. Floats that are whole become integers, and integers beyond 64 bits text.
+
+    Raises UsageError for a value that contains itself, or is nested more deeply than Python's stack.
     """
+    try:
+        return _plain(value)
+    except RecursionError as error:
+        raise UsageError("a value contains itself, or is nested too deeply", fix="give plain records") from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, Mapping):
-        return {_key(key): plain(item) for key, item in value.items()}
+        return {_key(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple) and not hasattr(value, "_asdict"):
-        return tuple(map(plain, value))
+        return tuple(map(_plain, value))
     if isinstance(value, Set) and not isinstance(value, KeysView):
-        return sorted(map(plain, value), key=str)
+        return sorted(map(_plain, value), key=str)
     if isinstance(value, list | KeysView | ValuesView | Iterator):
-        return list(map(plain, value))
+        return list(map(_plain, value))
     return _plain_scalar(value)
 
 
 def _key(key: object) -> object:
-    converted = plain(key)
+    converted = _plain(key)
     return converted if isinstance(converted, str | int | float | bool | None) else key
 
 
@@ -71,7 +82,7 @@ def _plain_scalar(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, os.PathLike):
-        return plain(os.fspath(value))
+        return _plain(os.fspath(value))
     return _unpacked(value)
 
 
@@ -82,13 +93,13 @@ def _unpacked(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, type):
         return value
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     for method in ("_asdict", "model_dump"):  # of named tuples and pydantic
         if hasattr(value, method):
-            return plain(getattr(value, method)())
+            return _plain(getattr(value, method)())
     if hasattr(value, "__array__") or isinstance(value, pa.Scalar | pa.Array | pa.ChunkedArray):
         unpack = next((getattr(value, name) for name in _UNPACKING if hasattr(value, name)), None)
-        return value if unpack is None else plain(unpack())
+        return value if unpack is None else _plain(unpack())
     return value
 
 
@@ -130,6 +141,15 @@ def as_id(value: Any) -> str | None:  # noqa: ANN401
     if isinstance(value, pa.Scalar):
         return as_id(value.as_py())
     return as_id(value.item()) if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else None
+
+
+def is_number(value: Any) -> bool:  # noqa: ANN401
+    """Return whether a value is a number of any library, NaN included; truth values and text are not."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    elif isinstance(value, pa.Scalar):
+        value = value.as_py()
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:  # noqa: ANN401

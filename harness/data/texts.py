@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings, text_scalar
-from harness.data.columns import TextBatch, null_text
+from harness.data.columns import TextBatch, null_text, shown
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
+from harness.wording import LONE_SURROGATE
 
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
 
@@ -85,9 +86,13 @@ def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Proble
     values = {"text": batch.texts, **({"title": titles} if titles is not None else {})}
     try:
         ids, parts = strings(batch.ids), [strings(values[field]) for field in rule.fields if field in values]
-    except (TypeError, UnicodeEncodeError) as error:
-        first, last = (int(lines[0]), int(lines[-1])) if len(lines) else (0, 0)
-        problems.add(first, f"from here to {last} something is no text: {error}")
+    except (TypeError, UnicodeEncodeError):
+        for line, *cells in zip(lines.tolist(), batch.ids, *values.values(), strict=True):
+            for value in cells:
+                if value is not None and not isinstance(value, str):
+                    problems.add(line, f"{shown(value)} is not a text")
+                elif value is not None and LONE_SURROGATE.search(value):
+                    problems.add(line, f"{value!r} holds a lone surrogate, which is not a character")
         return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
     if any(column.null_count for column in (ids, *parts)):
         for column, problem in ((ids, "the id is null"), *((part, null_text("text")) for part in parts)):

@@ -28,9 +28,20 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 Similarity = Literal["cosine", "dot", "l2"]
 """Score of two dense vectors: cosine, dot product, or the negative squared Euclidean distance."""
-BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
-"""Matches ids that are refused: a regular expression that Arrow and Python read alike."""
+_SPACE = rb"[ \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]".decode("unicode_escape")
+CONTROL = r"[\x00-\x1f\x7f-\x9f]"
+"""Matches control characters, C0 and C1, as :data:`BAD_ID` does."""
+BAD_ID = rf"^$|^{_SPACE}|{_SPACE}$|{CONTROL}"
+"""Matches ids that are refused: a regular expression that Arrow and Python read alike, unlike ``\\s``."""
 BAD_ID_IS = "is empty, or has outer spaces or control characters"
+
+
+HAS_CONTROL = "holds control characters"
+
+
+def rows_with_control(ids: pa.StringArray) -> list[int]:
+    """Return the rows of ids that hold control characters."""
+    return np.flatnonzero(as_numpy(pc.match_substring_regex(ids, CONTROL))).tolist()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.data.arrow import as_numpy, read_parquet
+from harness.data.arrow import as_numpy, python_values, read_parquet
 from harness.data.inputs import Inputs
-from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors, offsets_of
 from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
+from harness.wording import counted
 
 _SUFFIXES = (".npy", ".npz", ".parquet")
 _IDS = ".ids.txt"
@@ -124,34 +125,60 @@ def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - N
 
     if not {"data", "indices", "indptr", "shape"} <= set(arrays):
         raise DataError(str(file), [f"holds {', '.join(arrays)}: neither 'vectors' nor a CSR matrix"], fix=_LAYOUT)
-    matrix = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
+    indices, indptr = (_whole(file, name, arrays[name]) for name in ("indices", "indptr"))
+    matrix = csr_array((arrays["data"], indices, indptr), shape=tuple(arrays["shape"].tolist()))
     return as_sparse(matrix, str(file)), ids
+
+
+def _whole(file: Path, name: str, array: Any) -> Int64Array:  # noqa: ANN401 - of a file
+    """Return whole numbers as int64; raises DataError for others, and for those that int64 does not hold."""
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise DataError(str(file), [f"'{name}' holds {array.dtype}, expected whole numbers"])
+    if len(array) and int(array.max()) > np.iinfo(np.int64).max:
+        raise DataError(str(file), [f"'{name}' holds {array.max()}, which is beyond 64 bits"])
+    whole: Int64Array = array.astype(np.int64)
+    return whole
 
 
 def _parquet(file: Path) -> tuple[Ids, Any]:
     """Read columns ``id`` and ``vector`` (lists of numbers), or ``id``, ``indices`` and ``values`` (lists)."""
     table = read_parquet(file)
     names = table.column_names
-    ids = Ids.of(map(str, table.column("id").to_pylist()))
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(str(file), [f"the column '{name}' is there {names.count(name)} times" for name in repeated])
+    ids = Ids.of(map(str, python_values(table.column("id"), "id")))
     if "vector" in names:
-        lists = table.column("vector").combine_chunks()
+        lists = _lists(file, table, "vector")
         lengths = set(lists.value_lengths().unique().to_pylist())
         if len(lengths) > 1:
             raise DataError(str(file), [f"vectors of {sorted(map(str, lengths))} dimensions"], fix="all need the same")
-        return ids, as_numpy(lists.flatten(), null=np.nan).reshape(len(ids), -1)
+        return ids, as_numpy(lists.flatten(), null=np.nan).reshape(len(ids), *map(int, lengths))
     if {"indices", "values"} <= set(names):
         return ids, _lists_to_sparse(file, table)
     raise DataError(str(file), [f"columns are {', '.join(names)}"], fix="id and vector, or id, indices and values")
 
 
+def _lists(file: Path, table: pa.Table, name: str) -> pa.ListArray:
+    """Return a column of lists of numbers in one piece; raises DataError for any other column and for nulls."""
+    column = table.column(name)
+    types = pa.types
+    lists = types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)
+    if not lists or not (types.is_integer(column.type.value_type) or types.is_floating(column.type.value_type)):
+        raise DataError(str(file), [f"'{name}' holds {column.type}, expected lists of numbers"])
+    if column.null_count:
+        raise DataError(str(file), [f"'{name}' has {counted(column.null_count, 'row')} without a list"])
+    return pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+
+
 def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
     from scipy.sparse import csr_array
 
-    indices, values = (table.column(name).combine_chunks() for name in ("indices", "values"))
+    indices, values = (_lists(file, table, name) for name in ("indices", "values"))
     if not indices.value_lengths().equals(values.value_lengths()):
         raise DataError(str(file), ["a row has another number of indices than of values"])
-    columns = as_numpy(indices.flatten())
-    indptr = np.concatenate([[0], np.cumsum(as_numpy(indices.value_lengths()))])
+    columns = _whole(file, "indices", as_numpy(indices.flatten()))
+    indptr = offsets_of(as_numpy(indices.value_lengths()))
     if len(columns) and int(columns.min()) < 0:
         raise DataError(str(file), ["an index is below 0"])
     shape = (len(table), int(columns.max(initial=-1)) + 1)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.jit import inner_kernel, kernel
+from harness.data.python_values import as_array
 from harness.data.types import (
     Float32Array,
     Int32Array,
@@ -82,9 +83,11 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  #
             repeated ones.
     """
     vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
-    indptr = np.ascontiguousarray(vectors.indptr, dtype=np.int64)
-    indices = np.ascontiguousarray(vectors.indices, dtype=np.int32)
-    values = np.ascontiguousarray(vectors.values, dtype=np.float32)
+    if not isinstance(vectors.dimensions, int | np.integer):
+        raise DataError(source, [f"dimensions is {vectors.dimensions!r}, expected a whole number"])
+    indptr = np.ascontiguousarray(_integers("indptr", vectors.indptr, source, np.int64), dtype=np.int64)
+    indices = np.ascontiguousarray(_integers("indices", vectors.indices, source, np.int32), dtype=np.int32)
+    values = np.ascontiguousarray(_numbers("values", vectors.values, source), dtype=np.float32)
     if len(indices) != len(values) or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(values):
         raise DataError(source, ["indptr, indices and values do not belong together"])
     if np.any(indptr[1:] < indptr[:-1]):
@@ -131,6 +134,25 @@ def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Pos
     return Postings(read_only(columns), read_only(rows), read_only(values), read_only(highest))
 
 
+def _numbers(name: str, array: npt.NDArray[Any], source: str) -> npt.NDArray[Any]:
+    """Return an array; raises DataError unless it is one of real numbers (n,)."""
+    array = as_array(array)
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        raise DataError(source, [f"{name} is of shape {array.shape} and dtype {array.dtype}, expected numbers (n,)"])
+    return array
+
+
+def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
+    """Return an array; raises DataError unless it is one of whole numbers (n,) that the target type holds."""
+    array = _numbers(name, array, source)
+    if array.dtype.kind not in "iu":
+        raise DataError(source, [f"{name} is of dtype {array.dtype}, expected whole numbers"])
+    highest = int(np.iinfo(target).max)
+    if len(array) and (int(array.max()) > highest or int(array.min()) < -highest):
+        raise DataError(source, [f"{name} holds numbers beyond {highest:,}"])
+    return array
+
+
 def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
     from scipy.sparse import csr_array, issparse
 
@@ -140,6 +162,13 @@ def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - Sc
         raise DataError(source, [f"expected two axes, not {matrix.ndim}"])
     if matrix.dtype.kind not in "fiub":
         raise DataError(source, [f"values of dtype {matrix.dtype} are not real numbers"])
+    if matrix.format in ("csr", "csc", "bsr"):
+        for name in ("indptr", "indices"):
+            _integers(name, getattr(matrix, name), source, np.int64)
+        try:
+            matrix.check_format(full_check=True)
+        except ValueError as error:  # such a matrix ends the process with a segmentation fault when it is converted
+            raise DataError(source, [f"its arrays do not belong together: {error}"]) from error
     csr = matrix.tocsr()
     if not csr.has_canonical_format:
         csr = csr_array(csr, copy=True)

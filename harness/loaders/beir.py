@@ -31,6 +31,7 @@ _NO_QUERIES = (
     "In Python, harness.loaders.load_corpus reads the documents alone"
 )
 _FOLDER = "qrels/"
+_PARTS = ("corpus", "queries", "golden", "qrels")
 _JUDGMENT_ENDINGS = (".txt", ".qrels")
 """Endings of files of judgments in lines, beside those of tables."""
 
@@ -50,6 +51,7 @@ class BeirLoader:
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts. Without a split it is ``test``, or the only one there is."""
         source = open_source(spec.path)
+        refuse_absent(source)
         corpus = corpus_member(source) or source.require("corpus.jsonl", fix=LAYOUT)
         splits = _splits(source)
         chosen, undecided = "", None
@@ -78,6 +80,16 @@ class BeirLoader:
 def corpus_member(source: Source) -> str | None:
     """Return the member that holds the documents of a folder or archive in this layout."""
     return _member(source, "corpus")
+
+
+def refuse_absent(source: Source) -> None:
+    """Raise DataError for a folder or a link that leads nowhere in the place of a file of this layout."""
+    for name, reason in source.absent.items():
+        plain = PurePosixPath(plain_name(name))
+        is_split = name.startswith(_FOLDER) and plain.suffix.lower() in _JUDGMENT_ENDINGS
+        is_part = str(plain.with_suffix("")) in _PARTS or name.startswith(_FOLDER)
+        if is_split or (is_part and format_of(name) is not None):
+            raise DataError(source.label(name), [reason], fix="put a file there, or remove it")
 
 
 def _member(source: Source, stem: str) -> str | None:

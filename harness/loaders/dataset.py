@@ -28,8 +28,9 @@ from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.texts import JoinRule, content_digest
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.errors import DataError, UsageError, nearest
+from harness.errors import CardError, DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
+from harness.loaders.beir import refuse_absent
 from harness.loaders.containers import PACKED, plain_name
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
@@ -40,8 +41,9 @@ from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import Source, open_source
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
+from harness.registry.published import Published
 from harness.store.cache import Cache
-from harness.user_path import user_path
+from harness.user_path import absence, user_path
 from harness.wording import counted
 
 GOLDEN = "golden.jsonl"
@@ -371,10 +373,11 @@ def _unreadable(spec: DatasetSpec) -> DataError:
     """Return why no loader reads a path that is there."""
     path = spec.path
     if not path.exists():
-        return DataError(spec.location, ["does not exist"], fix="give a folder, a file, or a card's name")
+        return DataError(spec.location, [absence(path)], fix="give a folder, a file, or a card's name")
     known = f"a folder or .zip with a file 'corpus', a folder of texts, TREC documents, or a file {', '.join(ENDINGS)}"
     if path.is_dir():
         source = open_source(path)
+        refuse_absent(source)
         return source.missing("corpus.jsonl", fix=f"a dataset is {known}")
     unread = Source(path.parent).unread(path.name)
     return unread or DataError(spec.location, ["is no file of documents that the harness knows"], fix=f"give {known}")
@@ -436,9 +439,11 @@ def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> Loca
             f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
             fix=f"{card.obtain}\n  then give your folder for the name: a corpus, queries and qrels in BEIR layout",
         )
+    found = find_dataset(card.name.partition("/")[0], cards) if "/" in card.name else None
+    family = found if isinstance(found, DatasetFamily) else None
+    _refuse_unknown_metrics(card.path, [*card.published, *(family.published if family is not None else ())])
     if card.parts:
-        family = find_dataset(card.name.partition("/")[0], cards)
-        members = family.members if isinstance(family, DatasetFamily) else {}
+        members = family.members if family is not None else {}
         what = f"'{card.name}' stands for {counted(len(card.parts), 'dataset')} with documents and queries of their own"
         raise _several(what, [members[part] for part in card.parts])
     spec = DatasetSpec(
@@ -448,6 +453,19 @@ def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> Loca
         {**parse_columns(card.columns), **files.columns},
     )
     return Located(card.name, spec, card, loader_of(card))
+
+
+def _refuse_unknown_metrics(card: Path, published: Sequence[Published]) -> None:
+    """Raise CardError for published scores of metrics that do not exist, with which no measurement is compared."""
+    from harness.metrics import parse_metric  # 0.1 s that a dataset without published scores does not need
+
+    for system, metric in {(row.system, metric) for row in published for metric in row.scores}:
+        try:
+            parse_metric(metric)
+        except UsageError as error:
+            raise CardError(
+                f"card '{card}': the published scores of '{system}': {error.what}", fix=error.fix
+            ) from error
 
 
 def _name_of(path: Path) -> str:

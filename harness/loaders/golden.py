@@ -115,9 +115,15 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
     problems, notes = Problems(name), list[str]()
     listed = [_plain_record(values) for values in records]
     questions = _questions((_Record(number, values) for number, values in enumerate(listed, 1)), problems, notes)
+    content = list[bytes]()
+    for number, record in enumerate(listed, 1):
+        try:
+            content.append(orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+        except TypeError as error:  # lone surrogates, deep nesting
+            problems.add(number, f"cannot be written as JSON: {error}")
     problems.raise_if_any()
-    content = orjson.dumps(listed, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest(), tuple(notes))
+    digest = hashlib.sha256(b"[" + b",".join(content) + b"]").hexdigest()
+    return GoldenSet(name, name, questions, digest, tuple(notes))
 
 
 def _plain_record(values: Mapping[str, Any]) -> dict[str, Any]:

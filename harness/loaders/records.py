@@ -18,12 +18,16 @@ from typing import BinaryIO
 import orjson
 import pyarrow as pa
 
+from harness.data.arrow import python_values
 from harness.data.columns import RecordBatch, shown
 from harness.data.problems import Problems
 from harness.loaders.containers import READ_ERRORS, plain_name
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 
 _BATCH = 8192
+_DEEPEST = 100
+"""Levels of lists and objects in a record. Later readers take 254 (orjson) or as many as Python's stack has."""
+TOO_DEEP = f"lists and objects are nested more than {_DEEPEST} deep"
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 """Ending -> what separates cells, which are text."""
 _KEY_MARK = re.compile(rb'"[ \t\r\n]*:')
@@ -101,7 +105,10 @@ def _parse_block(block: Block) -> RecordBatch | None:
         records = list(map(orjson.loads, block.lines))
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, records)) != {dict} or _may_repeat_keys(b"".join(block.lines), records):
+    content = b"".join(block.lines)
+    if content.count(b"{") + content.count(b"[") > len(records) + _DEEPEST and any(map(is_too_deep, records)):
+        return None
+    if set(map(type, records)) != {dict} or _may_repeat_keys(content, records):
         return None
     return RecordBatch(list(range(block.first, block.first + len(records))), records)
 
@@ -116,6 +123,9 @@ def _parse_lines(block: Block, problems: Problems) -> RecordBatch:
         except orjson.JSONDecodeError as error:
             problems.add(number, explain_malformed(content, error))
             continue
+        if is_too_deep(record):
+            problems.add(number, TOO_DEEP)
+            continue
         twice = repeated_key(content, record)
         if twice is not None:
             problems.add(number, f"the key '{twice}' is there twice")
@@ -126,6 +136,14 @@ def _parse_lines(block: Block, problems: Problems) -> RecordBatch:
             several = "; a list of objects is read from a .json file" if isinstance(record, list) else ""
             problems.add(number, f"a JSON object is expected, not {shown(record)}{several}")
     return batch
+
+
+def is_too_deep(value: object, levels: int = _DEEPEST) -> bool:
+    """Return whether lists and objects are nested more than ``levels`` deep."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = [item for item in (value.values() if isinstance(value, dict) else value) if isinstance(item, dict | list)]
+    return bool(inner) and (levels <= 1 or any(is_too_deep(item, levels - 1) for item in inner))
 
 
 def repeated_key(content: bytes, value: object) -> str | None:
@@ -190,6 +208,9 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         elif not problems.count:
             problems.add(None, explain_malformed(content, error))
         return
+    if is_too_deep(content_value):
+        problems.add(None, TOO_DEEP)
+        return
     twice = repeated_key(content, content_value)
     if twice is not None:
         problems.add(None, f"the key '{twice}' is there twice in one object")
@@ -235,8 +256,11 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
     try:
         with ParquetFile(stream) as file:
             kept = [field.name for field in file.schema_arrow if nested or not pa.types.is_nested(field.type)]
-            for table in file.iter_batches(_BATCH, columns=kept):
-                columns = [table.column(name).to_pylist() for name in kept]
+            repeated = sorted({name for name in kept if kept.count(name) > 1})
+            for name in repeated:
+                problems.add(None, f"the column '{name}' is there {kept.count(name)} times")
+            for table in file.iter_batches(_BATCH, columns=kept) if not repeated else ():
+                columns = [python_values(table.column(name), name) for name in kept]
                 records = [dict(zip(kept, row, strict=True)) for row in zip(*columns, strict=True)]
                 yield RecordBatch(list(range(first, first + len(records))), records)
                 first += len(records)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +19,11 @@ from harness.loaders.containers import (
     compression_of,
     is_utf16,
     plain_name,
+    unpacked,
     unread_kind,
 )
 from harness.store.cache import file_digest
+from harness.user_path import absence
 from harness.wording import counted
 
 _BUFFER_BYTES = 1 << 20
@@ -65,6 +66,13 @@ class Source:
             raise self.missing(name, fix)
         return stored
 
+    @cached_property
+    def absent(self) -> dict[str, str]:
+        """Return folders and links that lead nowhere, by name, and why they are not members."""
+        folders = [folder for folder in (self.path, self.path / _QRELS) if folder.is_dir()]
+        entries = sorted(entry for folder in folders for entry in folder.iterdir() if not entry.is_file())
+        return {entry.relative_to(self.path).as_posix(): absence(entry) for entry in entries}
+
     def missing(self, name: str, fix: str) -> DataError:
         """Return the error that says that a member is not there, with the nearest name."""
         listed = ", ".join(sorted(self.members)[:10]) or "nothing"
@@ -103,7 +111,7 @@ class Source:
             if compression is None:
                 yield raw
             else:
-                with compression.open(raw) as stream:
+                with compression.open(raw, self.label(member), self._size(member)) as stream:
                     yield stream
 
     def start_of(self, member: str) -> bytes:
@@ -114,7 +122,7 @@ class Source:
     def _decompressed(self, member: str, start: bytes, compression: Compression | None) -> bytes:
         if compression is None:
             return start
-        with self._raw(member) as raw, compression.open(raw) as stream:
+        with self._raw(member) as raw, compression.open(raw, self.label(member), self._size(member)) as stream:
             return _read_start(stream)
 
     def unread(self, member: str) -> DataError | None:
@@ -143,6 +151,10 @@ class Source:
             except OSError as error:
                 raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
         return self._digests[path]
+
+    def _size(self, member: str) -> int:
+        """Return the size of the member as it is stored, before its compression is undone."""
+        return self.state(member)[0]
 
     def _raw_file(self, member: str) -> Path:
         return self.path / member
@@ -181,9 +193,14 @@ class _Archive(Source):
     def _raw_file(self, member: str) -> Path:  # noqa: ARG002 - one file holds all members
         return self.path
 
+    def _size(self, member: str) -> int:
+        return self._zip.getinfo(self._prefix + member).file_size
+
     def _open_raw(self, member: str) -> BinaryIO:
-        stream = cast("io.RawIOBase", self._zip.open(self._prefix + member))
-        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER_BYTES))
+        packed = self._zip.getinfo(self._prefix + member)
+        stream = cast("BinaryIO", self._zip.open(packed))
+        is_text = plain_name(member) == member and not member.lower().endswith(".parquet")
+        return unpacked(stream, self.label(member), packed.compress_size, lines=is_text)
 
 
 def _read_start(stream: BinaryIO) -> bytes:
@@ -206,7 +223,7 @@ def open_source(path: Path) -> Source:
         return Source(path)
     if not path.exists():
         fix = "give a folder in BEIR layout, a .zip of one, or a card's name"
-        raise DataError(str(path), ["does not exist"], fix=fix)
+        raise DataError(str(path), [absence(path)], fix=fix)
     if path.suffix.lower() != ".zip":
         fix = "give the folder that holds corpus.jsonl"
         raise DataError(str(path), ["is neither a folder nor a .zip file"], fix=fix)

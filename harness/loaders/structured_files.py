@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -29,10 +30,12 @@ from harness.data.memory import (
     shape_of,
 )
 from harness.data.problems import Problems
+from harness.data.ranking import check
 from harness.data.types import Qrels, Run
-from harness.errors import DataError
+from harness.errors import DataError, RankingError
 from harness.loaders.containers import PACKED, READ_ERRORS, UTF16, compression_of, is_utf16, plain_name, unread_kind
-from harness.loaders.records import keys_of_list
+from harness.loaders.records import TOO_DEEP, is_too_deep, keys_of_list
+from harness.user_path import absence
 
 Built = TypeVar("Built", Run, Qrels)
 
@@ -61,12 +64,18 @@ def read_structured_run(path: str | PathLike[str]) -> Run:
     """
     file, fragment = part_of_file(path)
     value = _READERS[_ending(file)](file)
-    with _named(str(file)):
+    with named(str(file)):
         if are_predictions(value):
-            return run_from_predictions(value, fragment, str(file))
-        if fragment:
+            run = run_from_predictions(value, fragment, str(file))
+        elif fragment:
             raise DataError(str(file), [f"holds one run, and none is called '{fragment}'"], fix="leave out the #")
-        return _read(value, RUNS)
+        else:
+            run = _read(value, RUNS)
+        try:
+            check(run)
+        except RankingError as error:
+            raise DataError(str(file), [error.what], fix=error.fix) from error
+    return run
 
 
 def qrels_of_json(content: bytes, label: str) -> Qrels:
@@ -75,7 +84,7 @@ def qrels_of_json(content: bytes, label: str) -> Qrels:
     Raises DataError, which names ``label``, for any fault.
     """
     value = _parsed(content, label)
-    with _named(label):
+    with named(label):
         return _read(value, QRELS)
 
 
@@ -87,10 +96,11 @@ def whole_content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         compression = compression_of(content[:_START_BYTES])
-        content = content if compression is None else compression.decompress(content)
+        if compression is not None:
+            content = compression.open(BytesIO(content), str(path), len(content)).read()
     except FileNotFoundError as error:
-        fix = "look at its name, and at the current folder"
-        raise DataError(str(path), ["no such file is there"], fix=fix) from error
+        problem = absence(path) if path.is_symlink() else "no such file is there"
+        raise DataError(str(path), [problem], fix="look at its name, and at the current folder") from error
     except (*READ_ERRORS, ValueError) as error:  # ValueError: bz2 of a cut file
         reason = getattr(error, "strerror", None) or error
         fix = f"give a plain file, or one that is compressed ({', '.join(PACKED)})"
@@ -128,7 +138,7 @@ def _read(value: object, accepted: Accepted[Built]) -> Built:
 
 
 @contextmanager
-def _named(label: str) -> Iterator[None]:
+def named(label: str) -> Iterator[None]:
     """Name the file in errors about its content."""
     try:
         yield
@@ -140,9 +150,22 @@ def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it ho
     if not content or content.isspace():
         raise DataError(label, ["holds nothing"])
     try:
-        return json.loads(content.removeprefix(_BOM), object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:  # malformed JSON, another encoding, a key that is there twice
-        raise DataError(label, [f"is no JSON: {error}"]) from error
+        return _decoded(content.removeprefix(_BOM))
+    except ValueError as error:
+        raise DataError(label, [str(error)]) from error
+
+
+def _decoded(content: bytes) -> Any:  # noqa: ANN401 - whatever it holds
+    """Return what JSON holds; raises ValueError for malformed, deeply nested and repeated content."""
+    try:
+        value = json.loads(content, object_pairs_hook=_without_repeats)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    except ValueError as error:  # malformed JSON, another encoding, a key that is there twice
+        raise ValueError(f"is no JSON: {error}") from error
+    if is_too_deep(value):
+        raise ValueError(TOO_DEEP)
+    return value
 
 
 def _json_lines(file: Path) -> dict[Any, Any]:
@@ -153,9 +176,9 @@ def _json_lines(file: Path) -> dict[Any, Any]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line, object_pairs_hook=_without_repeats)
-        except (ValueError, RecursionError) as error:
-            problems.add(number, f"is no JSON: {error}")
+            values = _decoded(line)
+        except ValueError as error:
+            problems.add(number, str(error))
             continue
         if not isinstance(values, dict) or not set(_FIELDS) <= values.keys():
             problems.add(number, f"is no object with the fields {' and '.join(_FIELDS)}")

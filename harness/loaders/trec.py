@@ -29,7 +29,7 @@ from harness.errors import DataError
 from harness.loaders.qrels import read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
-from harness.loaders.structured_files import is_structured, read_structured_run, text_content
+from harness.loaders.structured_files import is_structured, named, read_structured_run, text_content
 from harness.user_path import user_path
 from harness.wording import counted
 
@@ -67,9 +67,10 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     if is_structured(path):
         return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
     content = _normalised(text_content(user_path(path)))
-    run = _fast_run(content)
-    if run is None:
-        run = _parse_run_lines(content, Problems(str(path)))
+    with named(str(path)):
+        run = _fast_run(content)
+        if run is None:
+            run = _parse_run_lines(content, Problems(str(path)))
     return TaggedRun(run, content.lstrip(b"\n").split(b"\n", 1)[0].rsplit(b" ", 1)[-1].decode("utf-8"))
 
 

@@ -206,26 +206,32 @@ def evaluate(
     require(how)
     measures = _measures(metrics)
     hits, judgments, drops = _read(run, qrels, how.identical_ids, parse_columns(how.columns))
-    judgments = with_later_judgments(judgments, how.labels)
-    _require_content(hits, judgments)
-    if drops:
-        hits = without_identical_ids(hits)
+    judgments = with_later_judgments(judgments, how.labels, [hits])
     with _naming(run):
+        require_content(hits, judgments)
+        if drops:
+            hits = without_identical_ids(hits)
         ordered = isinstance(run, str | PathLike) and states_order(run)
         corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
         return evaluate_run(hits, judgments, measures, how, ordered=ordered, drops_itself=drops, corpus=corpus)
 
 
-def with_later_judgments(qrels: Qrels, labels: Path | None) -> Qrels:
+def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run]) -> Qrels:
     """Return judgments with those of a filled-in ``to-label.jsonl``; None for no such file.
 
-    Raises DataError and UsageError for a file that cannot be read, or that contradicts them.
+    Raises DataError and UsageError for a file that cannot be read, that contradicts them, or none of whose queries is
+    judged or in one of the ``runs``.
     """
     if labels is None:
         return qrels
     from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
 
-    return with_labels(qrels, only_labels(read_labels(labels)))
+    later = only_labels(read_labels(labels))
+    labelled = {query for query, _ in later}
+    if all(labelled.isdisjoint(ids) for ids in (qrels.query_ids, *(run.query_ids for run in runs))):
+        what = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
+        raise DataError(str(labels), [what], fix="give labels of this dataset")
+    return with_labels(qrels, later)
 
 
 def audit(
@@ -251,8 +257,8 @@ def audit(
     """
     measures = _measures(metrics)
     hits, judgments, drops = _read(run, qrels, identical_ids)
-    _require_content(hits, judgments)
     with _naming(run):
+        require_content(hits, judgments)
         return audit_run(hits, judgments, measures, drop_identical=drops, published=published)
 
 
@@ -387,7 +393,7 @@ def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
         )
 
 
-def _require_content(run: Run, qrels: Qrels) -> None:
+def require_content(run: Run, qrels: Qrels) -> None:
     """Refuse a run without any hits, which failed and has no score, and judgments of nothing, which give none."""
     if not run.hits:
         queries = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""

@@ -171,7 +171,8 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        dataset = _labelled(dataset, request.labels, display)
+        several = len(parse_datasets(plan.dataset_list, cards, at_hand={plan.only_dataset}).datasets) > 1
+        dataset = _labelled(dataset, request.labels, display, several=several)
     fields = plan.filter_sweep.fields
     if fields:
         attributes = load_metadata(fields, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress)
@@ -183,11 +184,16 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
     )
 
 
-def _labelled(dataset: Dataset, path: Path, display: Display) -> Dataset:
-    """Return the dataset with judgments that came later; raises DataError where they contradict its own."""
-    from harness.pipeline.regress.labels import read_labels, refuse_foreign, with_labels
+def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) -> Dataset:
+    """Return the dataset with judgments that came later; raises DataError where they contradict its own.
+
+    Raises UsageError where all are of other datasets, unless ``several`` are compared.
+    """
+    from harness.pipeline.regress.labels import labels_by_dataset, read_labels, refuse_foreign, with_labels
 
     file = read_labels(path)
+    if not several:
+        labels_by_dataset(file, [dataset.name])
     labels = {**file.get(None, {}), **file.get(dataset.name, {})}
     display.done("labels", f"{counted(len(labels), 'judgment')} of {dataset.name}")
     refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)

@@ -28,7 +28,7 @@ from harness.plan.expressions import (
 from harness.plan.option_fields import Mistakes
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
 from harness.registry.cards import BackendCard
-from harness.registry.lookup import find_cards
+from harness.registry.lookup import find_cards, reason_not_a_card
 from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue, current_spelling
 from harness.user_path import existing_path
 
@@ -325,10 +325,18 @@ class _Parser(Mistakes):
                 fix="separate parameters with ';', backends with ',', and quote a value that has one: "
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
+        known_names = {*self.labels, *self.cards, *fusions(), *CALLABLE_KINDS, _RUN}
+        if card is None and named in known_names and not re.fullmatch(LABEL, label):
+            plain = re.sub(r"[^\w.-]+", "-", label).strip("-") or "label"
+            raise UsageError(
+                f"'{label}' is not a label: a label has letters, digits, '.', '_' and '-' only",
+                fix=f"write {plain}={named}",
+            )
         if card is None:
             known = (*self.labels, *self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
             quoting = f'quote a value that has a comma: "{self._whole}"; ' if self._whole else ""
-            raise UnknownNameError("backend", named or name, known, or_else=quoting)
+            not_a_card = reason_not_a_card("backends", named or name)
+            raise UnknownNameError("backend", named or name, known, or_else=not_a_card + quoting)
         before = len(self.errors)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
         self.errors += _about_external(name, card, overrides)

@@ -85,7 +85,12 @@ def _items(text: str) -> list[str]:
     if text and existing_path(text) is not None:
         return [text]
     items: list[str] = []
-    for part in (part.strip() for part in next(csv.reader([text], skipinitialspace=True)) or [""]):
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True)) or [""]
+    except csv.Error as error:
+        problem = f"--dataset {text!r} is not a list of names: a name holds a line break or is too long"
+        raise UsageError(problem, fix="write a,b,c") from error
+    for part in map(str.strip, parts):
         if items and _LOADER_OPTION.match(part) and ":" in items[-1]:
             items[-1] += f",{part}"
         else:

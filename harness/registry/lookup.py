@@ -109,11 +109,30 @@ def unknown_dataset(
     stem, _, member = name.partition("/")
     family = find_dataset(stem, folder) if member else None
     if not isinstance(family, DatasetFamily):
-        return UnknownNameError(kind, name, (*dataset_names(folder), *others))
+        return UnknownNameError(
+            kind, name, (*dataset_names(folder), *others), or_else=reason_not_a_card("datasets", stem)
+        )
     if family.pairs is not None and "-" in member:
         half = next((half for half in member.split("-") if half not in family.members), member)
         return UnknownNameError(f"member of {stem} in the pair '{name}':", half, family.members)
     return UnknownNameError(kind, name, [card.name for card in family.members.values()])
+
+
+def reason_not_a_card(kind: Kind, name: str) -> str:
+    """Return why a file of this name in the current folder is not a card, for an unknown name; "" without one."""
+    path = Path.cwd() / kind / f"{name}.toml"
+    if not path.is_file() or _is_card(kind, _CardFile(path)):
+        return ""
+    return f"'{kind}/{path.name}' is not a card: it lacks {_lacks(kind)}; "
+
+
+def _is_card(kind: Kind, file: _CardFile) -> bool:
+    keys = file.document.values.keys()
+    return "name" in keys and bool(keys & {*_SIGNATURE[kind]})
+
+
+def _lacks(kind: Kind) -> str:
+    return f"'name', or {' and '.join(map(repr, _SIGNATURE[kind]))}"
 
 
 def engine_module(name: str, folder: Path | None = None) -> str | None:
@@ -202,11 +221,10 @@ def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
     here = Path.cwd() / kind
     for path in _toml_files(here) if here != shipped else ():
         file = _CardFile(path)
-        keys = file.document.values.keys()
-        if "name" in keys and keys & {*_SIGNATURE[kind]}:
+        if _is_card(kind, file):
             yield file
         else:
-            _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
+            _log.info("'%s' is not a card: it lacks %s", path, _lacks(kind))
     yield from map(_CardFile, _toml_files(shipped))
 
 

@@ -47,6 +47,9 @@ _LONGEST = 80
 _TREC = ".trec.gz"
 _PARQUET = ".parquet"
 _TEXT, _NUMBER, _WHOLE = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
+_OPTIONAL = frozenset({"cause"})
+"""Columns that may have no value in a row."""
+_AS_WRITTEN = "give a folder as harness wrote it"
 _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"backend": _TEXT, "query_id": _TEXT})
 
 
@@ -198,14 +201,19 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{path}': {error}") from error
     types = dict(zip(table.schema.names, table.schema.types, strict=True))
+    if len(types) < len(table.schema.names):
+        raise ResultError(f"'{path}' has a column twice: {', '.join(table.schema.names)}", fix=_AS_WRITTEN)
     wrong = [f"'{name}'" for name, fits in columns.items() if name not in types or not fits(types[name])]
     if wrong:
         verb = "is" if len(wrong) == 1 else "are"
         raise ResultError(
             f"'{path}' is no table that harness wrote: {', '.join(wrong)} {verb} missing or of another type; "
             f"it has {', '.join(types) or 'no columns'}",
-            fix="give a folder as harness wrote it",
+            fix=_AS_WRITTEN,
         )
+    empty = [name for name in columns if name not in _OPTIONAL and table.column(name).null_count]
+    if empty:
+        raise ResultError(f"'{path}' lacks values: {', '.join(empty)} must have one in each row", fix=_AS_WRITTEN)
     return table
 
 

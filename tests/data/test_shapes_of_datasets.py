@@ -710,7 +710,7 @@ def test_odd_objects(tmp_path):
     assert Dataset.of(
         pd.DataFrame({"id": ["a"], "text": ["x"]}).set_index("id", drop=False), {"q": "a"}
     ).corpus.ids.to_list() == ["a"]
-    with pytest.raises(DataError, match="is no text"):
+    with pytest.raises(DataError, match="holds a lone surrogate"):
         Dataset.of({"a": "\ud800"}, {"q": "a"})
     r = write(tmp_path, "r.txt", f"q 0 a {'9' * 5000}\n")
     with pytest.raises(DataError, match="does not fit into 32 bits"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from harness import Dataset, check, compare, diff, evaluate
 from harness.cli.app import _build
+from harness.data.types import Ids
 from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.errors import DataError, HarnessError, UsageError
 from harness.report.documents.evaluate import NamedScores, scores_document
@@ -87,7 +89,7 @@ def test_a_refused_ranking_is_told_on_one_line(hits: object) -> None:
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
 def test_an_id_with_a_line_break_breaks_no_table(output: str) -> None:
-    scores = evaluate({"x\ny\x1b": {"d": 1.0}}, {"x\ny\x1b": {"d": 1}}, "RR")
+    scores = replace(evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}}, "RR"), query_ids=Ids.of(["x\ny\x1b"]))
     document = scores_document([NamedScores("r\nun", "tag", scores)], "qrels", per_query=True)
     text = render(document, output, verbose=True)
     rows = [line for line in text.splitlines() if "x\\ny\\x1b" in line]

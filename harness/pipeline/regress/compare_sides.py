@@ -352,7 +352,13 @@ def _with_labels(
             fix="add the labels to the golden set, and check again",
         )
     more = with_labels(qrels, labels)
-    foreign = len({query for query, _ in labels} - common.queries)
+    labelled = {query for query, _ in labels}
+    foreign = len(labelled - common.queries)
+    if labelled and foreign == len(labelled):
+        raise UsageError(
+            f"none of the {counted(foreign, 'labelled query')} is among those compared, such as '{min(labelled)}'",
+            fix="give labels of these datasets",
+        )
     without_effect = f"{foreign:,} of the labelled queries are not among those compared: labels without effect"
     sides, warnings = [], [without_effect] if foreign else []
     for side in (before, after):
