@@ -10,6 +10,7 @@ BACKENDS ?= qdrant,lucene,csr
 # One more than the two cores of CI: tests also wait, for servers, timers and processes that end.
 WORKERS ?= 3
 TESTS ?= tests
+FUZZ_SECONDS ?= 600
 # Where there is room in memory, tests write there: engines wait for a disk at every write.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 { print "/dev/shm" }')
 
@@ -20,11 +21,12 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check chromium kernels bench java docs clean
+.PHONY: help demo test fuzz check chromium kernels bench java docs clean
 
 help:
 	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
 	@echo 'make test    every check and every test, and what was skipped and why'
+	@echo 'make fuzz    new generated input for every reader, for FUZZ_SECONDS (600)'
 	@echo 'make check   formatting, lint and types'
 	@echo 'make bench   the measurements of benchmarks/, beside the peers they name'
 	@echo 'make java    compile the Java sources again (javac 17 or newer)'
@@ -41,6 +43,13 @@ test:
 	@$(MAKE) --no-print-directory --jobs 2 check chromium kernels
 	@place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && \
 	TMPDIR="$$place" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
+
+# Whole rounds of new examples until the time is over, or until one of them fails, which is then printed.
+fuzz: export HARNESS_FUZZ := random
+fuzz: $(VENV)/.installed-all,test
+	@end=$$(($$(date +%s) + $(FUZZ_SECONDS))); while [ "$$(date +%s)" -lt "$$end" ]; do \
+		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/fuzz || exit; \
+	done
 
 check: $(VENV)/.installed-all,test
 	$(BIN)/ruff format --check .

@@ -1,0 +1,154 @@
+"""Vectors, cards, harness.toml and stored results."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzzing import JSON_VALUES, NUMBERS, SCALARS, files, fuzz, survives, tables
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from harness.cli.config import read_settings
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
+from harness.encoders.precomputed import Precomputed
+from harness.encoders.settings import EncoderName, Settings
+from harness.exact.postings import as_sparse
+from harness.plan.backend_spec import parse_backends
+from harness.plan.dataset_list import parse_datasets
+from harness.registry.cards import read_backend_card
+from harness.registry.dataset_cards import read_dataset_card
+from harness.registry.strict_toml import read_document
+from harness.results.baseline import read_baseline
+from harness.results.stored import StoredResult
+
+COLUMNS = st.sampled_from(["id", "vector", "indices", "values", "x"])
+STORED = Path(__file__).parents[1] / "results" / "stored"
+
+
+@fuzz
+@given(tables(COLUMNS), st.sampled_from(["flat", "csr-splade"]))
+def test_tables_of_vectors(tmp_path_factory: Any, table: Any, backend: str) -> None:
+    place = tmp_path_factory.getbasetemp() / "vectors"
+    place.mkdir(exist_ok=True)
+    try:
+        parquet.write_table(table, place / "documents.parquet")
+    except (ValueError, OverflowError):  # a type or a time that Parquet lacks
+        return
+    kind: EncoderName = "dense" if backend == "flat" else "splade"
+    (spec,) = parse_backends(f"{backend}:model='precomputed:{place}'")
+    model = Precomputed(Settings.of(kind, spec.parameters))
+    survives(lambda: model.encode(Inputs(Ids.of(["q1"])), "documents"))
+
+
+@st.composite
+def arrays(draw: Any) -> Any:
+    values = draw(st.lists(st.integers(-2, 5) | st.floats(width=16) | st.booleans(), max_size=5))
+    kind = draw(st.sampled_from(["int64", "int32", "uint32", "uint64", "float32", "float64", "bool", "object", "str"]))
+    with np.errstate(all="ignore"):
+        try:
+            array = np.array(values).astype(kind)
+        except (ValueError, OverflowError):
+            return values
+    return array if draw(st.integers(0, 5)) else array.reshape(1, -1)
+
+
+@fuzz
+@given(arrays(), arrays(), arrays(), st.integers(-1, 6) | SCALARS)
+def test_sparse_vectors_of_python(indptr: Any, indices: Any, values: Any, dimensions: Any) -> None:
+    survives(lambda: as_sparse(SparseVectors(indptr, indices, values, dimensions), "documents"))
+
+
+@fuzz
+@given(arrays(), st.sampled_from(["indptr", "indices", "data"]))
+@pytest.mark.filterwarnings("ignore")
+def test_broken_matrices_of_scipy(values: Any, name: str) -> None:
+    from scipy.sparse import csr_array
+
+    matrix = csr_array(np.eye(3, dtype=np.float32))
+    setattr(matrix, name, values)
+    survives(lambda: as_sparse(matrix, "documents"))
+
+
+_TOML = st.one_of(
+    NUMBERS.map(str), st.booleans().map(lambda value: str(value).lower()), st.text(max_size=5).map(json.dumps)
+)
+_KEYS = st.sampled_from(
+    ["name", "summary", "language", "licence", "source", "format", "path", "spec", "columns", "split", "published",
+     "facts", "engine", "encoder", "parameters", "extra", "reference", "members", "text", "sha256", "splits", "dataset",
+     "backends", "k", "metrics", "compare", "check"]
+)  # fmt: skip
+_LINES = st.lists(
+    st.tuples(_KEYS, _TOML | st.lists(_TOML, max_size=2).map(lambda items: f"[{', '.join(items)}]")).map(" = ".join)
+    | _KEYS.map(lambda key: f"[{key}]")
+    | _KEYS.map(lambda key: f"[[{key}]]")
+    | st.text(max_size=4),
+    max_size=6,
+).map("\n".join)
+
+
+@fuzz
+@given(_LINES)
+def test_cards_and_configuration(tmp_path_factory: Any, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "harness.toml"
+    path.write_bytes(text.encode(errors="surrogatepass"))
+    survives(lambda: read_backend_card(path))
+    survives(lambda: read_dataset_card(path, read_document(path)))
+    survives(lambda: read_settings(path, "compare"))
+
+
+@fuzz
+@given(st.text(max_size=12) | st.sampled_from(["csr:k1=", "a=b=csr", "rrf(csr,", "run:", "csr|", "http:url="]))
+def test_lists_of_backends_and_datasets(text: str) -> None:
+    survives(lambda: parse_backends(text))
+    survives(lambda: parse_datasets(text))
+
+
+@st.composite
+def changes(draw: Any) -> tuple[list[int], Any]:
+    return draw(st.lists(st.integers(0, 30), min_size=1, max_size=6)), draw(JSON_VALUES)
+
+
+def changed(value: Any, path: list[int], new: Any) -> Any:
+    """Return a copy of a JSON value with another value somewhere."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return new
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    at = keys[path[0] % len(keys)]
+    copy = value.copy()
+    copy[at] = changed(value[at], path[1:], new)
+    return copy
+
+
+@fuzz
+@given(changes())
+def test_reports_that_were_changed(tmp_path_factory: Any, change: tuple[list[int], Any]) -> None:
+    place = tmp_path_factory.getbasetemp()
+    report = json.loads((STORED / "comparison-2.json").read_bytes())
+    path = place / "report.json"
+    path.write_bytes(json.dumps(changed(report, *change)).encode(errors="surrogatepass"))
+    survives(lambda: StoredResult.open(path))
+    survives(lambda: read_baseline(path))
+
+
+@fuzz
+@given(files(".parquet"), st.sampled_from(["per_query", "parity", "latencies"]))
+def test_tables_of_stored_results(tmp_path_factory: Any, file: tuple[str, bytes], name: str) -> None:
+    place = tmp_path_factory.getbasetemp() / "stored"
+    if not place.exists():
+        shutil.copytree(next((STORED / "folders").glob("comparison-*")), place)
+    stored = StoredResult.open(place)
+    table = place / f"{name}.parquet"
+    before = table.read_bytes() if table.exists() else b""
+    table.write_bytes(file[1])
+    read = {"per_query": stored.per_query, "parity": stored.agreement, "latencies": stored.latencies}[name]
+    try:
+        survives(read)
+    finally:
+        table.write_bytes(before)
