@@ -26,7 +26,6 @@ from harness._version import __version__
 from harness.cli.verbs import VERBS, ExitCode, load_verb
 from harness.errors import HarnessError, UsageError
 from harness.plain_url import without_secrets
-from harness.user_path import user_path
 
 _COLLECT_AFTER = 100_000
 """New objects between looking for cycles among them: importing makes many and leaves none to collect."""
@@ -108,9 +107,11 @@ def _exit_with(error: HarnessError) -> NoReturn:
 
 def _require_folder() -> None:
     try:
-        user_path(Path.cwd())
+        str(Path.cwd()).encode()
     except FileNotFoundError as error:
         raise UsageError("the current folder was deleted", fix="cd into one that exists") from error
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the path of the current folder is not UTF-8: {Path.cwd()}", fix="rename it") from error
 
 
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)

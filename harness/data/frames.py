@@ -149,7 +149,7 @@ def first_of(names: Sequence[str], there: Iterable[str]) -> str | None:
 
     A name in other case counts if no name has the right case, and only one is there.
     """
-    columns = list(there)
+    columns = [column for column in there if isinstance(column, str)]
     exact = next((name for name in names if name in columns), None)
     alike = ([column for column in columns if column.lower() == name.lower()] for name in names)
     return exact or next((same[0] for same in alike if len(same) == 1), None)

@@ -32,6 +32,10 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile
 """What reading a damaged or cut file raises."""
 
 
+class DamagedError(OSError):
+    """Compressed content is damaged or cut, whatever its library raises for that."""
+
+
 class _Unpacked(io.RawIOBase):
     """Decompressed content, within limits: a small file may stand for more than the memory holds.
 
@@ -58,7 +62,12 @@ class _Unpacked(io.RawIOBase):
         return self._stream.tell()
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
-        content = self._stream.read(len(buffer))
+        try:
+            content = self._stream.read(len(buffer))
+        except READ_ERRORS as error:
+            if getattr(error, "errno", None) is not None:  # the disk's, not the content's
+                raise
+            raise DamagedError(str(error)) from error
         buffer[: len(content)] = content
         if self._stream.tell() > self._most:
             raise self._refusal(f"it holds more than {self._most:,} bytes, which is very much for its compressed size")

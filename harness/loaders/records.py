@@ -256,9 +256,10 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
     try:
         with ParquetFile(stream) as file:
             kept = [field.name for field in file.schema_arrow if nested or not pa.types.is_nested(field.type)]
-            repeated = sorted({name for name in kept if kept.count(name) > 1})
+            names = file.schema_arrow.names
+            repeated = sorted({name for name in kept if names.count(name) > 1})
             for name in repeated:
-                problems.add(None, f"the column '{name}' is there {kept.count(name)} times")
+                problems.add(None, f"the column '{name}' is there {names.count(name)} times")
             for table in file.iter_batches(_BATCH, columns=kept) if not repeated else ():
                 columns = [python_values(table.column(name), name) for name in kept]
                 records = [dict(zip(kept, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -16,6 +16,7 @@ from harness.loaders.containers import (
     READ_ERRORS,
     UTF16,
     Compression,
+    DamagedError,
     compression_of,
     is_utf16,
     plain_name,
@@ -100,19 +101,22 @@ class Source:
     def open(self, member: str) -> Iterator[BinaryIO]:
         """Open the member's bytes, decompressed and buffered.
 
-        Raises DataError if it cannot be opened, or is of a kind that is not read.
+        Raises DataError if it cannot be opened, is of a kind that is not read, or turns out to be damaged.
         """
         start = self._raw_start(member)
         compression = compression_of(start, member)
         unread = unread_kind(self.label(member), self._decompressed(member, start, compression))
         if unread is not None:
             raise unread
-        with self._raw(member) as raw:
-            if compression is None:
-                yield raw
-            else:
-                with compression.open(raw, self.label(member), self._size(member)) as stream:
-                    yield stream
+        try:
+            with self._raw(member) as raw:
+                if compression is None:
+                    yield raw
+                else:
+                    with compression.open(raw, self.label(member), self._size(member)) as stream:
+                        yield stream
+        except DamagedError as error:  # of readers that cannot name a line
+            raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
 
     def start_of(self, member: str) -> bytes:
         """Return the member's first bytes, 4,096 at most, without a byte-order mark; none if they cannot be read."""

@@ -27,6 +27,7 @@ from harness.exact.postings import as_sparse
 from harness.loaders import load_corpus, load_dataset
 from harness.loaders.containers import LIMITS
 from harness.loaders.golden import golden_of_objects, load_golden
+from harness.loaders.source import open_source
 from harness.plan.backend_spec import parse_backends
 from harness.plan.dataset_list import parse_datasets
 from harness.user_path import user_path
@@ -140,6 +141,9 @@ def test_columns_that_are_there_twice_and_times_that_python_lacks_are_named(fold
     (folder / "corpus.jsonl").unlink()
     table = folder / "corpus.parquet"
     write_table(table, pa.table([["a"], ["x"], ["y"]], names=["_id", "text", "text"]))
+    with pytest.raises(DataError, match="the column 'text' is there 2 times"):
+        load_corpus(folder)
+    write_table(table, pa.table([["a"], ["x"], [["y"]]], names=["_id", "text", "text"]))
     with pytest.raises(DataError, match="the column 'text' is there 2 times"):
         load_corpus(folder)
     late = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"), safe=False)
@@ -325,6 +329,22 @@ def test_compressed_content_has_limits_that_a_variable_raises(
     assert len(load_corpus(tmp_path / path.name.replace("r.json", "docs.jsonl"))) == 1
 
 
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_damaged_content_that_is_read_whole_is_named(tmp_path: Path, compress: object) -> None:
+    assert callable(compress)
+    name = "qrels.json"
+    content = json.dumps({str(number): {str(number * number): 1} for number in range(2000)}).encode()
+    packed = bytearray(compress(content))
+    packed[len(packed) // 2 : len(packed) // 2 + 40] = b"\x55" * 40
+    with zipfile.ZipFile(tmp_path / "toys.zip", "w") as archive:
+        archive.writestr(name, bytes(packed))
+        archive.writestr("corpus.jsonl", FILES["corpus.jsonl"])
+    source = open_source(tmp_path / "toys.zip")
+    with pytest.raises(DataError, match="cannot be read") as caught, source.open(name) as stream:
+        stream.read()
+    assert caught.value.source == str(tmp_path / "toys.zip" / name)
+
+
 def test_members_of_an_archive_and_long_lines_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "toys.zip"
     noise = np.random.default_rng(1).integers(0, 10, 80_000)
@@ -352,6 +372,11 @@ def test_rows_whose_query_id_is_a_list_are_named() -> None:
     for call in (lambda: harness.evaluate(rows, QRELS), lambda: harness.evaluate({"q1": {"a": 1.0}}, rows)):
         with pytest.raises(DataError, match=r"row 1: the query id is a list \(\[\]\)"):
             call()
+
+
+def test_keys_that_are_no_text_are_no_names_of_fields() -> None:
+    with pytest.raises(UsageError, match="the run is a list"):
+        harness.evaluate([{np.datetime64("2020-01-01"): "q1"}], QRELS)
 
 
 def test_times_in_tables_of_python_that_python_lacks_are_named() -> None:
