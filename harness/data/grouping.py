@@ -22,6 +22,7 @@ from harness.data.types import (
     rows_with_control,
 )
 from harness.errors import DataError
+from harness.wording import counted
 
 _LIMIT = 2**31
 
@@ -43,6 +44,13 @@ def build_run(
         rows, values = rows[order], values[order]
         wide = None if wide is None else wide[order]
     return Run(query_ids, doc_ids, offsets_of(np.bincount(codes, minlength=len(query_ids))), rows, values, wide)
+
+
+def require_hits(run: Run, source: str) -> None:
+    """Raise DataError for a run without any hits: whatever wrote it failed, and it has no score."""
+    if not run.hits:
+        queries = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
+        raise DataError(source, [f"it holds no hits{queries}"], fix="a run that answers nothing is invalid, not 0")
 
 
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:

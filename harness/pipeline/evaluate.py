@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
+from harness.data.grouping import require_hits
 from harness.data.id_spelling import respelling
 from harness.data.judgments import repeated_judgments
 from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
@@ -395,9 +396,7 @@ def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
 
 def require_content(run: Run, qrels: Qrels) -> None:
     """Refuse a run without any hits, which failed and has no score, and judgments of nothing, which give none."""
-    if not run.hits:
-        queries = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
-        raise DataError("run", [f"it holds no hits{queries}"], fix="a run that answers nothing is invalid, not 0")
+    require_hits(run, "run")
     if not len(qrels):
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
+from harness.data.grouping import require_hits
 from harness.data.progress import Display
 from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
@@ -219,6 +220,7 @@ class _Trials:
         """Run the trial, and store its outcome."""
         if trial.spec.run_path is not None:
             run = read_run(trial.spec.run_path)
+            require_hits(run, str(trial.spec.run_path))
             refuse_unmatched(run, self.dataset)
             if self.dataset.candidates is not None:
                 run = ranking.among_candidates(run, self.dataset.candidates)

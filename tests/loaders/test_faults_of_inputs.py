@@ -114,6 +114,11 @@ def test_a_run_without_hits_is_invalid_and_named(tmp_path: Path, content: str) -
     with pytest.raises(DataError, match="it holds no hits") as caught:
         harness.evaluate(run, QRELS)
     assert caught.value.source == str(run)
+    toys = harness.Dataset.of({"a": "one"}, {"q1": "one"}, QRELS, name="toys")
+    trial = harness.compare(
+        f"run:{run}", dataset=toys, isolation="none", timing=False, out=tmp_path / "out"
+    ).report.trials[0]
+    assert (trial.status, "it holds no hits" in str(trial.error)) == ("failed", True)
 
 
 @pytest.mark.parametrize("name", ["x\u0085y", "x\u009b31m", "\u00a0x", "x\u2028"])
