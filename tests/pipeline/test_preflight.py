@@ -58,6 +58,23 @@ def test_a_cell_that_was_split_and_is_the_id_of_a_hit() -> None:
     assert found((split, answer("a.md", "1"))) == []
 
 
+def test_one_expected_id_that_a_hit_has_in_another_spelling() -> None:
+    """Half of the ids meet: the other half was lost without a word."""
+    composed, decomposed = question("q1", "é.md"), "e\u0301.md"
+    asked = ((composed, answer(decomposed)), (B, answer("b")))
+    (finding,) = preflight(Answers(asked, 3, TieRule.ENGINE, Match(), None))
+    assert (finding.check, finding.severity) == ("ids-spelled-otherwise", "warning")
+    assert finding.message == (
+        "1 of 2 expected ids is in no hit, and 1 of them is the same but for Unicode normalisation: "
+        "'\\xe9.md' is 'e\\u0301.md'"
+    )
+    chunks = ((composed, answer(f"{decomposed}#1")), (B, answer("b#1")))
+    assert found(*chunks, match=CHUNKS) == [("ids-spelled-otherwise", "warning")]
+    assert found(*asked, documents=9) == []  # ids that no document has are looked for then
+    assert found((composed, answer("x", "é.md", decomposed)), (B, answer("b"))) == []
+    assert found((question("q1", "page-2"), answer("page-3")), (B, answer("b"))) == []
+
+
 A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
 
 

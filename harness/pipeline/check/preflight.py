@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.data.arrow import take_rows
 from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.id_spelling import respelling
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids, Qrels, Run
@@ -312,6 +313,24 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     )
 
 
+def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
+    """Find expected ids that hits have in another spelling, if nobody can list the documents and some ids meet."""
+    if answers.documents is not None:
+        return
+    named = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
+    hits = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
+    missing = sorted(named - hits)
+    spelling = respelling(missing, Ids.of(sorted(hits))) if len(missing) < len(named) else None
+    if spelling is not None:
+        verb = "is" if len(missing) == 1 else "are"
+        yield Finding(
+            "ids-spelled-otherwise",
+            "warning",
+            f"{len(missing):,} of {counted(len(named), 'expected id')} {verb} in no hit, and {spelling}",
+            "write ids alike in the golden set and in the backend: an id in another spelling counts as another id",
+        )
+
+
 def _nothing_judged(answers: Answers) -> Iterator[Finding]:
     """Find several questions with hits and no hit that any question expects, where the documents are known."""
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
@@ -340,6 +359,7 @@ _RULES: tuple[Callable[[Answers], Iterator[Finding]], ...] = (
     _itself,
     _split_ids,
     _foreign,
+    _spelled_otherwise,
 )
 
 
