@@ -306,7 +306,7 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
         (None, [("missing-ids", "warning")]),  # which of its documents there are is not known
         (["new-1", "new-2", "new-3"], [("missing-ids", "error")]),
         (["new-1", "new-2", "new-3", "a"], [("missing-ids", "warning")]),  # there may be another store
-        (["new-1", "new-2", "new-3", "a", "b", "c"], []),
+        (["new-1", "new-2", "new-3", "a", "b", "c"], [("nothing-judged", "warning")]),
         (["other"], [("missing-ids", "warning")]),  # hits have ids of their own
     ],
 )

@@ -64,9 +64,9 @@ class Answers(NamedTuple):
         return [(question, answer) for question, answer in self.pairs if question.expected]
 
 
-def preflight(answers: Answers, accept: Collection[str] = ()) -> list[Finding]:
-    """Return everything that is odd about the answers, errors first; checks to ``accept`` are warnings."""
-    findings = [_accepted(finding, accept) for rule in _RULES for finding in rule(answers)]
+def preflight(answers: Answers, accept: Collection[str] = (), earlier: Sequence[Finding] = ()) -> list[Finding]:
+    """Return ``earlier`` findings and all about the answers, errors first; checks to ``accept`` are warnings."""
+    findings = [*earlier, *(_accepted(finding, accept) for rule in _RULES for finding in rule(answers))]
     findings = findings or list(_nothing_judged(answers))  # another finding explains it
     return sorted(findings, key=lambda finding: finding.severity)
 
@@ -423,10 +423,11 @@ class Examiner:
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
-            findings = self._preflight(answers_of(run, self.golden, self.k, corpus), documents)
+            missing: list[Finding] = []
             if self.corpus is None:
-                findings = [*missing_ids(self.golden, self._expected_of(run), "the index", self.accept), *findings]
-            self._findings[run] = tuple(findings)
+                missing = missing_ids(self.golden, self._expected_of(run), "the index", self.accept)
+            pairs = answers_of(run, self.golden, self.k, corpus)
+            self._findings[run] = tuple(self._preflight(pairs, documents, missing))
         return self._findings[run]
 
     def examined(self, answered: Answered) -> Examined:
@@ -454,14 +455,15 @@ class Examiner:
         hits = {doc_id for answer in answers for doc_id in answer.ids}
         if documents is not None and not (hits and bool((documents.rows_of(Ids.of(hits)) >= 0).all())):
             documents = None
-        pairs = list(zip(self.golden, answers, strict=True))
-        findings = tuple(self._preflight(pairs, len(documents) if documents is not None else None))
+        missing: list[Finding] = []
         if documents is not None:
             expected = Expected(self.golden, self.match, documents)
             # a retriever may search another store too, so that some of what is expected may be there
             missing = missing_ids(self.golden, expected, "the vector store behind it", ["missing-ids"])
             fix = "if its ids are new whenever it is indexed, expect a field of the metadata, and name it: id_key="
-            findings = (*(finding._replace(fix=f"{finding.fix}; {fix}") for finding in missing), *findings)
+            missing = [finding._replace(fix=f"{finding.fix}; {fix}") for finding in missing]
+        pairs = list(zip(self.golden, answers, strict=True))
+        findings = tuple(self._preflight(pairs, len(documents) if documents is not None else None, missing))
         scores = answered.scores
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)
@@ -471,11 +473,13 @@ class Examiner:
     def _expected_of(self, run: Run) -> Expected:
         return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
 
-    def _preflight(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
+    def _preflight(
+        self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None, earlier: Sequence[Finding]
+    ) -> list[Finding]:
         answers = Answers(
             tuple(pairs), self.k, self.ties, self.match, documents, self._expected_texts, self.drops_itself
         )
-        return preflight(answers, self.accept)
+        return preflight(answers, self.accept, earlier)
 
     def _expected_texts(self, question: GoldenQuestion) -> list[str]:
         """Return the texts of the documents that a question expects; none where the corpus is not known."""
