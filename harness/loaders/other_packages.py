@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,8 +15,11 @@ from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.errors import HarnessError, LoaderError
 from harness.loaders.base import JudgmentSource, LoadedDataset, Loader, TextSource
+from harness.registry.foreign_code import line_of
 
 _METHODS = ("matches", "load", "local_files", "remove", "subsets", "parts")
+_PARTS = {"documents": TextSource, "queries": TextSource, "judgments": JudgmentSource, "split": str}
+"""Parts of a dataset that are read by their attributes, and their types."""
 _REFUSAL = "a loader refuses bad input with harness.errors.DataError"
 
 
@@ -42,9 +44,7 @@ class _Boundary(NamedTuple):
         except HarnessError:
             raise
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"line {frame.lineno} of '{frame.filename}'"
-            raise self.error(doing, f"{type(error).__name__}: {error} ({place})") from error
+            raise self.error(doing, f"{type(error).__name__}: {error}{line_of(error)}") from error
 
     def called(self, method: Callable[..., Any], doing: str) -> Callable[..., Any]:
         """Return the same function inside the boundary."""
@@ -59,11 +59,17 @@ class _Boundary(NamedTuple):
         """Return a loader's ``load``, whose parts are read inside the boundary."""
 
         def call(*arguments: Any) -> LoadedDataset:  # noqa: ANN401 - those of Loader.load
-            with self.around("finding the parts of the dataset"):
+            doing = "finding the parts of the dataset"
+            with self.around(doing):
                 found = load(*arguments)
             if not isinstance(found, LoadedDataset):
                 problem = f"load returned {type(found).__name__}, expected harness.loaders.base.LoadedDataset"
-                raise self.error("finding the parts of the dataset", problem)
+                raise self.error(doing, problem)
+            for part, expected in _PARTS.items():
+                value = getattr(found, part)
+                if not isinstance(value, expected) and not (value is None and part != "documents"):
+                    problem = f"'{part}' is {type(value).__name__}, expected {expected.__name__}"
+                    raise self.error(doing, problem)
             candidates = found.candidates
             return replace(
                 found,

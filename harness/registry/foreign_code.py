@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import traceback
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from traceback import walk_tb
 
-import harness
 from harness.errors import HarnessError
 
-_PACKAGE = Path(harness.__file__).parent
+_NOT_FOREIGN = sys.stdlib_module_names | {"harness"}
+
+
+def line_of(error: BaseException) -> str:
+    """Return the line of another package at which an exception arose, as " (line 3 of 'theirs.py')"; "" if none did.
+
+    It is the last line of the package that was called first, also if a library that it called raised the exception.
+    """
+    lines: dict[str, str] = {}
+    for frame, number in walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _NOT_FOREIGN:
+            lines[package] = f" (line {number} of '{frame.f_code.co_filename}')"
+    return next(iter(lines.values()), "")
 
 
 @contextmanager
@@ -27,7 +39,4 @@ def foreign_code(
     except unchanged:
         raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        outside = not Path(last.filename).is_relative_to(_PACKAGE)
-        place = f" (line {last.lineno} of '{last.filename}')" if outside else ""
-        raise kind(f"{doing} raised {type(error).__name__}: {error}{place}", fix=fix) from error
+        raise kind(f"{doing} raised {type(error).__name__}: {error}{line_of(error)}", fix=fix) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,6 +84,10 @@ FAULTS = {
     "numbers as ids": (Mail(lambda: parts(judgments=judged([1], ["q"], [7], [1]))), "the id 7, expected a string"),
     "fractions": (Mail(lambda: parts(judgments=judged([1], ["q"], ["a"], [0.5]))), "the grade 0.5, expected a whole"),
     "candidates": (Mail(lambda: parts(candidates=fail)), "reading candidates: KeyError"),
+    "another part": (Mail(lambda: LoadedDataset("mail", source(GOOD))), "'documents' is str, expected TextSource"),  # type: ignore[arg-type]
+    "another queries": (Mail(lambda: parts(queries=[GOOD])), "'queries' is list, expected TextSource"),
+    "another judgments": (Mail(lambda: parts(judgments={})), "'judgments' is dict, expected JudgmentSource"),
+    "another split": (Mail(lambda: parts(split=1)), "'split' is int, expected str"),
 }
 
 
@@ -99,6 +104,12 @@ def test_a_fault_names_loader_and_package(offer: Callable[[Mail], None], fault: 
     if "KeyError" in problem:
         assert isinstance(caught.value.__cause__, KeyError)
         assert __file__ in caught.value.what
+
+
+def test_the_line_is_that_of_the_loader_also_if_another_library_raises(offer: Callable[[Mail], None]) -> None:
+    offer(Mail(lambda: json.loads("{")))
+    with pytest.raises(LoaderError, match=f"JSONDecodeError: .*{__file__}"):
+        load_dataset("mail:box")
 
 
 def test_its_own_refusal_is_passed_on(offer: Callable[[Mail], None]) -> None:
