@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from inspect import get_annotations
+from inspect import get_annotations, getattr_static
 from typing import NamedTuple
 
 from harness.errors import CardError
@@ -96,5 +96,15 @@ def _free(name: str) -> str:
 
 
 def _declared(engine: type) -> Iterator[tuple[str, object]]:
-    """Yield the names that the class itself declares, with their values; None for an annotation without one."""
+    """Yield the names that the class and its mix-ins declare, with their values; None for an annotation without one.
+
+    A mix-in is a base that is not an engine. Its names count if they come before those of the base class.
+    """
     yield from (dict.fromkeys(get_annotations(engine)) | dict(vars(engine))).items()
+    for base in engine.__mro__[1:]:
+        if not any(above.__module__ in _FAMILY for above in base.__mro__):
+            yield from ((name, member) for name, member in vars(base).items() if _is_used(engine, name, member))
+
+
+def _is_used(engine: type, name: str, member: object) -> bool:
+    return getattr_static(engine, name) is member

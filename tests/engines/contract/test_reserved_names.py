@@ -73,6 +73,14 @@ def test_a_class_attribute_hides_nothing(base: type, name: str, how: str) -> Non
     assert f"call it something else: 'library_{name.strip('_')}'" in str(raised.value)
 
 
+@pytest.mark.parametrize("member", [[], method])
+def test_a_mix_in_hides_nothing_either(member: object) -> None:
+    mix_in = type("MixIn", (), {"index": member, "helper": 3})
+    with pytest.raises(CardError, match="the class 'Mine' .*'index'"):
+        type("Mine", (mix_in, Engine), {"__module__": "mine"})
+    type("Mine", (Engine, mix_in), {"__module__": "mine"})  # Engine.index is used
+
+
 NAMES = ["index", "size", "columns", "search", "close", "folder", "ids", "deleted", "finished", "parameters", "_folder"]
 
 
