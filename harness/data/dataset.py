@@ -99,8 +99,11 @@ def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[
             continue
         for document, grade in graded:
             document_id, grades = as_id(document), expected.setdefault(query, {})
-            if document_id is None or document_id in grades:
-                problems.add(number, f"'{name}' holds {shown(document)}, expected an id, each once")
+            if document_id is None:
+                problems.add(number, f"'{name}' holds {shown(document)}, expected an id")
+            elif document_id in grades and grades[document_id] != grade:
+                two = f"{grades[document_id]} and {grade}"
+                problems.add(number, f"'{name}' holds '{document_id}' twice, with the grades {two}")
             else:
                 grades[document_id] = grade
     problems.raise_if_any()

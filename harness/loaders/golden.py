@@ -57,8 +57,8 @@ def load_golden(path: str | Path) -> GoldenSet:
     """Read a golden set from a file.
 
     Raises DataError with every problem of the file and its line: no UTF-8, malformed JSON, missing, misspelt or
-    contradicting fields, duplicate ids, empty questions, ids expected twice, grades that are no whole numbers of 0 or
-    more; and for a file without any question, or in which no question expects anything.
+    contradicting fields, duplicate ids, empty questions, ids expected with two grades, grades that are no whole
+    numbers of 0 or more; and for a file without any question, or in which no question expects anything.
     """
     place = user_path(path)
     return read_golden(Source(place.parent), place.name)
@@ -276,10 +276,13 @@ def _expected(record: _Record, name: str, problems: Problems, repeated: list[str
         expected, whole = _as_expected(item), _whole(grade)
         if expected is None or re.search(BAD_ID, expected):
             problems.add(record.line, f"'{name}' holds {shown(item)}, expected an id")
-        elif expected in expectations:
-            repeated.append(expected)
         elif whole is None:
             problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
+        elif expected in expectations and expectations[expected].grade != whole:
+            two = f"{expectations[expected].grade} and {whole}"
+            problems.add(record.line, f"'{name}' holds '{expected}' twice, with the grades {two}")
+        elif expected in expectations:
+            repeated.append(expected)
         else:
             expectations[expected] = Expectation(expected, whole)
     return tuple(expectations.values())

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import harness
-from harness.data.dataset import DatasetFiles
+from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.golden_set import Expectation
 from harness.data.types import Ids
 from harness.errors import DataError, UnknownNameError, UsageError
@@ -161,6 +161,20 @@ def test_an_expected_id_that_is_repeated_counts_once_and_is_noted(tmp_path):
     assert [expected.id for expected in golden.questions[0].expected] == ["x", "y"]
     assert golden.notes == ("1 repeated expected id of one question, counted once: 'x'",)
     assert golden_of_records([{"question": "?", "expected": ["x", "x"]}]).notes == golden.notes
+    dataset = Dataset.of({"x": "a", "y": "b"}, [{"id": "a", "text": "?", "expected": ["x", "y", "x"]}])
+    assert dataset.qrels is not None
+    assert dataset.qrels.doc_ids.to_list() == ["x", "y"]
+
+
+def test_an_expected_id_of_two_grades_is_refused(tmp_path):
+    twice = [{"id": "x", "grade": 1}, {"id": "x", "grade": 2}]
+    for read in (
+        lambda: load_golden(write(tmp_path, line(id="a", question="?", expected=twice))),
+        lambda: golden_of_records([{"question": "?", "expected": twice}]),
+        lambda: Dataset.of({"x": "a"}, [{"id": "a", "text": "?", "expected": twice}]),
+    ):
+        with pytest.raises(DataError, match="'expected' holds 'x' twice, with the grades 1 and 2"):
+            read()
 
 
 @pytest.mark.parametrize("name", ["golden.jsonl", "golden.csv", "golden.parquet"])
