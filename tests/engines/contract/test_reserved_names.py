@@ -76,7 +76,7 @@ def test_a_class_attribute_hides_nothing(base: type, name: str, how: str) -> Non
 @pytest.mark.parametrize("member", [[], method])
 def test_a_mix_in_hides_nothing_either(member: object) -> None:
     mix_in = type("MixIn", (), {"index": member, "helper": 3})
-    with pytest.raises(CardError, match="the class 'Mine' .*'index'"):
+    with pytest.raises(CardError, match=r"the class 'Mine' .*'index'"):
         type("Mine", (mix_in, Engine), {"__module__": "mine"})
     type("Mine", (Engine, mix_in), {"__module__": "mine"})  # Engine.index is used
 
