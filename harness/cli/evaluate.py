@@ -20,7 +20,7 @@ from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.metrics.kind import Release
-from harness.pipeline.evaluate import evaluate_run, require_content, with_later_judgments
+from harness.pipeline.evaluate import evaluate_run, release_of, require_content, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document, ties_line
@@ -45,11 +45,7 @@ def evaluate(request: EvalRequest) -> None:
         return
     if request.published is not None:
         raise UsageError("--published is part of --audit", fix="add --audit")
-    if request.trec_eval and (request.ties is not None or request.queries is not None):
-        raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
-    release: Release | None = None
-    if request.trec_eval is not None or request.format == _TREC_EVAL:
-        release = 10 if request.trec_eval == "10" else 9
+    release = release_of(request) or (9 if request.format == _TREC_EVAL else None)
     measures = _measures(request, release or 9)
     names = _names(runs)
     judgments, tagged, faults = _read(request, runs)

@@ -185,12 +185,12 @@ def evaluate(
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
         options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending as
             float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
-            ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant
-            grade; ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``;
-            ``columns`` are the fields of judgments in the file of a table. With ``identical_ids="drop"`` hits
-            that have their query's id are left out first; ``auto`` does what a :class:`harness.Dataset` given as
-            ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those of reranking tasks, only
-            hits among these are scored.
+            ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``trec_eval`` takes both as release
+            ``"9"`` or ``"10"`` does, with its names of metrics; ``relevance`` is the lowest relevant grade; ``labels``
+            is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``; ``columns`` are the
+            fields of judgments in the file of a table. With ``identical_ids="drop"`` hits that have their query's id
+            are left out first; ``auto`` does what a :class:`harness.Dataset` given as ``qrels`` says, and keeps them
+            otherwise. Of a dataset with candidates, as those of reranking tasks, only hits among these are scored.
 
     Returns:
         The scores. Their ``findings`` are the pitfalls that the command prints. Metrics are judged when they were
@@ -205,7 +205,8 @@ def evaluate(
     """
     (how,) = from_keywords("harness.evaluate", options, ScoreOptions, also=("run", "qrels", "metrics"))
     require(how)
-    measures = _measures(metrics)
+    release = release_of(how)
+    measures = _measures(metrics, release or 9)
     hits, judgments, drops = _read(run, qrels, how.identical_ids, parse_columns(how.columns))
     judgments = with_later_judgments(judgments, how.labels, [hits])
     with _naming(run):
@@ -214,7 +215,18 @@ def evaluate(
             hits = without_identical_ids(hits)
         ordered = isinstance(run, str | PathLike) and states_order(run)
         corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
-        return evaluate_run(hits, judgments, measures, how, ordered=ordered, drops_itself=drops, corpus=corpus)
+        return evaluate_run(
+            hits, judgments, measures, how, ordered=ordered, trec_eval=release, drops_itself=drops, corpus=corpus
+        )
+
+
+def release_of(how: ScoreOptions) -> Release | None:
+    """Return the release of trec_eval whose choices are taken; raises UsageError for a choice of another kind."""
+    if how.trec_eval is None:
+        return None
+    if how.ties is not None or how.queries is not None:
+        raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
+    return 10 if how.trec_eval == "10" else 9
 
 
 def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run]) -> Qrels:
@@ -401,10 +413,10 @@ def require_content(run: Run, qrels: Qrels) -> None:
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")
 
 
-def _measures(metrics: str | Iterable[str | Metric]) -> list[Metric]:
+def _measures(metrics: str | Iterable[str | Metric], release: Release = 9) -> list[Metric]:
     """Parse metrics, even measures by their names again, so that a hand-made one is checked too."""
     if not isinstance(metrics, Iterable):
         raise UsageError(
             f"the metrics are of type {type(metrics).__name__}", fix="give a text like 'nDCG@10,AP' or a list of names"
         )
-    return parse_metrics(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics])
+    return parse_metrics(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics], release)

@@ -569,6 +569,13 @@ class ScoreOptions(Options):
         choices=QUERY_RULES,
         default_text="relevant, and answered with --format trec_eval",
     ).default(None)
+    trec_eval: str | None = Option(
+        "The choices of a release of trec_eval: --queries answered, --ties trec_eval or trec_eval_10, and its formulas "
+        "of iprec_at_recall, 11pt_avg and rbp. Without a number, release 9.",
+        MEASURED,
+        choices=("9", "10"),
+        flag_value="9",
+    ).default(None)
     identical_ids: str = IDENTICAL_IDS.default("auto")
     accept: Sequence[str] = Option(
         "Score a run that is otherwise refused. nothing-judged: none of its documents is judged, so every metric is 0.",
@@ -603,13 +610,6 @@ class EvalRequest(ScoreOptions):
     ).required()
     metrics: str | None = replace(
         METRICS, default_text=f"{EVAL_METRICS}, and trec_eval's official ones with --format trec_eval"
-    ).default(None)
-    trec_eval: str | None = Option(
-        "The choices of a release of trec_eval: --queries answered, --ties trec_eval or trec_eval_10, and its formulas "
-        "of iprec_at_recall, 11pt_avg and rbp. Without a number, release 9.",
-        MEASURED,
-        choices=("9", "10"),
-        flag_value="9",
     ).default(None)
     audit: bool = Option(
         "Score one run as trec_eval 9 and 10, Anserini, BEIR, MTEB, sentence-transformers and ranx do, and say why the "

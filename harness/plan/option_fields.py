@@ -183,6 +183,8 @@ class OptionField:
         if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
             value = value.tolist()
         members = _members(self.hint)
+        if type(value) is int and str(value) in self.option.choices:
+            return str(value)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)
         listed = any(typing.get_origin(member) is Sequence for member in members)

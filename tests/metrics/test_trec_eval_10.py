@@ -19,7 +19,7 @@ import harness
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import by_wide_scores
 from harness.data.types import Ids
-from harness.errors import UnknownNameError
+from harness.errors import UnknownNameError, UsageError
 from harness.loaders.trec import read_run
 from harness.loaders.trec_write import write_run, write_run_columns
 from harness.metrics import QueryCounts, QuerySet, Scores, TieRule, parse_metric, parse_metrics, score
@@ -118,6 +118,20 @@ def test_wide_scores_become_numbers_that_float32_tells_apart() -> None:
     assert by_wide_scores(run).scores.tolist() == [0.0, 1.0, 2.0, 1.0, 0.0]
     narrow = run_from_dict({"q": {"a": 1.0, "b": 2.0}})
     assert by_wide_scores(narrow) is narrow
+
+
+@pytest.mark.parametrize("release", ["10", 10, np.int64(10)])
+def test_python_takes_the_choices_of_a_release(release: object) -> None:
+    qrels = DOUBLE_QRELS | {"unanswered": {"a": 1}}
+    metrics = "ndcg_cut_10,rbp,iprec_at_recall.0.7"
+    as_release = harness.evaluate(DOUBLE, qrels, metrics, trec_eval=release).means()
+    assert [str(mean.measure) for mean in as_release] == ["nDCG@10", "RBP_trec_eval_10", "IPrec_trec_eval_10@0.7"]
+    assert [round(mean.value, 4) for mean in as_release] == [0.7602, 0.131, 1.0]
+    assert harness.evaluate(DOUBLE, qrels, metrics, trec_eval="9").means()[0].value == pytest.approx(0.9502, abs=5e-5)
+    with pytest.raises(UsageError, match="--trec-eval settles"):
+        harness.evaluate(DOUBLE, qrels, metrics, trec_eval="10", ties="engine")
+    with pytest.raises(UsageError, match="--trec-eval is 8\n  it must be one of: 9, 10"):
+        harness.evaluate(DOUBLE, qrels, metrics, trec_eval=8)
 
 
 def test_the_audit_shows_both_releases() -> None:
