@@ -215,7 +215,7 @@ def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> lis
         for field in fields:
             if word == field.flag and field.option.flag_value is not None:
                 following = args[position + 1] if position + 1 < len(args) else ""
-                if following not in field.option.choices:
+                if following not in field.option.choices and not following.isdecimal():  # 11 is a wrong value
                     filled[-1] = f"{word}={field.option.flag_value}"
     return filled
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from harness.errors import MetricError
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits, Out
 from harness.metrics.kind import Cutoff, Kernel, Kind, Parameter
+from harness.registry.foreign_code import line_of
 
 GradesFunction = Callable[..., float]
 """``function(grades, ideal, k, **parameters) -> float``, see :func:`metric`."""
@@ -94,10 +94,7 @@ def call_foreign(query: int | None, function: Callable[..., Any], *given: object
     except QueryFaultError:
         raise
     except Exception as error:
-        problem = f"it raised {type(error).__name__}: {error}"
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" (line {frames[-1].lineno} of '{frames[-1].filename}')" if len(frames) > 1 else ""
-        raise QueryFaultError(query, f"{problem}{place}") from error
+        raise QueryFaultError(query, f"it raised {type(error).__name__}: {error}{line_of(error)}") from error
 
 
 class _PerQuery:

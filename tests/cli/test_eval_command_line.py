@@ -69,6 +69,11 @@ def test_a_missing_run_is_named(folder: Path) -> None:
         evaluate("a.qrels")
 
 
+def test_a_release_that_is_not_known_is_not_taken_for_a_file(folder: Path) -> None:
+    with pytest.raises(harness.errors.UsageError, match="--trec-eval 11: no such choice"):
+        evaluate("a.qrels", "a.trec", "--trec-eval", "11")
+
+
 @pytest.mark.parametrize(
     ("option", "release", "rule", "value"),
     [

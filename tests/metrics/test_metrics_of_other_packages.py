@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from harness.cli.evaluate import evaluate as eval_verb
 from harness.errors import MetricError, UnknownNameError, UsageError
 from harness.loaders.trec_write import write_run
 from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_metric, parse_metrics, registry
+from harness.metrics.functions import QueryFaultError, call_foreign
 from harness.metrics.table import KINDS
 from harness.pipeline.check.requirements import parse_requirement
 from harness.pipeline.evaluate import as_run
@@ -385,3 +387,8 @@ def test_its_section_of_documentation_is_made_of_the_function(offer):
     assert registry.kinds()["Gain"].summary == "Return the discounted gain"
     assert "Gain" not in KINDS
     assert "NCG" not in metrics_page()
+
+
+def test_the_line_is_that_of_the_function_also_if_another_library_raises() -> None:
+    with pytest.raises(QueryFaultError, match=f"JSONDecodeError: .*{__file__}"):
+        call_foreign(0, lambda: json.loads("{"))
