@@ -205,7 +205,18 @@ def test_another_golden_set_and_other_documents_are_said(folder: Path, tmp_path:
     check(tmp_path / "after", AFTER, {**CHUNKS, "oak?": "fish#0"})
     report = harness.diff(folder / "before", tmp_path / "after").change
     assert (report.data[0].documents, report.data[0].queries, report.data[0].judgments) == ("same", "same", "different")
-    assert report.warnings[0].startswith("THE JUDGMENTS ARE NOT THE SAME (3 before, 3 now)")
+    assert report.warnings[0].startswith("THE JUDGMENTS ARE NOT THE SAME: 1 of 4 compared queries has other judgments")
+
+
+def test_a_question_that_only_one_side_has_is_not_another_judgment(folder: Path, tmp_path: Path) -> None:
+    longer = {**AFTER, "trout?": ["fish#0"]}
+    check(tmp_path / "after", longer, {**CHUNKS, "trout?": "fish#0"})
+    found = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff")
+    (relation,) = found.change.data
+    assert (relation.queries, relation.judgments, relation.common_queries) == ("different", "same", 4)
+    assert found.change.warnings == ["4 queries before, 5 now: only the 4 that both have are compared"]
+    for suite in change_document(found.report).suites:
+        assert "JUDGMENTS" not in str(suite.properties)
 
 
 def test_what_cannot_be_compared_says_what_to_do(folder: Path, tmp_path: Path) -> None:

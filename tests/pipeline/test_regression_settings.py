@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
-from regression_sides import AFTER, BEFORE, TEXTS, backend, compare_one, result_of, side, with_dataset
+from regression_sides import AFTER, BEFORE, GRADES, TEXTS, backend, compare_one, result_of, side, with_dataset
 
+from harness.data.memory import qrels_from_dict
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
@@ -201,13 +203,42 @@ def test_other_documents_and_judgments_are_said_loudly() -> None:
     content = before.report.dataset.content
     assert content is not None
     digests = ContentDigests(documents="e" * 64, queries=content.queries, judgments="k" * 64)
-    after = with_dataset(before, sha256="2" * 64, content=digests, documents=1500)
+    rejudged = qrels_from_dict({**GRADES, "q1": {"other": 1}})
+    after = replace(with_dataset(before, sha256="2" * 64, content=digests, documents=1500), qrels=rejudged)
     found = common_queries(before, after)
     assert (found.relation.documents, found.relation.queries, found.relation.judgments) == (
         "different", "same", "different",
     )  # fmt: skip
     assert any("DOCUMENTS ARE NOT THE SAME (1,400 documents before, 1,500 now)" in one for one in found.warnings)
-    assert any("JUDGMENTS ARE NOT THE SAME" in one for one in found.warnings)
+    assert any(
+        "JUDGMENTS ARE NOT THE SAME: 1 of 3 compared queries has other judgments" in one for one in found.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("grades", "texts"),
+    [
+        ({**GRADES, "q9": {"a": 1}}, {**TEXTS, "q9": "added"}),
+        ({name: GRADES[name] for name in ("q2", "q3")}, {name: TEXTS[name] for name in ("q2", "q3")}),
+        (dict(reversed(GRADES.items())), dict(reversed(TEXTS.items()))),
+        ({**GRADES, "q2": {"other": 1}}, {**TEXTS, "q2": "reworded, and expects another document"}),
+    ],
+)
+def test_judgments_are_those_of_the_compared_queries(
+    grades: Mapping[str, Mapping[str, int]], texts: Mapping[str, str]
+) -> None:
+    before, after = side({"csr": BEFORE}), side({"csr": BEFORE}, grades=grades, texts=texts)
+    content = after.report.dataset.content
+    assert content is not None
+    digests = content.model_copy(update={"judgments": "k" * 64})
+    for first, last in ((before, after), (after, before)):
+        one, other = with_dataset(first, sha256="2" * 64, content=digests), last
+        found = common_queries(one, other)
+        assert found.relation.judgments == "same"
+        assert not any("judgments" in warning.lower() for warning in found.warnings)
+        unknown = common_queries(replace(one, qrels=None), other)
+        assert unknown.relation.judgments == "different"
+        assert any("judgments" in warning.lower() for warning in unknown.warnings)
 
 
 def test_a_result_of_an_earlier_version_does_not_say_which_part_changed() -> None:

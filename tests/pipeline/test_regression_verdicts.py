@@ -32,7 +32,8 @@ FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=
 def compared(before: ResultSnapshot, after: ResultSnapshot, queries: Sequence[str]) -> ComparedDataset:
     """Two results of one backend on one dataset."""
     pairing = Pairing({CSR: "label"}, (), ())
-    return ComparedDataset(before, after, unknown_relation(before, after), queries, pairing=pairing)
+    relation = unknown_relation(before, after).model_copy(update={"judgments": "same"})
+    return ComparedDataset(before, after, relation, queries, pairing=pairing)
 
 
 def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[MetricJudgement]:

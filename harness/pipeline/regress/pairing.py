@@ -9,9 +9,11 @@ from typing import NamedTuple
 from harness.data.golden_set import is_line_id
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
+from harness.pipeline.regress.labels import grades_of
 from harness.registry.parameters import current_spelling
 from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
 from harness.results.schema import Result, TrialResult
+from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import ResultSnapshot
 from harness.wording import counted
 
@@ -231,8 +233,19 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
     parts = _sameness(before, after)
     if set(common) != earlier.keys() or set(common) != later.keys():
         parts["queries"] = "different"
+    rejudged = _count_rejudged(before, after, common) if parts["judgments"] != "same" else 0
+    if rejudged is not None:
+        parts["judgments"] = "different" if rejudged else "same"
     relation = _relation(after, parts, (len(earlier), len(later), len(common)), texts=texts, labels=labels)
-    return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
+    return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id), rejudged)))
+
+
+def _count_rejudged(before: ResultSnapshot, after: ResultSnapshot, queries: Sequence[str]) -> int | None:
+    """Count the compared queries whose judgments differ; None if a side does not hold its judgments."""
+    if before.qrels is None or after.qrels is None:
+        return None
+    earlier, later = grades_of(before.qrels, queries), grades_of(after.qrels, queries)
+    return sum(earlier.get(query, {}) != later.get(query, {}) for query in queries)
 
 
 def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelation:
@@ -290,7 +303,9 @@ def _sameness(before: ResultSnapshot, after: ResultSnapshot) -> dict[str, Samene
     return parts
 
 
-def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelation, same_id: int) -> list[str]:
+def _warnings(
+    before: ResultSnapshot, after: ResultSnapshot, relation: DataRelation, same_id: int, rejudged: int | None
+) -> list[str]:
     earlier, later = before.report.dataset, after.report.dataset
     warnings = []
     if relation.documents == "different":
@@ -299,8 +314,7 @@ def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelat
     if relation.documents == relation.queries == "unknown":
         warnings.append("the data are not the same, and the earlier result does not say which part of them changed")
     if relation.judgments == "different":
-        counts = f"{earlier.judgments:,} before, {later.judgments:,} now"
-        warnings.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
+        warnings.append(_judgments_warning(earlier, later, relation, rejudged))
     if relation.candidates == "different":
         warnings.append("THE CANDIDATES ARE NOT THE SAME: queries are ranked among other documents than before")
     if relation.candidates == "unknown" and relation.documents != "unknown":
@@ -314,6 +328,18 @@ def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelat
     if not relation.texts_compared:
         warnings.append("a side does not hold the queries' texts, so queries are matched by their ids alone")
     return warnings
+
+
+def _judgments_warning(earlier: DatasetInfo, later: DatasetInfo, relation: DataRelation, rejudged: int | None) -> str:
+    """Warn of other judgments; without those of a side, queries that only one side has may be the only difference."""
+    if rejudged is not None:
+        queries = f"{counted(relation.common_queries, 'compared query')} {'has' if rejudged == 1 else 'have'}"
+        return f"THE JUDGMENTS ARE NOT THE SAME: {rejudged:,} of {queries} other judgments, which may cause differences"
+    counts = "" if earlier.judgments == later.judgments else f" ({earlier.judgments:,} before, {later.judgments:,} now)"
+    if relation.queries == "same":
+        return f"THE JUDGMENTS ARE NOT THE SAME{counts}: differences are the judgments' too"
+    unknown = "a side does not hold them, so those of the compared queries may be the same or not"
+    return f"the judgments as a whole are not the same{counts}; {unknown}"
 
 
 def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Sequence[Pair]) -> list[SettingChange]:

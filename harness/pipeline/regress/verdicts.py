@@ -167,9 +167,7 @@ def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]
     False where the judgments are others, or the scores are not known.
     """
     before, after = compared.before, compared.after
-    contents = [side.report.dataset.content for side in (before, after)]
-    judgments = [content.judgments if content is not None else None for content in contents]
-    comparable = None not in contents and judgments[0] == judgments[1] and before.k == after.k
+    comparable = compared.relation.judgments == "same" and before.k == after.k
 
     @cache
     def digests() -> tuple[Mapping[str, RankingDigest], Mapping[str, RankingDigest]]:
