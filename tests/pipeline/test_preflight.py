@@ -320,6 +320,35 @@ def test_a_store_that_holds_nothing_of_what_is_expected_is_another_one(store, ex
     assert (examined.answered.scores is None) == (("missing-ids", "error") in expected)
 
 
+@pytest.mark.parametrize(
+    ("corpora", "expected"),
+    [
+        ([], [("missing-ids", "warning")]),
+        ([["a", "b", "c"]], [("missing-ids", "error")]),
+        ([["a", "b", "c", "new-2"]], [("nothing-judged", "warning")]),
+        ([["a", "b", "c"], ["new-1"]], [("nothing-judged", "warning")]),
+    ],
+)
+def test_ids_of_a_corpus_at_hand_decide_about_hits_that_no_question_expects(corpora, expected) -> None:
+    """Of three questions of a function; without a corpus, fewer than ten are too few to refuse."""
+    looking = replace(examiner(None), at_hand=tuple(map(Ids.of, corpora)))
+    answers = [answer(f"new-{number}") for number in (1, 2, 3)]
+    answered = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
+    examined = looking.examined_answers(answered, answers, parse_metrics("Hit@3"), 1)
+    assert [(one.check, one.severity) for one in examined.findings] == expected
+    accepted = replace(looking, accept=["missing-ids"]).examined_answers(answered, answers, parse_metrics("Hit@3"), 1)
+    assert accepted.answered.scores is not None
+
+
+def test_many_questions_whose_hits_a_corpus_has_are_scored_and_chunks_of_its_documents_are_known() -> None:
+    many = [(question(f"q{number}", f"d{number}"), answer(f"x{number}#1")) for number in range(12)]
+    corpus = Ids.of(["x3", *(f"d{number}" for number in range(12))])
+    (finding,) = preflight(Answers(tuple(many), 3, TieRule.ENGINE, CHUNKS, None, corpora=(corpus,)))
+    assert (finding.check, finding.severity) == ("nothing-judged", "warning")
+    (finding,) = preflight(Answers(tuple(many), 3, TieRule.ENGINE, Match(), None, corpora=(corpus,)))
+    assert (finding.check, finding.severity) == ("missing-ids", "error")
+
+
 def test_texts_of_a_corpus_are_looked_at() -> None:
     ids = Ids.of(["a", "b", "c", "d"])
     corpus = Corpus(ids, pa.chunked_array([["x", "y"], ["what is qa?", "z"]]), "0")

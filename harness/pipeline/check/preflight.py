@@ -42,7 +42,8 @@ class Answers(NamedTuple):
 
     ``documents`` is the number of documents that can be found, None where nobody knows. ``expected_texts`` returns the
     texts of the documents that a question expects, as far as they are known. ``drops_itself`` says that hits with their
-    question's id were left out.
+    question's id were left out. ``corpora`` are the ids of the corpora at hand, which decide about hits that no question
+    expects if ``documents`` is None.
     """
 
     pairs: tuple[tuple[GoldenQuestion, Answer], ...]
@@ -52,6 +53,7 @@ class Answers(NamedTuple):
     documents: int | None
     expected_texts: Callable[[GoldenQuestion], Sequence[str]] = lambda _: ()
     drops_itself: bool = False
+    corpora: tuple[Ids, ...] = ()
 
     @property
     def answered(self) -> list[tuple[GoldenQuestion, Answer]]:
@@ -62,6 +64,11 @@ class Answers(NamedTuple):
     def expecting(self) -> list[tuple[GoldenQuestion, Answer]]:
         """Questions that expect something."""
         return [(question, answer) for question, answer in self.pairs if question.expected]
+
+    def in_corpora(self, hits: Collection[str]) -> bool:
+        """Return whether one of the hits, or a document of which it is a chunk, is in a corpus at hand."""
+        names = Ids.of({owner for doc_id in hits for owner in self.match.owners(doc_id)})
+        return any(bool((corpus.rows_of(names) >= 0).any()) for corpus in self.corpora)
 
 
 def preflight(answers: Answers, accept: Collection[str] = (), earlier: Sequence[Finding] = ()) -> list[Finding]:
@@ -285,8 +292,9 @@ def _split_ids(answers: Answers) -> Iterator[Finding]:
 def _foreign(answers: Answers) -> Iterator[Finding]:
     """Find that no hit is anything that any question expects, where nobody can list the documents.
 
-    An error where the ids are of two kinds, however few questions there are, or where many were missed: of ten
-    questions, even a backend that finds a quarter of what is expected misses all in 6 % of cases only.
+    With corpora at hand their ids decide: an error if they have none of the hits. Without, an error where the ids are
+    of two kinds, however few questions there are, or where many were missed: of ten questions, even a backend that
+    finds a quarter of what is expected misses all in 6 % of cases only.
     """
     if answers.documents is not None or any(_split_ids(answers)):
         return
@@ -295,10 +303,13 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
     if not expecting or any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
+    if answers.in_corpora(hits):
+        return
     count = "the one question" if len(expecting) == 1 else f"any of {len(expecting):,} questions"
+    nor_corpus = " or that is in the corpus" if answers.corpora else ""
     message = (
-        f"no hit of {count} has an id that the golden set names: it names {_listed(sorted(named))}, and the hits are "
-        f"{_listed(sorted(hits))}"
+        f"no hit of {count} has an id that the golden set names{nor_corpus}: it names {_listed(sorted(named))}, and "
+        f"the hits are {_listed(sorted(hits))}"
     )
     kinds = id_kinds(named, hits)
     if kinds is not None:
@@ -306,7 +317,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         return
     yield Finding(
         "missing-ids",
-        "error" if len(expecting) >= _MANY else "warning",
+        "error" if answers.corpora or len(expecting) >= _MANY else "warning",
         message,
         "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
         + (", or chunks of them: --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
@@ -336,7 +347,7 @@ def _nothing_judged(answers: Answers) -> Iterator[Finding]:
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
     named = {expectation.id for question, _ in expecting for expectation in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
-    if answers.documents is None or len(expecting) < _SEVERAL:
+    if len(expecting) < _SEVERAL or (answers.documents is None and not answers.in_corpora(hits)):
         return
     if any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
@@ -400,7 +411,8 @@ class Examined(NamedTuple):
 class Examiner:
     """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents.
 
-    Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
+    Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out. ``at_hand``
+    are the ids of corpora that backends with their own documents may share.
     """
 
     golden: GoldenSet
@@ -411,6 +423,7 @@ class Examiner:
     corpus: Corpus | None = None
     accept: Collection[str] = ()
     drops_itself: bool = False
+    at_hand: tuple[Ids, ...] = ()
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
@@ -477,7 +490,14 @@ class Examiner:
         self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None, earlier: Sequence[Finding]
     ) -> list[Finding]:
         answers = Answers(
-            tuple(pairs), self.k, self.ties, self.match, documents, self._expected_texts, self.drops_itself
+            tuple(pairs),
+            self.k,
+            self.ties,
+            self.match,
+            documents,
+            self._expected_texts,
+            self.drops_itself,
+            self.at_hand,
         )
         return preflight(answers, self.accept, earlier)
 

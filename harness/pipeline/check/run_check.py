@@ -211,7 +211,8 @@ def _against(
     against, request = plan.against, plan.request
     if against is None:
         return []
-    examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
+    at_hand = tuple(corpus.ids for corpus in corpora.values())
+    examiner = replace(_examiner(plan, Expected(plan.golden, plan.match, None), None), at_hand=at_hand)
     own = plan.own_documents
     indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
     metrics = list(plan.metrics.values())
