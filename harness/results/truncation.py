@@ -59,13 +59,15 @@ def truncation_findings(stats: Sequence[TruncationStats]) -> list[Finding]:
     parameter = "max_length=" if pairs else "max_seq_length="
     if any(part.unit == "characters" for part in reported):
         parameter = "max_characters="
+    sources = " and ".join(dict.fromkeys(part.limit_from for part in reported if part.limit_from))
+    origin = f" ({sources})" if sources else ""
     return [
         Finding(
             "truncated-texts",
             "warning",
             "; ".join(map(_in_words, reported)),
-            f"divide documents into chunks that fit, raise the limit with {parameter} as far as the model allows, or "
-            "take a model that reads more",
+            f"divide documents into chunks that fit, raise the limit{origin} with {parameter} as far as the model "
+            "allows, or take a model that reads more",
         )
     ]
 
@@ -78,11 +80,10 @@ def _in_words(part: TruncationStats) -> str:
     sampled = f" (a sample of {part.number:,})" if part.counted < part.number else ""
     longer = f"{part.truncated:,} of {counted(part.counted, _NOUNS[part.texts], part.texts)}{sampled}"
     verb = "is" if part.truncated == 1 else "are"
-    limit = f"{part.limit:,} {part.unit} ({part.limit_from})" if part.limit is not None else "its model reads"
+    limit = f"{part.limit:,} {part.unit}" if part.limit is not None else "its model reads"
     relevant = f", {part.relevant:,} of them relevant" if part.relevant else ""
     return (
-        f"{longer} {verb} longer than {limit}{relevant}: {part.unread / part.units:.1%} of all {part.unit} of "
-        f"{part.texts} are not read"
+        f"{longer} {verb} longer than {limit}{relevant}: {part.unread / part.units:.1%} of all {part.unit} are not read"
     )
 
 

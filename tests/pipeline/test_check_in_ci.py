@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 import harness
 from harness.cli.app import _build
 from harness.cli.report import report as print_report
-from harness.document.model import Annotation, Outcome
+from harness.document.model import Annotation, Notes, Outcome
 from harness.errors import ResultError, UsageError
 from harness.pipeline.check.checked import Checked
 from harness.plain_url import without_secrets
@@ -29,6 +30,7 @@ from harness.report.render.github import SHOWN_BY_GITHUB, workflow_commands
 from harness.report.render.junit import junit_xml, render_junit
 from harness.report.render.markdown import COMMENT_BYTES
 from harness.results.check_redaction import redacted, without_questions
+from harness.results.check_schema import PreflightProblem
 from harness.results.schema_base import ErrorInfo
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -113,6 +115,42 @@ def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     passes = round(suite.seconds / sum(asked))
     assert sum(asked) * passes == pytest.approx(suite.seconds)
     assert sum(seconds > 0.0 for seconds in asked) == len(asked) - 1  # one has no term of the corpus
+
+
+def test_warnings_about_a_backend_are_directly_below_its_failed_requirement(checked: Checked) -> None:
+    report = checked.report
+    (failed,) = [required for required in report.requirements if required.passed is False]
+    message = "20 of 20 documents are longer than 256 tokens: 70.8% of all tokens are not read"
+    cut = PreflightProblem(
+        check="truncated-texts",
+        backend=failed.backend,
+        dataset=failed.dataset,
+        message=message,
+        fix="divide them",
+        examples=[],
+    )
+    lacking = cut.model_copy(
+        update={"check": "missing-ids", "backend": None, "message": "1 is gone", "examples": ["x"]}
+    )
+    empty = cut.model_copy(update={"check": "empty", "backend": None})
+    warned = report.model_copy(update={"warnings": [empty, cut, lacking], "verdict": "failed"})
+    document = check_document(warned)
+    headlines = [verdict.headline for verdict in document.verdicts]
+    label = report.trial_name(failed.backend, failed.dataset)
+    below = headlines.index(f"{failed.text} failed on {label}") + 1
+    assert headlines[below : below + 2] == [f"{label}: {message}", "1 is gone"]
+    assert document.verdicts[below].detail == "divide them (truncated-texts)"
+    (notes,) = [block for section in document.sections if section.anchor == "notes" for block in section.blocks]
+    assert isinstance(notes, Notes)
+    named = [line.partition(":")[0] for line in notes.lines if line.startswith("warning")]
+    assert named == ["warning (empty)", "warning (missing-ids)"]
+    for text in (render(document, "table"), render(document, "markdown")):
+        words = " ".join(text.split())
+        assert words.index("failed on") < words.index("(truncated-texts)") < words.index("Requirements")
+    assert f"<strong>{label}: {message}" in replace(checked, report=warned).html()
+    slow = failed.model_copy(update={"quantity": "p95_ms"})
+    latency = check_document(warned.model_copy(update={"requirements": [slow]}))
+    assert not [line for line in latency.verdicts if message in line.headline]
 
 
 def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path) -> None:

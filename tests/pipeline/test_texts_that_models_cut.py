@@ -70,8 +70,8 @@ def test_what_is_cut_is_reported_and_is_known_again_from_the_cache(backends: lis
 
     named = {finding.backend: finding for finding in comparison.report.findings if finding.check == "truncated-texts"}
     assert set(named) == {"dense", "pairs"}
-    assert "2 of 8 documents are longer than 64 tokens (model_max_length in the model's" in named["dense"].message
-    assert "32 tokens (model_max_length in the model's tokenizer_config.json), 2 of them" in named["pairs"].message
+    assert "2 of 8 documents are longer than 64 tokens, 2 of them relevant" in named["dense"].message
+    assert "32 tokens, 2 of them relevant" in named["pairs"].message
     for form in ("table", "markdown"):
         assert "truncated-texts" in comparison.render(form)
     assert "truncated-texts" in comparison.html()

@@ -43,13 +43,10 @@ def test_a_finding_says_how_many_by_what_limit_and_what_to_do():
     found = truncation_findings([stats(truncated=20, relevant=3), stats("queries", truncated=1), stats("pairs")])
     assert [finding.check for finding in found] == ["truncated-texts"]
     assert found[0].message.split("; ") == [
-        (
-            "20 of 1,000 documents are longer than 256 tokens (a file), 3 of them relevant: 1.0% of all tokens of "
-            "documents are not read"
-        ),
-        "1 of 1,000 queries is longer than 256 tokens (a file): 1.0% of all tokens of queries are not read",
+        "20 of 1,000 documents are longer than 256 tokens, 3 of them relevant: 1.0% of all tokens are not read",
+        "1 of 1,000 queries is longer than 256 tokens: 1.0% of all tokens are not read",
     ]
-    assert "max_seq_length=" in found[0].fix
+    assert "raise the limit (a file) with max_seq_length=" in found[0].fix
 
 
 @pytest.mark.parametrize(("unit", "parameter"), [("tokens", "max_length="), ("characters", "max_characters=")])

@@ -42,8 +42,8 @@ class Answers(NamedTuple):
 
     ``documents`` is the number of documents that can be found, None where nobody knows. ``expected_texts`` returns the
     texts of the documents that a question expects, as far as they are known. ``drops_itself`` says that hits with their
-    question's id were left out. ``corpora`` are the ids of the corpora at hand, which decide about hits that no question
-    expects if ``documents`` is None.
+    question's id were left out. ``corpora`` are the ids of the corpora at hand, which decide about hits that no
+    question expects if ``documents`` is None.
     """
 
     pairs: tuple[tuple[GoldenQuestion, Answer], ...]
@@ -411,8 +411,8 @@ class Examined(NamedTuple):
 class Examiner:
     """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents.
 
-    Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out. ``at_hand``
-    are the ids of corpora that backends with their own documents may share.
+    Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
+    ``at_hand`` are the ids of corpora that backends with their own documents may share.
     """
 
     golden: GoldenSet

@@ -148,18 +148,42 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for (label, message), datasets in failures.items():
         name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
         yield Verdict("bad", name if len(datasets) > 1 else f"{name} failed", message)
+    causes = _causes(report)
     for required in report.requirements:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
         if required.passed is False:
             missed = f". Missed: {listed(required.missed)}" if required.missed else ""
             yield Verdict("bad", f"{required.text} failed on {name}", f"{verdict_in_words(required)}{missed}")
+            for cause in causes.pop((required.backend, required.dataset), ()):
+                yield Verdict("unsure", problem_headline(report, cause), f"{cause.fix} ({cause.check})")
         elif required.passed is None and not report.preflight and not failed:
             yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
     if said := busy_sentence(report.trials):
         yield Verdict(
             "unsure", said, "latencies marked ‡, and requirements on them, are not those of a quiet machine; run again"
         )
+
+
+def _causes(report: Result) -> dict[tuple[str, str], list[PreflightProblem]]:
+    """Return the warnings about each backend and dataset on which a requirement of quality failed.
+
+    Warnings about a corpus count if they name expected ids that it lacks.
+    """
+    failed = [
+        (required.backend, required.dataset)
+        for required in report.requirements
+        if required.passed is False and required.quantity in report.trial(required.backend, required.dataset).metrics
+    ]
+    return {
+        (backend, dataset): [
+            warning
+            for warning in report.warnings
+            if warning.dataset == dataset
+            and (warning.backend == backend or (warning.backend is None and warning.check == "missing-ids"))
+        ]
+        for backend, dataset in dict.fromkeys(failed)
+    }
 
 
 def _overall(report: Result) -> Verdict:
@@ -191,9 +215,15 @@ def _problems(report: Result) -> Iterator[Facts]:
 
 
 def _notes(report: Result) -> Iterator[str]:
-    """Yield what a reader of the figures must know besides, one line each."""
+    """Yield what a reader of the figures must know besides, one line each.
+
+    Warnings among the verdicts, which lack examples, are left out unless they have some.
+    """
     concerned: dict[str, tuple[PreflightProblem, list[str]]] = {}
+    verdicts = [cause for causes in _causes(report).values() for cause in causes]
     for warning in report.warnings:
+        if not warning.examples and warning in verdicts:
+            continue
         alike = warning.model_copy(update={"backend": None, "dataset": None}).model_dump_json()
         names = concerned.setdefault(alike, (warning, []))[1]
         if warning.backend is not None:
