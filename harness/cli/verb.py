@@ -208,14 +208,15 @@ class _GroupedCommand(PlainCommand):
 
 
 def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
-    """Return the command line with the value of a flag that stands for one."""
+    """Return the command line with the value of a flag that stands for one; a number behind it is its value."""
     filled = []
     for position, word in enumerate(args):
         filled.append(word)
         for field in fields:
             if word == field.flag and field.option.flag_value is not None:
                 following = args[position + 1] if position + 1 < len(args) else ""
-                if following not in field.option.choices and not following.isdecimal():  # 11 is a wrong value
+                is_number = following.isdecimal() and not user_path(following).exists()  # 11 is a wrong value
+                if following not in field.option.choices and not is_number:
                     filled[-1] = f"{word}={field.option.flag_value}"
     return filled
 

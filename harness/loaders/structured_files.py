@@ -6,14 +6,14 @@ file holds sentence-transformers' predictions. A Parquet file has named columns;
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from io import BytesIO
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -33,7 +33,17 @@ from harness.data.problems import Problems
 from harness.data.ranking import check
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, RankingError
-from harness.loaders.containers import PACKED, READ_ERRORS, UTF16, compression_of, is_utf16, plain_name, unread_kind
+from harness.loaders.containers import (
+    PACKED,
+    READ_ERRORS,
+    UTF16,
+    Compression,
+    DamagedError,
+    compression_of,
+    is_utf16,
+    plain_name,
+    unread_kind,
+)
 from harness.loaders.records import TOO_DEEP, is_too_deep, keys_of_list
 from harness.user_path import absence
 
@@ -97,14 +107,13 @@ def whole_content(path: Path) -> bytes:
         content = path.read_bytes()
         compression = compression_of(content[:_START_BYTES])
         if compression is not None:
-            content = compression.open(BytesIO(content), str(path), len(content)).read()
+            content = _decompressed(content, compression, path)
     except FileNotFoundError as error:
         problem = absence(path) if path.is_symlink() else "no such file is there"
         raise DataError(str(path), [problem], fix="look at its name, and at the current folder") from error
-    except (*READ_ERRORS, ValueError) as error:  # ValueError: bz2 of a cut file
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
         fix = f"give a plain file, or one that is compressed ({', '.join(PACKED)})"
-        raise DataError(str(path), [f"cannot be read: {reason}"], fix=fix) from error
+        raise DataError(str(path), [f"cannot be read: {error.strerror or error}"], fix=fix) from error
     unread = unread_kind(str(path), content[:_START_BYTES])
     if unread is not None:
         raise unread
@@ -112,6 +121,25 @@ def whole_content(path: Path) -> bytes:
     if not content or content.isspace():
         raise DataError(str(path), ["holds nothing"])
     return content
+
+
+def _decompressed(content: bytes, compression: Compression, path: Path) -> bytes:
+    """Return the whole content; raises DataError with the last line that can be read if the file is damaged."""
+    try:
+        return compression.open(io.BytesIO(content), str(path), len(content)).read()
+    except DamagedError as error:
+        lines = _lines_before_damage(content, compression)
+        position = f"after line {lines:,}" if lines else "in line 1"
+        fix = "get the file again from its source, or compress it again"
+        raise DataError(str(path), [f"is cut or damaged {position}: {error}"], fix=fix) from error
+
+
+def _lines_before_damage(content: bytes, compression: Compression) -> int:
+    stream, lines = cast("io.BufferedReader", compression.stream(io.BytesIO(content))), 0
+    with suppress(*READ_ERRORS):
+        while part := stream.read1():
+            lines += part.count(b"\n")
+    return lines
 
 
 def text_content(path: Path) -> bytes:

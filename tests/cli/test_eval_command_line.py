@@ -144,3 +144,8 @@ def test_messages_recommend_options_that_the_command_has() -> None:
             named |= {option for text in texts for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)}
     assert named >= {"--ties", "--queries", "--identical-ids", "--columns", "--accept"}
     assert named - options == set()
+
+
+def test_a_run_may_have_a_number_for_a_name(folder: Path) -> None:
+    (folder / "a.trec").rename("11")
+    assert list(means(evaluate("a.qrels", "--trec-eval", "11", *METRICS)[0])) == ["11"]

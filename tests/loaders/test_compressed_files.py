@@ -172,3 +172,19 @@ def test_a_list_under_a_key_is_named(tmp_path: Path) -> None:
 def test_a_parquet_file_is_no_unread_kind(tmp_path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist([{"_id": "a", "text": "one"}]), tmp_path / "d.parquet")
     assert load_corpus(tmp_path / "d.parquet").ids.to_list() == ["a"]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("lost", [8, 3000])
+def test_a_cut_run_is_named_with_the_last_line_that_can_be_read(
+    tmp_path: Path, compress: Callable[[bytes], bytes], lost: int
+) -> None:
+    lines = [f"q{row % 7} Q0 d{row * row * 7919} 1 {row}.5 s\n" for row in range(2000)]
+    file = tmp_path / "cut.trec"
+    file.write_bytes(compress("".join(lines).encode())[:-lost])
+    with pytest.raises(DataError, match=r"is cut or damaged (after line|in line)") as raised:
+        harness.evaluate(file, {"q1": {"d7919": 1}})
+    assert raised.value.fix == "get the file again from its source, or compress it again"
+    number = int(re.sub(r".*?line ([\d,]+):.*", r"\1", raised.value.problems[0]).replace(",", ""))
+    if compress is gzip.compress:
+        assert (number == 2000) if lost == 8 else 500 < number < 2000
