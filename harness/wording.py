@@ -33,7 +33,7 @@ _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
 """A name or an id in a message; an apostrophe inside a word opens and closes nothing."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
-_ENDINGS = 5
+_ENDINGS = 20
 LONGEST_ID = 48
 """Characters up to which an id is shown as it is."""
 _PREFIX_WORTH_DROPPING = 12
@@ -50,7 +50,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def unread_files_in_words(counts: Mapping[str, int]) -> str:
-    """Return ``3 files not read: 2 .html, 1 hidden`` from counts by ending, of which five are named; "" for none."""
+    """Return ``3 files not read: 2 .html, 1 hidden`` from counts by ending, 20 of them; "" for none."""
     if not counts:
         return ""
     *endings, last = [f"{count:,} {ending}" for ending, count in counts.items()]

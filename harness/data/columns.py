@@ -156,6 +156,16 @@ class ColumnMap:
         known = {name.lower() for role in self.roles for name in (role.sure, *role.aliases)}
         return any(cell.strip().lower() in known or cell.strip() in self.named.values() for cell in cells)
 
+    def covers(self, names: Iterable[str]) -> bool:
+        """Return whether fields of these names include one or more for every required role."""
+        present = {name.strip().lower() for name in names}
+        accepted = [
+            {name.lower() for name in (role.sure, *role.aliases, self.named.get(role.name, role.sure))}
+            for role in self.roles
+            if role.required
+        ]
+        return all(present & names_of_role for names_of_role in accepted)
+
     def _resolve(self, names: tuple[str, ...]) -> Fields | str:
         fields: Fields = {}
         missing, problems = list[str](), list[str]()

@@ -360,7 +360,7 @@ def _unread_files(loaded: _Loaded) -> Finding | None:
     return _warning(
         "unread-files",
         f"{unread_files_in_words(unread)}; a smaller corpus is easier to search",
-        f"convert the documents among them to text ({', '.join(TEXT_ENDINGS)})",
+        f"convert the documents among them to text ({', '.join(TEXT_ENDINGS)}; plain or compressed)",
     )
 
 

@@ -16,12 +16,15 @@ from harness.errors import DataError
 from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.containers import is_utf16, plain_name
 from harness.loaders.parts import Files, documents_in, questions_in, text_source
-from harness.loaders.records import format_of
+from harness.loaders.records import first_records, format_of
 from harness.loaders.source import Source, read_blocks
 from harness.loaders.trec_markup import is_trectext, read_trectext
+from harness.wording import counted
 
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
 _BATCH = 512
+_COLUMNS_WITHOUT_HEADER = 2
+_WORDS = 2
 
 
 class TableLoader:
@@ -71,12 +74,12 @@ class GoldenLoader:
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder with a table called ``golden`` and at most one other."""
-        tables = _golden_and_others(spec.path)
+        tables = _golden_and_others(spec)
         return tables is not None and len(tables[1]) <= 1
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts; the golden set brings queries and judgments."""
-        tables = _golden_and_others(spec.path)
+        tables = _golden_and_others(spec)
         if tables is None:
             raise DataError(spec.location, ["holds no table called 'golden'"])
         golden, others = tables
@@ -90,13 +93,45 @@ class GoldenLoader:
         return LoadedDataset(_documents_of(texts, spec), questions.queries, questions.judgments, unread_files=unread)
 
 
-def _golden_and_others(path: Path) -> tuple[str, list[str]] | None:
-    """Return the table called ``golden`` at the top of a folder, and the other tables there; None without one."""
-    if not path.is_dir():
+def _golden_and_others(spec: DatasetSpec) -> tuple[str, list[str]] | None:
+    """Return the table called ``golden`` at the top of a folder, and the other tables there; None without one.
+
+    Next to text files, only tables that look like documents are returned.
+    """
+    if not spec.path.is_dir():
         return None
-    tables = sorted(file.name for file in path.iterdir() if file.is_file() and format_of(file.name) is not None)
+    tables = _tables_in(spec.path)
     golden = [name for name in tables if PurePosixPath(plain_name(name)).stem == "golden"]
-    return (golden[0], [name for name in tables if name != golden[0]]) if len(golden) == 1 else None
+    if len(golden) != 1:
+        return None
+    others = [name for name in tables if name != golden[0]]
+    if others and next(_text_files(spec.path), None) is not None:
+        others = [name for name in others if _may_be_documents(name, spec)]
+    return golden[0], others
+
+
+def _tables_in(path: Path) -> list[str]:
+    return sorted(file.name for file in path.iterdir() if file.is_file() and format_of(file.name) is not None)
+
+
+def _may_be_documents(name: str, spec: DatasetSpec) -> bool:
+    """Return whether a table of a folder can be read as documents, by its first records.
+
+    An object of JSON is any settings file too: its texts must have white space.
+    """
+    source = Source(spec.path)
+    try:
+        records, start = first_records(source, name), source.start_of(name)
+    except DataError:  # it is counted as a file that is not read
+        return False
+    columns, ending = ColumnMap(DOCUMENT_ROLES, spec.columns), format_of(name)
+    if ending in (".tsv", ".tab") and records and not columns.is_header(list(records[0])):
+        return len(records[0]) == _COLUMNS_WITHOUT_HEADER
+    if ending == ".json" and start.lstrip().startswith(b"{"):
+        texts = [record.get("text") for record in records]
+        if any(isinstance(text, str) and len(text.split()) < _WORDS for text in texts):
+            return False
+    return bool(records) and all(map(columns.covers, records))
 
 
 class TextFolderLoader:
@@ -108,15 +143,23 @@ class TextFolderLoader:
     name = "text"
 
     def matches(self, spec: DatasetSpec) -> bool:
-        """Return whether the location is a folder of text files in which no table lies at the top."""
-        path = spec.path
-        if not path.is_dir() or any(format_of(file.name) is not None for file in path.iterdir() if file.is_file()):
-            return False
-        return next(_text_files(path), None) is not None
+        """Return whether the location is a folder with text files."""
+        return spec.path.is_dir() and next(_text_files(spec.path), None) is not None
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
-        """Find the parts; documents are in the order of their paths."""
+        """Find the parts; documents are in the order of their paths.
+
+        Raises DataError if a table at the top of the folder may be the documents instead.
+        """
         texts = _texts_below(spec)
+        tables = [name for name in _tables_in(spec.path) if _may_be_documents(name, spec)]
+        if tables:
+            names = ", ".join(f"'{name}'" for name in tables)
+            raise DataError(
+                spec.location,
+                [f"holds {counted(len(texts.names), 'text file')} and {names}: either may be the documents"],
+                fix=f"name the table itself ({spec.path / tables[0]}), or move tables out of the folder of text files",
+            )
         return LoadedDataset(_documents_of(texts, spec), unread_files=_unread_files(spec.path, texts.names))
 
 
@@ -143,7 +186,7 @@ def _files_of(path: Path) -> Files | None:
 
 
 def _text_files(path: Path) -> Iterator[str]:
-    return (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in TEXT_ENDINGS)
+    return (name for name in _visible(path) if PurePosixPath(plain_name(name)).suffix.lower() in TEXT_ENDINGS)
 
 
 def _holds_trectext(files: Files, name: str) -> bool:
@@ -173,9 +216,14 @@ def _unread_files(path: Path, read: Collection[str]) -> dict[str, int]:
     """Return how many files below a folder are not read, by ending, the most frequent first; ``hidden`` comes last."""
     left = set(_files_below(path)).difference(read)
     visible = [name for name in left if not _is_hidden(name)]
-    endings = Counter(PurePosixPath(name).suffix.lower() or "without an ending" for name in visible)
+    endings = Counter(_ending(name) or "without an ending" for name in visible)
     unread = dict(sorted(endings.items(), key=lambda item: (-item[1], item[0])))
     return unread | ({HIDDEN: len(left) - len(visible)} if len(left) > len(visible) else {})
+
+
+def _ending(name: str) -> str:
+    """Return the ending of a file's name in lower case, that of a compression included: ``.csv.gz``."""
+    return PurePosixPath(plain_name(name)).suffix.lower() + name[len(plain_name(name)) :].lower()
 
 
 def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterator[RecordBatch]:  # noqa: ARG001
@@ -187,7 +235,9 @@ def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterat
             if text is not None:
                 path = PurePosixPath(name)
                 batch.lines.append(number)
-                batch.records.append({"path": name, "name": path.name, "stem": path.stem, "text": text})
+                batch.records.append(
+                    {"path": name, "name": path.name, "stem": PurePosixPath(plain_name(path.name)).stem, "text": text}
+                )
         yield batch
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -82,9 +82,14 @@ def read_records(
 
 def first_fields(source: Source, member: str) -> list[str]:
     """Return the names of the fields of a file's first record, in their order; none where it cannot be read."""
+    return next((list(record) for record in first_records(source, member)), [])
+
+
+def first_records(source: Source, member: str) -> list[dict[str, Any]]:
+    """Return the records at the beginning of a file, some hundreds at most; none if no record can be read."""
     with source.open(member) as stream:
         batches = read_records(stream, Problems(member), [], ending=format_of(member) or ".jsonl", nested=True)
-        return next((list(batch.records[0]) for batch in batches if batch.records), [])
+        return next((batch.records for batch in batches if batch.records), [])
 
 
 def _json_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:

@@ -7,6 +7,7 @@ import gzip
 import html
 import io
 import json
+import lzma
 import zipfile
 
 import numpy as np
@@ -22,6 +23,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.report.formats import render
+from harness.wording import unread_files_in_words
 
 CORPUS = [
     ("7", "Reset", 'Hold the button, "gently",\n\nfor ten seconds'),
@@ -241,6 +243,72 @@ def test_a_golden_set_with_a_folder_of_texts(tmp_path):
     assert load_dataset(tmp_path / "texts").unread_files == counts
     by_stem = load_corpus(tmp_path / "texts", files=DatasetFiles(columns={"id": "stem"}))
     assert by_stem.ids.to_list() == ["first", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("package.json", '{"name": "x", "version": "1.0.0"}'),
+        ("package.json", '{"name": "x", "scripts": {"build": "make all", "text": "two words"}, "keywords": []}'),
+        ("settings.json", "{broken"),
+        ("list.json", '["a", "b"]'),
+        ("prices.csv", "name,price\npear,3\n"),
+        ("prices.tsv", "name\tprice\tcolour\npear\t3\tgreen\n"),
+        ("log.jsonl", '{"time": 3, "text": "no id"}\n'),
+        ("empty.parquet", ""),
+    ],
+)
+@pytest.mark.parametrize("with_golden", [True, False])
+def test_a_table_that_is_no_corpus_is_counted_next_to_texts(tmp_path, name, content, with_golden):
+    golden = write(tmp_path / "texts", "golden.jsonl", json.dumps({"question": "which?", "expected": ["a.md"]}))
+    if not with_golden:
+        golden.unlink()
+    for file, text in {"a.md": "one", "b.txt": "two", name: content}.items():
+        write(tmp_path / "texts", file, text)
+    loaded = load_documents(tmp_path / "texts")
+    assert loaded.corpus.ids.to_list() == ["a.md", "b.txt"]
+    assert loaded.unread_files == {f".{name.partition('.')[2]}": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("x.csv", "id,text\n1,one\n", {}),
+        ("x.csv", "key,words\n1,one\n", {"id": "key", "text": "words"}),
+        ("x.tsv", "1\tone\n2\ttwo\n", {}),
+        ("x.jsonl", '{"id": 1, "doc_id": 2, "body": "one"}\n', {"id": "id"}),
+        ("x.json", '[{"id": 1, "text": "one"}]', {}),
+        ("x.json", '{"1": "one pear", "2": "two pears"}', {}),
+    ],
+)
+def test_a_folder_of_texts_with_a_table_of_documents_is_ambiguous(tmp_path, name, content, columns):
+    for file, text in {"a.md": "one", "b.txt": "two", name: content}.items():
+        write(tmp_path / "texts", file, text)
+    files = DatasetFiles(columns=columns)
+    with pytest.raises(DataError, match=f"holds 2 text files and '{name}': either may be the documents") as raised:
+        load_documents(tmp_path / "texts", files=files)
+    assert f"({tmp_path / 'texts' / name})" in raised.value.fix
+    assert load_documents(tmp_path / "texts" / name, files=files).corpus.ids.to_list()[0] == "1"
+
+
+def test_compressed_texts_of_a_folder_are_read_and_every_ending_is_counted(tmp_path):
+    folder = tmp_path / "texts"
+    write(folder, "a.txt", "one")
+    (folder / "e.TXT.gz").write_bytes(gzip.compress(b"five"))
+    (folder / "f.md.xz").write_bytes(lzma.compress(b"six"))
+    unread = ("b.docx", "c.html", "d.pdf", "g.csv.gz", "h.png", "i.doc", "j.xml")
+    for name in unread:
+        write(folder, name, "x")
+    loaded = load_documents(folder)
+    assert loaded.corpus.ids.to_list() == ["a.txt", "e.TXT.gz", "f.md.xz"]
+    assert loaded.corpus.texts.to_pylist() == ["one", "five", "six"]
+    named = "1 .csv.gz, 1 .doc, 1 .docx, 1 .html, 1 .pdf, 1 .png, 1 .xml"
+    assert unread_files_in_words(loaded.unread_files) == f"7 files not read: {named}"
+    by_stem = load_corpus(folder, files=DatasetFiles(columns={"id": "stem"}))
+    assert by_stem.ids.to_list() == ["a", "e", "f"]
+    (folder / "f.md.xz").write_bytes(lzma.compress(b"six" * 1000)[:-20])
+    with pytest.raises(DataError, match=r"f\.md\.xz: 1 problem\n  cannot be read"):
+        load_documents(folder)
 
 
 CSR = "csr:analyzer=snowball-english"
