@@ -20,7 +20,17 @@ from harness.wording import counted
 
 _TREC_COLUMNS = 4
 _TREC_LAYOUT = "query 0 document grade"
+_RUN_COLUMNS = 6
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _ITERATIONS = ("0", "Q0")
+RUN_FOR_JUDGMENTS = (
+    "looks like a run, not like judgments: it has the six columns query Q0 document rank score tag (harness eval takes "
+    "the judgments first)"
+)
+JUDGMENTS_FOR_RUN = (
+    "looks like judgments, not like a run: a run has the six columns query Q0 document rank score tag (harness eval "
+    "takes the judgments first)"
+)
 _OBJECTS = re.compile(rb"\s*\[\s*\{")
 """The beginning of a list of objects, which is a table."""
 
@@ -68,11 +78,17 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
             problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
             continue
         if trec is None:
+            if _is_run(line):
+                problems.add(None, RUN_FOR_JUDGMENTS)
+                break
             trec = _is_trec(line)
             if tuple(line.lower().split("\t")) == BEIR_COLUMNS:
                 continue
         columns = _words(line) if trec else line.split("\t")
         problem = _trec_problem(columns) if trec else _problem(columns)
+        if len(columns) != (_TREC_COLUMNS if trec else len(BEIR_COLUMNS)):
+            problems.add_once(number, problem or "")
+            continue
         if problem is not None:
             problems.add(number, problem)
             continue
@@ -83,6 +99,19 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
         judgments.doc_ids.append(columns[1])
         judgments.grades.append(grade_of(columns[2]))
     return judgments
+
+
+def looks_like_judgments(columns: Sequence[str]) -> bool:
+    """Return whether the columns of a line are those of judgments in TREC's layout, or BEIR's header."""
+    if tuple(column.lower() for column in columns) == BEIR_COLUMNS:
+        return True
+    return len(columns) == _TREC_COLUMNS and grade_problem(columns[-1]) is None
+
+
+def _is_run(line: str) -> bool:
+    """Return whether a line has the six columns of a run, with a number for rank and score."""
+    columns = _words(line)
+    return len(columns) == _RUN_COLUMNS and all(_NUMBER.fullmatch(column) for column in columns[3:5])
 
 
 def _is_trec(line: str) -> bool:

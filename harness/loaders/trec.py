@@ -20,13 +20,14 @@ from pyarrow import csv
 
 from harness.data import ranking
 from harness.data.arrow import as_numpy, strings
+from harness.data.columns import JUDGMENT_ROLES, ColumnMap
 from harness.data.grouping import build_qrels, build_run, to_float32
 from harness.data.judgments import group_judgments
 from harness.data.memory import part_of_file
 from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.loaders.qrels import read_judgment_lines, read_judgments
+from harness.loaders.qrels import JUDGMENTS_FOR_RUN, looks_like_judgments, read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, named, read_structured_run, text_content
@@ -37,6 +38,7 @@ _BLOCK_BYTES = 1 << 24
 _RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
 _BEIR_TABS = 2
+_HEADER = ColumnMap([role for role in JUDGMENT_ROLES if role.name in ("query_id", "doc_id")], {})
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _ID = pa.dictionary(pa.int32(), pa.string())
 
@@ -157,6 +159,7 @@ def _parse_run_lines(content: bytes, problems: Problems) -> Run:
     """Return a run from normalised lines; raises DataError that names every faulty line."""
     queries, documents, ranks, scores = list[str](), list[str](), list[str](), list[float]()
     first_lines: dict[tuple[str, str], int] = {}
+    _refuse_other_layouts(content, problems)
     for line, raw in enumerate(content.split(b"\n"), 1):
         try:
             parts = raw.decode("utf-8").split(" ")
@@ -165,7 +168,7 @@ def _parse_run_lines(content: bytes, problems: Problems) -> Run:
             continue
         if len(parts) != len(_RUN):
             if raw:
-                problems.add(line, f"{counted(len(parts), 'column')}, expected {len(_RUN)}: {' '.join(_RUN)}")
+                problems.add_once(line, f"{counted(len(parts), 'column')}, expected {len(_RUN)}: {' '.join(_RUN)}")
             continue
         query, _, document, rank, score, _ = parts
         problem = _score_problem(score)
@@ -183,6 +186,26 @@ def _parse_run_lines(content: bytes, problems: Problems) -> Run:
     places = np.array(list(map(int, ranks)), dtype=np.float64) if whole else None
     query_column, document_column = (pa.chunked_array([strings(values)]) for values in (queries, documents))
     return build_run(query_column, document_column, np.array(scores), places)
+
+
+def _refuse_other_layouts(content: bytes, problems: Problems) -> None:
+    """Raise DataError for judgments, and for a table, by the first line."""
+    first = content.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
+    words, cells = first.split(), [cell.strip(' "') for cell in re.split("[,;]", first)]
+    fix = None
+    if len(words) == len(_RUN):
+        return
+    if looks_like_judgments(words):
+        problems.add(None, JUDGMENTS_FOR_RUN)
+    elif len(cells) > _BEIR_TABS or _HEADER.covers(words):
+        names = cells if len(cells) > _BEIR_TABS else words
+        shown = f"with the columns {', '.join(names)}" if _HEADER.covers(names) else "separated by commas or semicolons"
+        problems.add(None, f"is a table {shown}; a run is not read from such a table")
+        fix = (
+            "write it as Parquet, as with pandas: read_csv(FILE).to_parquet('run.parquet'), with the columns query_id, "
+            "doc_id and score; or as TREC's lines: query Q0 document rank score tag"
+        )
+    problems.raise_if_any(fix=fix)
 
 
 def _score_problem(text: str) -> str | None:

@@ -149,3 +149,42 @@ def test_messages_recommend_options_that_the_command_has() -> None:
 def test_a_run_may_have_a_number_for_a_name(folder: Path) -> None:
     (folder / "a.trec").rename("11")
     assert list(means(evaluate("a.qrels", "--trec-eval", "11", *METRICS)[0])) == ["11"]
+
+
+def test_swapped_files_are_recognised(folder: Path) -> None:
+    with pytest.raises(harness.errors.DataError) as raised:
+        evaluate("a.trec", "a.qrels")
+    assert "a.trec: 1 problem\n  looks like a run, not like judgments" in str(raised.value)
+    assert str(raised.value).count("(harness eval takes the judgments first)") == 2
+    (folder / "beir.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n")
+    for judgments in ("a.qrels", "beir.tsv"):
+        with pytest.raises(harness.errors.DataError, match="1 problem\n  looks like judgments, not like a run"):
+            evaluate("a.qrels", "--run", f"./{judgments}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "query_id,doc_id,score\n1,a,3.0\n2,b,1.0\n",
+        "query_id;doc_id;score\n1;a;3.0\n",
+        "query_id\tdoc_id\tscore\n1\ta\t3.0\n",
+        '"qid","docno","score"\n1,a,3.0\n',
+        "1,a,3.0\n" * 30,
+    ],
+)
+def test_a_run_in_a_table_is_refused_in_one_sentence(folder: Path, content: str) -> None:
+    (folder / "run.csv").write_text(content)
+    with pytest.raises(harness.errors.DataError, match=r"run\.csv: 1 problem\n  is a table .*; a run is not") as raised:
+        evaluate("a.qrels", "run.csv")
+    assert "to_parquet" in str(raised.value.fix)
+
+
+def test_a_wrong_number_of_columns_is_told_once(folder: Path) -> None:
+    (folder / "bad.trec").write_text("1 a 3.0\n" * 30)
+    (folder / "bad.qrels").write_text("1 0 a 1 x y z\n" * 30)
+    with pytest.raises(harness.errors.DataError, match=r"3 columns, expected 6: .*, and so for 29 lines more"):
+        evaluate("a.qrels", "bad.trec")
+    with pytest.raises(
+        harness.errors.DataError, match=r"7 columns, expected TREC's four: .*, and so for 29 lines more"
+    ):
+        evaluate("bad.qrels", "a.trec")

@@ -109,7 +109,7 @@ def test_all_problems_of_judgments_are_named_with_their_lines(tmp_path):
 
 def test_the_first_twenty_problems_are_shown_and_the_rest_counted(tmp_path):
     path = tmp_path / "run.txt"
-    path.write_text("oops\n" * 25)
+    path.write_text("".join(f"q Q0 d 1 oops{row} t\n" for row in range(25)))
     with pytest.raises(DataError, match="25 problems") as caught:
         read_run(path)
     assert str(caught.value).splitlines()[-1] == "  … and 5 more"
