@@ -5,6 +5,7 @@ It comes with the package and does nothing where no golden set is named. What is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -271,6 +272,7 @@ def assert_gate() -> Callable[[Regression], None]:
     Takes what ``harness.diff`` and ``harness.regress`` return. The test is skipped, with the reason, where the gate was
     not judged, unless ``when_not_judged="fail"`` was given; it fails where the gate is invalid.
     """
+    from harness.document.cells import listed
     from harness.document.model import Outcome
     from harness.errors import UsageError
     from harness.report.documents.regress import change_document
@@ -283,7 +285,16 @@ def assert_gate() -> Callable[[Regression], None]:
             return
         document = change_document(regression.report)
         cases = [case for suite in document.suites for case in suite.cases]
-        lines = dict.fromkeys(f"{case.name} of {case.classname}: {case.text}" for case in cases if case.text)
+        alike: dict[tuple[str, str], list[str]] = {}
+        for case in cases:
+            if case.text:
+                rest = case.text.removeprefix(case.name)
+                rest = f": {rest}" if rest == case.text else rest
+                alike.setdefault((case.classname, rest), []).append(case.name)
+        lines = [
+            f"{listed(names, len(names))} of {group}{re.sub('^ is ', ' are ', text) if len(names) > 1 else text}"
+            for (group, text), names in alike.items()
+        ]
         text = "\n\n".join([document.verdicts[0].headline, *lines])
         if change.gate == "not judged" and Outcome.FAILURE not in [case.outcome for case in cases]:
             pytest.skip(text)

@@ -244,7 +244,7 @@ def changed(queries, lost, **rules):
     names = [f"q{number}" for number in range(queries)]
     base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(names, "0"))
     values = dict.fromkeys(names, 1.0), {name: float(at >= lost) for at, name in enumerate(names)}
-    before, after = (replace(base, figures={"csr": {"Hit@5": one}}) for one in values)
+    before, after = (replace(base, figures={"csr": {"Hit@5": one, "Recall@5": one}}) for one in values)
     return Regression(result_of(compare_one(before, after, CompareRules(Rules(**rules))).change))
 
 def test_passes(assert_gate): assert_gate(changed(5, 0))
@@ -268,10 +268,12 @@ def test_a_gate_passes_fails_or_skips_a_test(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*Failed: worse beyond the allowed drop (0): Hit@5 of csr*",
+            "Hit@5 and Recall@5 of csr are worse: *",
             "*Not judged: the gate would have passed even after the loss of everything; counts as failed*",
             "SKIPPED*Not judged: the gate would have passed even after the loss of everything; counts as invalid*",
         ]
     )
+    assert "Recall@5 of csr is worse" not in result.stdout.str()
     assert "if all 4 queries lost everything, the chance of that would be 6.2%" in result.stdout.str()
 
 

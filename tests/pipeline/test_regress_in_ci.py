@@ -25,7 +25,7 @@ def report() -> Change:
     found = compare_one(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules(TOLERANT)).change
     (backend,) = found.backends
     first, *others = backend.metrics
-    failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})
+    failed = first.model_copy(update={"gate": "failed", "verdict": "worse", "allowed_drop": 0.05})
     return found.model_copy(
         update={
             "gate": "failed",
@@ -45,7 +45,7 @@ def test_files_and_annotations(report: Change, tmp_path: Path, monkeypatch: pyte
     cases = {(case.get("classname"), case.get("name")): [one.tag for one in case] for case in root.iter("testcase")}
     assert cases == {("csr", "nDCG@2"): ["failure"], ("csr", "AP"): [], ("gone", "is compared"): ["error"]}
     said = root.findtext(".//failure") or ""
-    assert said.startswith("nDCG@2 is worse: ")
+    assert said.startswith("nDCG@2 fell by 0.0873, more than the allowed 0.05 (rule: tolerance): 0.7540")
     assert "q2 'second words': −0.63" in said
     assert capsys.readouterr().err.splitlines()[0] == "::error title=gone failed::it broke"
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")

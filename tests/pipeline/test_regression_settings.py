@@ -9,6 +9,7 @@ import pytest
 from regression_sides import AFTER, BEFORE, GRADES, TEXTS, backend, compare_one, result_of, side, with_dataset
 
 from harness.data.memory import qrels_from_dict
+from harness.document.model import Table
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
@@ -16,6 +17,7 @@ from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
+from harness.results.regression_schema import SettingChange
 from harness.results.schema import RerankingStats, StageStats
 from harness.results.schema_base import CandidatesInfo, ContentDigests, EngineDescription
 from harness.results.snapshot import ResultSnapshot
@@ -271,3 +273,28 @@ def test_other_candidates_are_named_as_a_cause() -> None:
     everything = common_queries(before, one)
     assert everything.relation.candidates == "different"
     assert common_queries(one, one).relation.candidates == "same"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cells"),
+    [
+        (3.3333333333333335, 5.0, ("3.333", "5")),
+        (0.1 + 0.2, 0.3, ("0.30000000000000004", "0.3")),
+        (1.00001, 1.00002, ("1.00001", "1.00002")),
+        (None, 1e-7, ("–", "1e-07")),
+        (123456.7, 123456.8, ("123456.7", "123456.8")),
+        (1200, 1.5, ("1200", "1.5")),
+        ("3.3333333333333335", True, ("3.3333333333333335", "true")),
+    ],
+)
+def test_numbers_in_changed_settings_are_short_and_still_differ(
+    before: float, after: float, cells: tuple[str, str]
+) -> None:
+    one = side({"csr": BEFORE})
+    change = compare_one(one, one, CompareRules()).change
+    setting = SettingChange(section="encoder", backend="csr", setting="average_length", before=before, after=after)
+    document = change_document(result_of(change.model_copy(update={"settings": [setting]})))
+    assert f"Changed: average_length {' → '.join(cells)} (csr)." in document.verdicts[0].detail
+    (table,) = next(section.blocks for section in document.sections if section.anchor == "settings")
+    assert isinstance(table, Table)
+    assert [cell.text for cell in table.rows[0][-2:]] == list(cells)

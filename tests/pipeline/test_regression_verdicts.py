@@ -19,6 +19,7 @@ from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.pairing import ComparedDataset, Pair, Pairing, unknown_relation
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, sentence
+from harness.report.documents.query_changes import query_tables
 from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, CostChange, MetricJudgement
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
@@ -424,10 +425,77 @@ def test_a_tolerance_is_judged_by_the_means(lost: int, gate: str) -> None:
             f"Failed: the mean fell by more than {allowed}: Hit@5 of csr, Recall@5 of csr"
         )
         assert {one.verdict for one in change.backends[0].metrics} == {"undecided"}
-        assert [one.tone for one in document.verdicts] == ["bad", "bad", "bad"]
-        assert document.verdicts[1].headline.startswith("csr: Hit@5 fell by 0.100 (1.000 → 0.900): 2 queries lost")
+        assert [one.tone for one in document.verdicts] == ["bad", "bad"]
+        assert document.verdicts[1].headline.startswith(
+            "csr: Hit@5 and Recall@5 fell by 0.100, more than the allowed 0.05 (rule: tolerance): 1.000 → 0.900, 2 "
+        )
+        assert document.verdicts[1].detail.endswith(
+            "undecided by the test: too few queries differ (2 of 20) for a test to show it"
+        )
+        (annotation,) = document.annotations
+        assert annotation.title == "Hit@5 and Recall@5 failed on csr"
+        assert annotation.message.startswith("Hit@5 and Recall@5 fell by 0.1000, more than the allowed 0.05")
     failures = [case.name for suite in document.suites for case in suite.cases if case.outcome is Outcome.FAILURE]
     assert failures == (["Hit@5", "Recall@5"] if gate == "failed" else [])
+
+
+def test_a_failure_by_tolerance_says_so_first_and_its_statistics_after() -> None:
+    document = change_document(result_of(golden_change(3, 3, Rules(allowed_drop=0.02, rule="tolerance"))))
+    case = document.suites[0].cases[0]
+    assert case.message == (
+        "Hit@5 fell by 1.0000, more than the allowed 0.02 (rule: tolerance): 1.0000 → 0.0000 (−1.0000 [−1.0000, "
+        "−1.0000]) over 3 queries; undecided by the test: too few queries differ (3 of 3) for a test to show it"
+    )
+    assert [(one.tone, one.headline.split(" fell by")[0]) for one in document.verdicts[1:]] == [
+        ("bad", "csr: Hit@5 and Recall@5")
+    ]
+
+
+def test_the_size_of_a_fall_is_never_rounded_to_the_allowed_one() -> None:
+    (metric,) = judged(
+        {"nDCG@10": {"q1": 0.5, "q2": 0.5}}, {"nDCG@10": {"q1": 0.47999, "q2": 0.47999}},
+        Rules(allowed_drop=0.02, rule="tolerance"),
+    )  # fmt: skip
+    assert metric.sentence.startswith("nDCG@10 fell by 0.02001, more than the allowed 0.02 (rule: tolerance): ")
+
+
+@pytest.mark.parametrize(
+    ("differences", "reason"),
+    [
+        ([-1.0, -0.2, -0.5], "too few queries differ (3 of 3) for a test to show it"),
+        ([0.0, 0.0, 0.5, 0.25], "too few queries differ (2 of 4) for a test to show it"),
+        ([-0.5], "too few queries differ (1 of 1) for a test to show it"),
+        ([-0.5, 0.25, -0.5, 0.4], "the differences scatter too much for so few queries"),
+        ([-0.5] * 9 + [0.4] * 6, "the differences scatter too much for so few queries"),
+    ],
+)
+def test_only_differences_that_scatter_are_said_to(differences: Sequence[float], reason: str) -> None:
+    names = [f"q{number}" for number in range(len(differences))]
+    before = dict.fromkeys(names, 0.5)
+    after = {name: 0.5 + difference for name, difference in zip(names, differences, strict=True)}
+    (metric,) = judged({"nDCG@10": before}, {"nDCG@10": after}, Rules())
+    assert (metric.verdict, metric.reason) == ("undecided", reason)
+
+
+def test_metrics_with_other_values_are_told_apart() -> None:
+    before = {f"q{number}": 1.0 for number in range(20)}
+    lost = {**before, "q1": 0.0, "q2": 0.0}
+    half = {**before, "q1": 0.5, "q2": 0.5}
+    base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(before, "0"), texts={})
+    names = ("Hit@5", "MRR@5", "Recall@5")
+    sides = [
+        replace(base, figures={"csr": dict.fromkeys(names, before)}),
+        replace(base, figures={"csr": {"Hit@5": lost, "MRR@5": half, "Recall@5": lost}}),
+    ]
+    change = compare_one(*sides, CompareRules(Rules(allowed_drop=0.01, rule="tolerance"))).change
+    document = change_document(result_of(change))
+    told = [one.headline.split(" fell by")[0] for one in document.verdicts[1:]]
+    assert told == ["csr: Hit@5 and Recall@5", "csr: MRR@5"]
+    titles = [table.title for table in query_tables(change) if "lost most" in table.title]
+    assert titles == [
+        "csr: queries that lost most in Hit@5 and Recall@5 (2 of 2)",
+        "csr: queries that lost most in MRR@5 (2 of 2)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,9 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
         gate_reason=_why_not_judged(gate, paired.n, float(np.asarray(change.before).mean())),
         reason=_reason(judgement, rules, within_ties=change.within_ties),
     )
-    return judged.model_copy(update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons)})
+    return judged.model_copy(
+        update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons, rule=rules.rule)}
+    )
 
 
 def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
@@ -253,13 +255,16 @@ def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
     )
 
 
-def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: int = 1) -> str:
+def sentence(
+    metric: MetricJudgement, comparisons: int = 1, gated_comparisons: int = 1, *, rule: GateRule = "test"
+) -> str:
     """Say in plain words what happened to a metric: how far, on how many queries, what is allowed, how likely.
 
     Args:
         metric: The judgement.
         comparisons: Over how many comparisons p of the difference is corrected.
         gated_comparisons: The same of the gate.
+        rule: How the gate decides.
     """
     before, after, size = _moved(metric.before, metric.after, metric.difference)
     if metric.wins == metric.losses == 0:
@@ -268,9 +273,13 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
     if metric.difference == 0:
         moved = "stayed the same"
     lost = counted(metric.losses, "query lost", "queries lost")
-    parts = [f"{metric.metric} {moved} ({before} → {after}): {lost}, {metric.wins:,} gained"]
+    counts = f"{lost}, {metric.wins:,} gained"
     drop, gated = metric.allowed_drop, metric.gate is not None and metric.difference < 0
-    if drop is not None:
+    too_far = rule == "tolerance" and metric.gate == "failed"
+    parts = [f"{metric.metric} {moved} ({before} → {after}): {counts}"]
+    if too_far:
+        parts = [f"{beyond_tolerance(metric, 3)}: {before} → {after}, {counts}"]
+    if drop is not None and not too_far:
         parts.append(f"allowed {drop:g}")
     p = metric.gate_p if gated else metric.p_adjusted
     if p is not None:
@@ -287,6 +296,14 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
         shown = f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}"
         parts.append(too_few or shown)
     return "; ".join(parts)
+
+
+def beyond_tolerance(metric: MetricJudgement, digits: int) -> str:
+    """Say how far a mean fell that failed by its tolerance, with as many digits as show that it is beyond."""
+    drop, size = metric.allowed_drop or 0.0, -metric.difference
+    sizes = (f"{size:.{more}f}" for more in range(digits, _MOST_DIGITS + 1))
+    fell = next((text for text in sizes if float(text) > drop), str(size))
+    return f"{metric.metric} fell by {fell}, more than the allowed {drop:g} (rule: tolerance)"
 
 
 def _moved(before: float, after: float, difference: float) -> tuple[str, str, str]:
@@ -320,9 +337,18 @@ def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
         return f"within ±{rules.margin:g} (TOST)"
     if judgement.verdict == "undecided" and judgement.noise is not None and judgement.queries_needed is None:
         return "builds with the same settings differ as much, so that no number of queries would decide it"
+    if judgement.verdict == "undecided" and _too_few_differ(judgement):
+        return f"too few queries differ ({paired.wins + paired.losses:,} of {paired.n:,}) for a test to show it"
     if judgement.verdict == "undecided":
         return "the differences scatter too much for so few queries"
     if gate.p_adjusted is not None and gate.p_adjusted < ALPHA:
         beyond = f"more than {gate.allowed_drop:g} " if gate.allowed_drop else ""
         return f"{beyond}lower, by the one-sided test of the gate"
     return f"significantly {'higher' if paired.difference > 0 else 'lower'}"
+
+
+def _too_few_differ(judgement: Judgement) -> bool:
+    """Tell whether all differences have one sign, and even that is likely by chance with this number of queries."""
+    paired = judgement.paired
+    one_sign = paired.wins == 0 or paired.losses == 0
+    return one_sign and 2.0 * 0.5 ** (paired.wins + paired.losses) * max(judgement.comparisons, 1) >= ALPHA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, count, number, signed, text
+from harness.document.cells import ABSENT, count, listed, number, signed, text
 from harness.document.model import Cell, Column, Table
 from harness.results.regression_schema import BackendChange, Change, Dossier, QueryChange, QueryValue, RankedDocument
 from harness.wording import id_list, short_ids
@@ -21,10 +21,19 @@ def query_tables(report: Change) -> Iterator[Table]:
         if backend.dossier is not None and backend.dossier.queries:
             first, label = backend.dossier.metric or "", f"{backend.after}{report.on(backend)}"
             failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
-            moved = [(first, -1), (first, 1), *((metric, -1) for metric in failed)]
-            made = [_movers(label, backend, backend.dossier, metric, sign) for metric, sign in moved]
+            made = _losses(label, backend, backend.dossier, [first, *failed])
+            made.insert(1, _movers(label, backend, backend.dossier, [first], 1))
             made += [_rankings(label, backend.dossier), _to_label(label, backend.dossier)]
             yield from (table for table in made if table.rows)
+
+
+def _losses(label: str, backend: BackendChange, dossier: Dossier, metrics: Sequence[str]) -> list[Table]:
+    """Tabulate the queries that lost most of each metric; metrics with the same rows share a table."""
+    groups: dict[str, list[str]] = {}
+    for name in metrics:
+        table = _movers(label, backend, dossier, [name], -1)
+        groups.setdefault(repr((_total(backend, name, -1), table.rows)), []).append(name)
+    return [_movers(label, backend, dossier, group, -1) for group in groups.values()]
 
 
 def losers(backend: BackendChange, metric: str) -> list[str]:
@@ -41,12 +50,13 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     return lines + ([f"… and {len(lost) - _LISTED:,} more, in report.json"] if len(lost) > _LISTED else [])
 
 
-def _movers(label: str, backend: BackendChange, dossier: Dossier, metric: str, sign: int) -> Table:
-    """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric, of all that the verdict counts."""
+def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Sequence[str], sign: int) -> Table:
+    """Tabulate the queries that lost (``sign`` −1) or gained (1) most of equal metrics, of all in the verdict."""
+    metric, names = metrics[0], listed(metrics, len(metrics))
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
     moved = [(query, value) for query, value in values if sign * value.difference > 0]
-    counts = [judged.losses if sign < 0 else judged.wins for judged in backend.metrics if judged.metric == metric]
-    total = counts[0] if counts else len(moved)
+    total = _total(backend, metric, sign)
+    total = len(moved) if total is None else total
     chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
     columns = [
         Column("query", numeric=False),
@@ -58,14 +68,20 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metric: str, s
         Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
         Column("entered", priority=3, help="documents that came into the first ones"),
         Column("left", priority=2, help="documents that left the first ones"),
-        Column("lost (relevant)", numeric=False, priority=2, help=f"relevant ones that left what {metric} looks at"),
+        Column("lost (relevant)", numeric=False, priority=2, help=f"relevant ones that left what {names} looks at"),
     ]
     word = "lost" if sign < 0 else "gained"
-    title = f"{label}: queries that {word} most in {metric} ({len(chosen)} of {total:,})"
+    title = f"{label}: queries that {word} most in {names} ({len(chosen)} of {total:,})"
     short = short_ids([query.query for query, _ in chosen])
     docs = short_ids(doc for query, value in chosen for doc in _lost(query, value))
     rows = [_mover(query, value, dossier.depth, short[query.query], docs) for query, value in chosen]
     return Table(title, columns, rows, detail=sign > 0)
+
+
+def _total(backend: BackendChange, metric: str, sign: int) -> int | None:
+    """Return how many queries lost or gained of a metric; None for a metric that was not judged."""
+    counts = (judged.losses if sign < 0 else judged.wins for judged in backend.metrics if judged.metric == metric)
+    return next(counts, None)
 
 
 def _lost(query: QueryChange, value: QueryValue) -> Sequence[str]:

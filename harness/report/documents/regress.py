@@ -41,16 +41,20 @@ from harness.document.model import (
     Verdict,
 )
 from harness.pipeline.regress.cost_changes import TOLERANCE
+from harness.pipeline.regress.verdicts import beyond_tolerance
 from harness.report.documents.query_changes import losers, query_tables
 from harness.results.comparison import lacks_measurement
-from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement
+from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement, SettingChange
 from harness.results.schema import Result
 from harness.results.schema_base import Json
+from harness.stats import GateRule
 from harness.wording import counted, few_for_interval
 
 _BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
 _NAMED = 4
 _SHORT = 12
+_FEWEST_DIGITS, _MOST_DIGITS = 4, 15
+"""Significant digits of a number in a changed setting; numbers that need more are written in full."""
 _DIGESTS = (40, 64)
 """Digits of a commit and of a SHA-256, of which the first few are shown."""
 _UNITS = {"_ms": " ms", "_seconds": " s", "qps": "/s"}
@@ -127,19 +131,33 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
             yield Verdict("bad", f"{backend.after}{report.on(backend)} was not judged", backend.error)
     yield from (Verdict("unsure", warning) for warning in report.warnings)
     yield from _not_judged(report)
-    for backend, metric in _judged(report):
-        if metric.gate == "failed" and metric.verdict != "worse":  # by tolerance, and no test shows it
-            yield Verdict("bad", _sentence(report, backend, metric), _behind(backend, metric))
+    alike = list(_alike(report))
+    for backend, metrics in alike:
+        if metrics[0].gate == "failed" and metrics[0].verdict != "worse":  # by tolerance, and no test shows it
+            yield Verdict("bad", _sentence(report, backend, metrics), _behind(backend, metrics))
     for verdict in ("worse", "better"):
-        for backend, metric in _judged(report):
-            if metric.verdict == verdict:
-                yield Verdict(_MARKS[verdict][1], _sentence(report, backend, metric), _behind(backend, metric))
+        for backend, metrics in alike:
+            if metrics[0].verdict == verdict:
+                yield Verdict(_MARKS[verdict][1], _sentence(report, backend, metrics), _behind(backend, metrics))
     same = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"]
     if same:
         yield Verdict("good", f"The same: {listed(same, _NAMED)}")
-    for backend, metric in _judged(report):
-        if metric.verdict == "undecided" and metric.gate != "failed":
-            yield Verdict("plain", _sentence(report, backend, metric))
+    for backend, metrics in alike:
+        if metrics[0].verdict == "undecided" and metrics[0].gate != "failed":
+            yield Verdict("plain", _sentence(report, backend, metrics))
+
+
+def _alike(report: Change) -> Iterator[tuple[BackendChange, list[MetricJudgement]]]:
+    """Yield the metrics of each backend, those together whose figures are all the same."""
+    for backend in report.backends:
+        groups: dict[str, list[MetricJudgement]] = {}
+        for metric in backend.metrics:
+            groups.setdefault(metric.model_dump_json(exclude={"metric", "sentence"}), []).append(metric)
+        yield from ((backend, group) for group in groups.values())
+
+
+def _names(metrics: Sequence[MetricJudgement]) -> str:
+    return listed([metric.metric for metric in metrics], len(metrics))
 
 
 def _not_judged(report: Change) -> Iterator[Verdict]:
@@ -152,21 +170,32 @@ def _not_judged(report: Change) -> Iterator[Verdict]:
         yield Verdict("unsure", f"Not judged: {listed(names, _NAMED)}", reason)
 
 
-def _sentence(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
-    return f"{backend.after}{report.on(backend)}: {metric.sentence or verdict_line(metric)}"
+def _sentence(report: Change, backend: BackendChange, metrics: Sequence[MetricJudgement]) -> str:
+    sentence = metrics[0].sentence
+    said = (
+        _names(metrics) + sentence.removeprefix(metrics[0].metric) if sentence else verdict_line(metrics, report.rule)
+    )
+    return f"{backend.after}{report.on(backend)}: {said}"
 
 
 def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
     return f"{metric.metric} of {backend.after}{report.on(backend)}"
 
 
-def _behind(backend: BackendChange, metric: MetricJudgement) -> str:
+def _behind(backend: BackendChange, metrics: Sequence[MetricJudgement]) -> str:
     """Return why a verdict is what it is, and how many relevant documents were lost, where that is known."""
-    dossier = backend.dossier
-    if dossier is None or dossier.metric != metric.metric or dossier.lost is None or dossier.gained is None:
-        return metric.reason
-    relevant = f"{dossier.lost:,} relevant lost from the first {dossier.relevant_depth:,}, {dossier.gained:,} gained"
-    return f"{relevant}; {metric.reason}"
+    dossier, why = backend.dossier, _why(metrics[0])
+    if dossier is None or dossier.lost is None or dossier.gained is None:
+        return why
+    if dossier.metric not in [metric.metric for metric in metrics]:
+        return why
+    return f"{dossier.lost:,} relevant lost from the first {dossier.relevant_depth:,}, {dossier.gained:,} gained; {why}"
+
+
+def _why(metric: MetricJudgement) -> str:
+    """Return the reason of a verdict, marked as the test's if the gate failed without it."""
+    failed = metric.gate == "failed" and metric.verdict == "undecided"
+    return f"undecided by the test: {metric.reason}" if failed else metric.reason
 
 
 def _gate(report: Change) -> Verdict:
@@ -206,7 +235,8 @@ def _changed(report: Change) -> list[str]:
     for change in report.settings:
         if change.section in ("parameters", "engine", "encoder", "second stage"):
             where = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
-            said.append(f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({where})")
+            before, after = _both_settings(change)
+            said.append(f"{change.setting} {before} → {after} ({where})")
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
 
 
@@ -234,11 +264,15 @@ def _invalid_because(report: Change) -> str:
     return f"{', '.join(unloaded)} could not be loaded, so nothing passed"
 
 
-def verdict_line(metric: MetricJudgement) -> str:
-    """Return the change of one metric on one line, with what it rests on."""
+def verdict_line(metrics: Sequence[MetricJudgement], rule: GateRule) -> str:
+    """Return the change of metrics with the same figures on one line, with its basis; ``rule`` is the gate's."""
+    metric, names = metrics[0], _names(metrics)
     known = interval(metric.ci_low, metric.ci_high, "+.4f")
     means = f"{metric.before:.4f} → {metric.after:.4f} ({signed(metric.difference)}{f' {known}' if known else ''})"
-    return f"{metric.metric} is {metric.verdict}: {means} over {counted(metric.queries, 'query')}; {metric.reason}"
+    said = f"{names} {'is' if len(metrics) == 1 else 'are'} {metric.verdict}"
+    if rule == "tolerance" and metric.gate == "failed":
+        said = names + beyond_tolerance(metric, 4).removeprefix(metric.metric)
+    return f"{said}: {means} over {counted(metric.queries, 'query')}; {_why(metric)}"
 
 
 def _quality(report: Change) -> list[Block]:
@@ -308,18 +342,28 @@ def _settings(report: Change) -> list[Table]:
     of_all = all(change.dataset is None for change in report.settings)
     rows = []
     for change in report.settings:
-        values = (_setting(change.before), _setting(change.after))
-        cells = (change.dataset or "all", change.backend or "all", f"{change.section}: {change.setting}", *values)
-        rows.append(list(map(text, cells[of_all:])))
+        cells = (change.dataset or "all", change.backend or "all", f"{change.section}: {change.setting}")
+        rows.append(list(map(text, (*cells[of_all:], *_both_settings(change)))))
     names = ("dataset", "backend", "setting", "before", "after")
     columns = [Column(name, numeric=False) for name in names[of_all:]]
     return [Table("Settings that changed", columns, rows)] if rows else []
 
 
-def _setting(value: Json) -> str:
-    """Return a value in a cell; a digest by its first digits."""
+def _both_settings(change: SettingChange) -> tuple[str, str]:
+    """Return both values of a setting, numbers with the fewest digits, at least four, that tell them apart."""
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
+        before, after = _setting(change.before, digits), _setting(change.after, digits)
+        if before != after:
+            return before, after
+    return str(change.before), str(change.after)
+
+
+def _setting(value: Json, digits: int) -> str:
+    """Return a value in a cell; a digest by its first digits, a fraction by its first significant ones."""
     if value is None:
         return ABSENT
+    if isinstance(value, float):
+        return str(round(value)) if value.is_integer() else f"{value:.{digits}g}"
     said = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{said[:_SHORT]}…" if len(said) in _DIGESTS and said.isalnum() else said
 
@@ -492,7 +536,7 @@ def _cases(report: Change, backend: BackendChange, name: str) -> Iterator[Case]:
         yield Case("is compared", name, Outcome.ERROR if gated else Outcome.SKIPPED, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
-            said = verdict_line(metric)
+            said = verdict_line([metric], report.rule)
             lines = "\n".join([said, *losers(backend, metric.metric)])
             yield Case(metric.metric, name, Outcome.FAILURE, said, lines, seconds)
         elif metric.gate == "not judged":
@@ -517,9 +561,10 @@ def _annotations(report: Change) -> Iterator[Annotation]:
         if reason is not None:
             said = "failed" if backend.error is not None else "was not judged"
             yield Annotation(f"{backend.after}{report.on(backend)} {said}", reason)
-    for backend, metric in _judged(report):
-        named = f"on {backend.after}{report.on(backend)}"
+    for backend, metrics in _alike(report):
+        metric, named = metrics[0], f"on {backend.after}{report.on(backend)}"
         if metric.gate == "failed":
-            yield Annotation(f"{metric.metric} failed {named}", verdict_line(metric))
+            yield Annotation(f"{_names(metrics)} failed {named}", verdict_line(metrics, report.rule))
         elif metric.gate == "not judged" and report.when_not_judged != "pass":
-            yield Annotation(f"{metric.metric} was not judged {named}", metric.gate_reason)
+            verb = "was" if len(metrics) == 1 else "were"
+            yield Annotation(f"{_names(metrics)} {verb} not judged {named}", metric.gate_reason)
