@@ -177,6 +177,11 @@ class RankedDocument(Record):
         "is not found, and in reports of earlier versions",
     )
     chunk_after: str | None = None
+    further_chunk_of: str | None = Field(
+        default=None,
+        description="the expected document of which this is a later chunk, which counts for nothing more; null for "
+        "other documents, and in reports of earlier versions",
+    )
     grade: int | None = Field(description="judgment for this query; null without one")
     absent_before: Absence | None = Field(
         default=None,

@@ -35,11 +35,13 @@ Value = TypeVar("Value")
 class RenamedRun(NamedTuple):
     """Rankings in which the first chunk of each expected document has the document's id.
 
-    ``chunks`` maps a query and such an id to the chunk's id.
+    ``chunks`` maps a query and such an id to the chunk's id; ``further`` maps a query and the id in the ranking of each
+    later chunk to the id of its expected document.
     """
 
     run: Run
     chunks: Mapping[str, Mapping[str, str]] = {}
+    further: Mapping[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +168,11 @@ class ResultSnapshot:
         """Return query to expected document to its first chunk in a ranking; empty where ids match exactly."""
         renamed = self._renamed(label)
         return renamed.chunks if renamed is not None else {}
+
+    def further_chunks(self, label: str) -> Mapping[str, Mapping[str, str]]:
+        """Return query to later chunk to the expected document it belongs to; empty where ids match exactly."""
+        renamed = self._renamed(label)
+        return renamed.further if renamed is not None else {}
 
     def _renamed(self, label: str) -> RenamedRun | None:
         if label not in self._ordered:  # the last one is kept: most is asked of one backend after the other

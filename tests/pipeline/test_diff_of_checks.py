@@ -15,6 +15,7 @@ import harness
 from harness.cli.app import _build
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.regression import Regression
+from harness.report.documents.query_changes import query_tables
 from harness.report.documents.regress import change_document
 
 pytestmark = pytest.mark.integration
@@ -186,6 +187,13 @@ def test_expected_documents_are_counted_after_another_chunking(tmp_path: Path, m
     }  # fmt: skip
     again = "pump#0" + deeper
     assert (documents[again].grade, documents[again].rank_after) == (None, 4)
+    assert {name: one.further_chunk_of for name, one in documents.items() if one.further_chunk_of is not None} == {
+        f"pump#1{deeper}": "pump", again: "pump",
+    }  # fmt: skip
+    assert queries["oil"].documents[1].further_chunk_of == "oil"
+    (table,) = [table for table in query_tables(found.change) if table.title == "mine: query oil, both rankings"]
+    second = [cell.text for cell in table.rows[1]]
+    assert second == ["2", f"filter (filter#3{deeper})", "1", f"oil#0{deeper}", "also oil", ""]
     page = page_data(tmp_path / "diff" / "report.html")
     assert {row["id"]: row["relevant"] for row in page["queries"]} == {"pumps": 2, "oil": 2}
     for row in page["queries"]:

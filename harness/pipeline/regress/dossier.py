@@ -198,7 +198,10 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
         query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost[query], *rankings.gained[query]]))
         for query in queries
     }
-    places = [_Positions(side.ranks(label, shown), side.chunks(label)) for side, label in rankings.sides]
+    places = [
+        _Positions(side.ranks(label, shown), side.chunks(label), side.further_chunks(label))
+        for side, label in rankings.sides
+    ]
     assumed = {query: (query, rankings.unjudged(query)) for query in queries if query in rankings.grades}
     bounds = rankings.scored(assumed, rankings.measures) or ({}, {})
     texts = {**compared.before.texts, **compared.after.texts}
@@ -244,10 +247,14 @@ def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str
 
 
 class _Positions(NamedTuple):
-    """Query to document to its rank on one side, and to its chunk where the documents are those of expected ids."""
+    """Query to document to its rank on one side, and to its chunk where the documents are those of expected ids.
+
+    ``further`` are the later chunks of expected documents, each with the document's id.
+    """
 
     ranks: Mapping[str, Mapping[str, int]]
     chunks: Mapping[str, Mapping[str, str]]
+    further: Mapping[str, Mapping[str, str]]
 
 
 def _ranked(
@@ -256,12 +263,14 @@ def _ranked(
     relevant, compared = grade is not None and grade >= rankings.relevance, rankings.compared
     before, after = (side.ranks.get(query, {}) for side in sides)
     chunk_before, chunk_after = (side.chunks.get(query, {}).get(document) for side in sides)
+    further_of = [side.further.get(query, {}).get(document) for side in sides]
     return RankedDocument(
         document=document,
         rank_before=before.get(document),
         rank_after=after.get(document),
         chunk_before=chunk_before,
         chunk_after=chunk_after,
+        further_chunk_of=further_of[1] or further_of[0],
         grade=grade,
         absent_before=None if document in before else rankings.absence(compared.before, relevant=relevant),
         absent_after=None if document in after else rankings.absence(compared.after, relevant=relevant),

@@ -117,6 +117,7 @@ def _with_expected_ids(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
     """
     expected = grades_of(qrels)
     chunks: dict[str, dict[str, str]] = {}
+    further: dict[str, dict[str, str]] = {}
     names: list[str] = []
     for row, query in enumerate(run.query_ids):
         first: dict[str, str] = {}
@@ -128,9 +129,11 @@ def _with_expected_ids(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
                 names.append(owner)
             else:
                 names.append(f"{document} (again)" if document in first else document)
+                if owner is not None:
+                    further.setdefault(query, {})[names[-1]] = owner
         chunks[query] = {owner: document for owner, document in first.items() if owner != document}
     doc_ids = Ids.of(dict.fromkeys(names))
-    return RenamedRun(replace(run, doc_ids=doc_ids, rows=doc_ids.rows_of(Ids.of(names))), chunks)
+    return RenamedRun(replace(run, doc_ids=doc_ids, rows=doc_ids.rows_of(Ids.of(names))), chunks, further)
 
 
 def _as_comparison(result: Result) -> Result:

@@ -136,6 +136,9 @@ def _ranked(document: RankedDocument | None, short: Mapping[str, str], chunk: st
     if document is None:
         return [text(ABSENT), text("")]
     name = short[document.document] if chunk is None else f"{short[document.document]} ({chunk})"
+    further = document.further_chunk_of
+    if further is not None:
+        return [text(name), text(f"also {short.get(further, further)}")]
     return [text(name), text("unjudged" if document.grade is None else str(document.grade))]
 
 
@@ -143,7 +146,7 @@ def _move(document: RankedDocument | None) -> str:
     if document is None or document.rank_after is None:
         return ""
     if document.rank_before is None:
-        return "new"
+        return "new" if document.further_chunk_of is None else ""
     up = document.rank_before - document.rank_after
     return f"↑{up}" if up > 0 else f"↓{-up}" if up < 0 else "="
 
