@@ -36,14 +36,23 @@ _MATCHES = 50
 class Respelling(NamedTuple):
     """One rule of spelling by which ids meet.
 
-    ``rule`` completes "the ids are the same …". ``met`` is the number of ids that meet by it; ``named`` is the first
-    of them, and ``known`` the id that it meets.
+    ``rule`` completes "the ids are the same …". ``names`` are the ids that meet by it, and ``known`` is the id that the
+    first of them meets.
     """
 
     rule: str
-    met: int
-    named: str
+    names: tuple[str, ...]
     known: str
+
+    @property
+    def met(self) -> int:
+        """The number of ids that meet by the rule."""
+        return len(self.names)
+
+    @property
+    def named(self) -> str:
+        """The first id that meets by the rule."""
+        return self.names[0]
 
     def __str__(self) -> str:
         """Return a clause of a sentence: what meets, how, and an example, in escapes where both would look alike."""
@@ -83,6 +92,24 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
             mistakes.append(meeting)
     affixed = [meeting for meeting in _by_affix(missing, known) if meeting.met >= wanted] if enough else []
     return max(affixed or mistakes, key=lambda meeting: meeting.met, default=None)
+
+
+def respellings(
+    missing: Sequence[str], known: Ids, share: float = 0.5, *, any_number: bool = False
+) -> list[Respelling]:
+    """Return each rule of :func:`respelling`, applied to the ids that do not meet by the rules before it.
+
+    With ``any_number``, rules of :func:`spelled_otherwise` follow, however few ids meet by them.
+    """
+    left, spellings = list(missing), list[Respelling]()
+    while left:
+        spelling = respelling(left, known, share) or (spelled_otherwise(left, known) if any_number else None)
+        if spelling is None:
+            break
+        spellings.append(spelling)
+        met = set(spelling.names)
+        left = [name for name in left if name not in met]
+    return spellings
 
 
 def spelled_otherwise(missing: Sequence[str], known: Ids) -> Respelling | None:
@@ -168,7 +195,7 @@ def _by_rule(rule: _Rule, missing: Sequence[str], known: Ids) -> Respelling | No
         return None
     first = int(met[0])
     row = int(as_numpy(pc.index_in(named.slice(first, 1), value_set=spelled))[0])
-    return Respelling(rule.clause, len(met), missing[first], known[row])
+    return Respelling(rule.clause, tuple(missing[int(position)] for position in met), known[row])
 
 
 class _Affix(NamedTuple):
@@ -206,7 +233,7 @@ def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
     for affix, spellings in tried.items():
         met = [(name, spelling) for name, spelling in zip(missing, spellings, strict=True) if spelling in present]
         if met:
-            yield Respelling(str(affix), len(met), *met[0])
+            yield Respelling(str(affix), tuple(name for name, _ in met), met[0][1])
 
 
 def _known_among(names: Iterable[str], known: Ids) -> set[str]:
@@ -240,9 +267,9 @@ def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
     if not missing:
         return None
     what = f"{len(missing):,} of {len(judged):,} judged queries are not in {where}"
-    spelled = respelling(missing, known)
-    if spelled is not None:
-        return f"{what}, and {spelled}: write ids alike in both files"
+    spelled = respellings(missing, known)
+    if spelled:
+        return f"{what}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
     if 2 * len(missing) > len(judged):
         return f"{what}, which looks like the judgments of another split (--split, --qrels) or dataset"
     return None
@@ -260,9 +287,9 @@ def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
     what = (
         f"{len(missing):,} of {len(judged):,} judged documents are not in {where} ({counted(len(known), 'document')})"
     )
-    spelled = respelling(missing, known)
-    if spelled is not None:
-        return f"{what}, and {spelled}: write ids alike in both files"
+    spelled = respellings(missing, known)
+    if spelled:
+        return f"{what}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
     if _is_cut(missing, known):
         return f"{what}, and all of them come after its last, '{known[len(known) - 1]}': the file was cut; get it whole"
     return f"{what}: get the corpus that the judgments were made on"

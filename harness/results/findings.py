@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.dataset import Dataset
-from harness.data.id_spelling import respelling
+from harness.data.id_spelling import respellings
 from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Ids, Qrels, Run, SparseVectors
@@ -255,10 +255,10 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     ):
         missing = named.take(np.flatnonzero(known.rows_of(named) < 0))
         share = max(3, len(named) / 10) / len(missing) if missing else 1
-        spelling = respelling(missing, known, share=share)
-        if spelling is not None:
+        spellings = respellings(missing, known, share=share)
+        if spellings:
             ids = counted(len(named), f"judged {kind}", f"judged {'queries' if kind == 'query' else 'documents'}")
-            clauses.append(f"{len(missing):,} of {ids} are not in the run, and {spelling}")
+            clauses.append(f"{len(missing):,} of {ids} are not in the run, and {', and '.join(map(str, spellings))}")
     if not clauses:
         return None
     return _warning(

@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness.data import id_spelling
-from harness.data.id_spelling import respelling, spelled_otherwise
+from harness.data.id_spelling import respelling, respellings, spelled_otherwise, unmet_documents
 from harness.data.types import Ids
 from harness.errors import DataError
 
@@ -73,6 +73,22 @@ def test_ids_that_look_alike_are_shown_in_escapes() -> None:
 def test_other_documents_are_not_another_spelling(missing: str, known: list[str]) -> None:
     assert respelling([missing], Ids.of(known)) is None
     assert spelled_otherwise([missing], Ids.of(known)) is None
+
+
+def test_each_rule_by_which_ids_meet_is_named_with_its_count() -> None:
+    missing = [*(f"Doc{letter}" for letter in "abc"), "'x'", "y_z", "gone"]
+    known = Ids.of([*(f"doc{letter}" for letter in "abc"), "x", "y-z"])
+    assert [(one.rule, one.met, one.known) for one in respellings(missing, known, any_number=True)] == [
+        ("but for upper and lower case", 3, "doca"),
+        ("but for quotation marks", 1, "x"),
+        ("but for dashes, underscores and spaces", 1, "y-z"),
+    ]
+    assert [one.met for one in respellings(missing, known)] == [3, 1]
+    assert respellings([], known) == []
+    where = unmet_documents(Ids.of([*missing, "doca"]), known, "c.jsonl")
+    assert where is not None
+    assert "3 of them are the same but for upper and lower case" in where
+    assert "and 1 of them is the same but for quotation marks" in where
 
 
 def test_a_run_of_which_no_id_meets_is_refused_with_the_reason() -> None:

@@ -62,6 +62,22 @@ def test_file_names_of_another_system() -> None:
     assert meant(["\u00e9.md", "gone"], ["e\u0301.md", "b.md"]) == (fix, {})
 
 
+def test_each_cause_is_named_with_its_count() -> None:
+    normal = "1 of them is the same but for Unicode normalisation: 'caf\\xe9.md' is 'cafe\\u0301.md'"
+    dashes = "1 of them is the same but for dashes, underscores and spaces: 'd_e' is 'd-e'"
+    known = ["cafe\u0301.md", "d-e", "policy-refund", "manual#1"]
+    assert meant(["caf\u00e9.md", "d_e"], known) == (f"{normal}; {dashes}; write ids alike in both", {})
+    everything = ["caf\u00e9.md", "policy-refunds", "gone", "x-y-z", "d_e"]
+    assert meant(everything, known) == (
+        f"{normal}; {dashes}; write ids alike in both",
+        {"policy-refunds": "policy-refund"},
+    )
+    chunks = "1 of them: where it names documents of which the corpus has chunks: --match document --delimiter '#'"
+    assert meant(["manual", "d_e"], known) == (f"{chunks}; {dashes}; write ids alike in both", {})
+    joined = "1 of them: 'd-e, manual#1' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+    assert meant(["manual", "d-e, manual#1"], known).fix == f"{joined}; {chunks}"
+
+
 def test_chunks_of_documents_that_are_there_whole() -> None:
     fix = "'terms#2' is called like a chunk of 'terms', which the corpus has whole"
     instead = "give the corpus of chunks, or have the golden set name documents"

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.data.id_spelling import respelling, spelled_otherwise
+from harness.data.id_spelling import respellings, spelled_otherwise
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
@@ -331,30 +331,54 @@ class IdAdvice(NamedTuple):
 def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvice:
     """Advise on the first of the ``missing`` ids of a golden set, which names its ids exactly.
 
-    They may stand for documents of which the corpus holds chunks, chunks of documents that it holds whole, several ids
-    in one, one rule of spelling by which at least half of the ids meet, or slips of spelling. Ids whose numbers differ
-    are never near: ``page-3`` is no misspelt ``page-2``.
+    They may stand for several ids in one, documents of which the corpus holds chunks, chunks of documents that it holds
+    whole, ids that meet by a rule of spelling, or slips of spelling. Each cause is named, with the number of its ids if
+    there are several causes. Ids whose numbers differ are never near: ``page-3`` is no misspelt ``page-2``.
     """
     whole = _cell_of_one_id(golden, corpus)
     if whole is not None:
         return IdAdvice(f"'{whole}' in a cell of CSV is several ids; write [\"{whole}\"] for one", {})
-    looked_at = list(dict.fromkeys(missing))[:_LOOKED_AT]
-    joined = next((name for name in looked_at if _is_several(name, corpus)), None)
+    distinct = list(dict.fromkeys(missing))
+    causes = _causes(golden, distinct, corpus)
+    explained = {name for cause in causes for name in cause.names}
+    spellings = respellings([name for name in distinct if name not in explained], corpus, any_number=True)
+    explained.update(name for spelling in spellings for name in spelling.names)
+    several = len(causes) + bool(spellings) > 1
+    fixes = [f"{len(cause.names):,} of them: {cause.fix}" if several else cause.fix for cause in causes]
+    fixes += [*map(str, spellings), *(["write ids alike in both"] if spellings else [])]
+    left = [name for name in distinct if name not in explained][:_LOOKED_AT] if spellings or not causes else []
+    return IdAdvice("; ".join(fixes), _spelled_nearly(left, corpus) if len(corpus) <= _MOST else {})
+
+
+class _Cause(NamedTuple):
+    """A cause for which expected ids are missing, other than their spelling, and what to do."""
+
+    names: Sequence[str]
+    fix: str
+
+
+def _causes(golden: GoldenSet, distinct: Sequence[str], corpus: Ids) -> list[_Cause]:
+    """Return what the missing ids have in common, each id under the first cause that fits."""
+    causes, left = list[_Cause](), list(distinct)
+    joined = next((name for name in left[:_LOOKED_AT] if _is_several(name, corpus)), None)
     if joined is not None:
-        return IdAdvice(f"'{joined}' is several ids in one: between them write ; or | in CSV, and a list in JSON", {})
-    match = _chunks(golden, looked_at, len(missing), corpus)
+        fix = f"'{joined}' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+        several = {name for name in left if _is_several(name, corpus)}
+        causes.append(_Cause(sorted(several), fix))
+        left = [name for name in left if name not in several]
+    match = _chunks(golden, left[:_LOOKED_AT], corpus)
     if match is not None:
-        fix = "where it names documents of which the corpus has chunks"
-        return IdAdvice(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
-    part = _chunk_of(looked_at, corpus)
+        unmet = {unmet.expectation.id for unmet in Expected(golden, match, corpus).missing}
+        option = f"--match {match.rule} --delimiter '{match.delimiter}'"
+        fix = f"where it names documents of which the corpus has chunks: {option}"
+        causes.append(_Cause([name for name in left if name not in unmet], fix))
+        left = [name for name in left if name in unmet]
+    part = _chunk_of(left[:_LOOKED_AT], corpus)
     if part is not None:
         what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
-        return IdAdvice(f"{what}: give the corpus of chunks, or have the golden set name documents", {})
-    distinct = list(dict.fromkeys(missing))
-    spelled = respelling(distinct, corpus) or spelled_otherwise(distinct, corpus)
-    if spelled is not None and 2 * spelled.met >= len(distinct):
-        return IdAdvice(f"{spelled}; write ids alike in both", {})
-    return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
+        fix = f"{what}: give the corpus of chunks, or have the golden set name documents"
+        causes.append(_Cause([name for name in left if _chunk_of([name], corpus) is not None], fix))
+    return causes
 
 
 def _cell_of_one_id(golden: GoldenSet, corpus: Ids) -> str | None:
@@ -369,7 +393,7 @@ def _is_several(name: str, corpus: Ids) -> bool:
     return len(parts) > 1 and _has_all(corpus, parts)
 
 
-def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) -> Match | None:
+def _chunks(golden: GoldenSet, names: Sequence[str], corpus: Ids) -> Match | None:
     """Return the rule by which most of the missing ids have chunks; None where that is not one more than without it."""
     seen: Counter[str] = Counter()
     for name in names:
@@ -382,7 +406,7 @@ def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) 
     rules = [Match(MatchRule.DOCUMENT, delimiter), Match(MatchRule.PREFIX, delimiter)]
     left = {rule: len(Expected(golden, rule, corpus).missing) for rule in rules}
     best = min(rules, key=left.__getitem__)
-    return best if left[best] < missing else None
+    return best if left[best] < len(Expected(golden, Match(), corpus).missing) else None
 
 
 def _spelled_nearly(names: Sequence[str], corpus: Ids) -> dict[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.data.arrow import take_rows
 from harness.data.golden_set import GoldenQuestion, GoldenSet
-from harness.data.id_spelling import respelling
+from harness.data.id_spelling import respellings
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids, Qrels, Run
@@ -331,13 +331,14 @@ def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
     named = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
     hits = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
     missing = sorted(named - hits)
-    spelling = respelling(missing, Ids.of(sorted(hits))) if len(missing) < len(named) else None
-    if spelling is not None:
+    spellings = respellings(missing, Ids.of(sorted(hits))) if len(missing) < len(named) else []
+    if spellings:
         verb = "is" if len(missing) == 1 else "are"
         yield Finding(
             "ids-spelled-otherwise",
             "warning",
-            f"{len(missing):,} of {counted(len(named), 'expected id')} {verb} in no hit, and {spelling}",
+            f"{len(missing):,} of {counted(len(named), 'expected id')} {verb} in no hit, and "
+            f"{', and '.join(map(str, spellings))}",
             "write ids alike in the golden set and in the backend: an id in another spelling counts as another id",
         )
 
