@@ -247,6 +247,20 @@ def test_ids_that_an_index_lacks_are_missing() -> None:
     assert (len(finding.examples), finding.examples[-1]) == (21, "… and 5 more")
 
 
+def test_an_index_without_any_expected_id_may_have_been_indexed_again() -> None:
+    golden = GoldenSet("g", "g.jsonl", (A, B), "0")
+    ids = ["5f0c", "77aa", "81b2", "9c1d"]
+    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(ids)), "the index", external=True)
+    assert finding.message == (
+        "no expected id is in the index: all of its ids are others ('5f0c', '77aa', '81b2' …), new ones if it was "
+        "indexed again"
+    )
+    assert "(id_key=FIELD)" in finding.fix
+    for corpus, external in (([*ids, "a"], True), (["B", "'a'"], True), (ids, False)):  # some are there, spelling
+        (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(corpus)), "the index", external=external)
+        assert finding.fix.startswith("correct the ids of the golden set")
+
+
 def test_some_missing_ids_are_accepted_and_all_are_another_corpus() -> None:
     golden = GoldenSet("g", "g.jsonl", (A, B), "0")
     for corpus, severity in ((["a"], "warning"), (["x"], "error")):

@@ -439,7 +439,7 @@ class Examiner:
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
             missing: list[Finding] = []
             if self.corpus is None:
-                missing = missing_ids(self.golden, self._expected_of(run), "the index", self.accept)
+                missing = missing_ids(self.golden, self._expected_of(run), "the index", self.accept, external=True)
             pairs = answers_of(run, self.golden, self.k, corpus)
             self._findings[run] = tuple(self._preflight(pairs, documents, missing))
         return self._findings[run]
@@ -473,9 +473,8 @@ class Examiner:
         if documents is not None:
             expected = Expected(self.golden, self.match, documents)
             # a retriever may search another store too, so that some of what is expected may be there
-            missing = missing_ids(self.golden, expected, "the vector store behind it", ["missing-ids"])
-            fix = "if its ids are new whenever it is indexed, expect a field of the metadata, and name it: id_key="
-            missing = [finding._replace(fix=f"{finding.fix}; {fix}") for finding in missing]
+            where = "the vector store behind it"
+            missing = missing_ids(self.golden, expected, where, ["missing-ids"], external=True)
         pairs = list(zip(self.golden, answers, strict=True))
         findings = tuple(self._preflight(pairs, len(documents) if documents is not None else None, missing))
         scores = answered.scores
@@ -538,10 +537,13 @@ def repeated_questions(golden: GoldenSet) -> list[Finding]:
     ]
 
 
-def missing_ids(golden: GoldenSet, expected: Expected, where: str, accept: Collection[str] = ()) -> list[Finding]:
+def missing_ids(
+    golden: GoldenSet, expected: Expected, where: str, accept: Collection[str] = (), *, external: bool = False
+) -> list[Finding]:
     """Find expected ids that no document can meet: questions that nothing could answer rightly.
 
-    If all are missing, it is another corpus, which nobody can ``accept``.
+    If all are missing, it is another corpus, which nobody can ``accept``; an ``external`` index or store may have
+    got new ids when its documents were indexed again.
     """
     missing, match = expected.missing, expected.match
     if not missing:
@@ -556,6 +558,16 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str, accept: Colle
         advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the documents that it was made for"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
+    message = f"{count} not in {where}: {rule}"
+    all_missing = len(missing) == sum(len(question.expected) for question in golden)
+    all_new = external and all_missing and len(missing) >= _SEVERAL and advice == IdAdvice("", {})
+    if all_new and expected.corpus_ids is not None:
+        ids = _listed(expected.corpus_ids.take(np.arange(min(_ALIKE, len(expected.corpus_ids)))))
+        message = f"no expected id is in {where}: all of its ids are others ({ids} …), new ones if it was indexed again"
+        fix = (
+            "expect a field of the metadata that stays the same whenever documents are indexed, and name it "
+            "(id_key=FIELD), or index them under ids of your own; if it holds other documents, name the right one"
+        )
     examples = []
     for question, expectation in missing[:_EXAMPLES]:
         near = advice.nearest.get(expectation.id)
@@ -567,13 +579,11 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str, accept: Colle
     finding = Finding(
         "missing-ids",
         "error",
-        f"{count} not in {where}: {rule}",
+        message,
         "; ".join(filter(None, (fix, advice.fix))),
         tuple(examples),
     )
-    return [
-        finding if len(missing) == sum(len(question.expected) for question in golden) else _accepted(finding, accept)
-    ]
+    return [finding if all_missing else _accepted(finding, accept)]
 
 
 def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:
