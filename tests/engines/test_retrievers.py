@@ -517,3 +517,17 @@ def test_an_endpoint_that_dies_keeps_its_answers_and_no_further_question_waits(s
 def test_a_deadline_ends_the_asking() -> None:
     with pytest.raises(EngineTimeoutError, match="only 3 of 9 calls were made in 2 s"):
         asked(Scripted(), [f"q{number}" for number in range(9)], deadline_s=2.0)
+
+
+def test_an_object_that_takes_no_number_says_how_many_it_returned() -> None:
+    backend = PythonBackend(lambda _, k: ["a", "b"][:k], "f", takes_k=False)
+    backend.retrieve("?", 2)
+    assert backend.notes == (
+        "it takes no number of documents: of those that it returns as it is set, the first k count",
+    )
+    backend.retrieve("?", 3)
+    (note,) = backend.notes
+    assert note == (
+        "it takes no number of documents, and returned at most 2 of the 3 that were asked for: --k 2 measures it as it "
+        "is set"
+    )

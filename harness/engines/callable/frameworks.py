@@ -26,8 +26,8 @@ _OWN_IDS = ("id", "id_", "node_id")
 class Retriever(NamedTuple):
     """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
 
-    ``notes`` say what it is, and whether it can be told how many documents to return. ``candidate`` is the object.
-    ``own_k`` is how many documents it is set to return, None where it is not set.
+    ``notes`` say what it is. ``takes_k`` says whether it can be told how many documents to return. ``candidate`` is the
+    object. ``own_k`` is how many documents it is set to return, None where it is not set.
     """
 
     call: Call
@@ -35,6 +35,7 @@ class Retriever(NamedTuple):
     notes: tuple[str, ...]
     candidate: object
     own_k: int | None = None
+    takes_k: bool = True
 
 
 class _Asking(NamedTuple):
@@ -66,10 +67,10 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
             fix=f"name {expected}, or a function that returns one; other code: python:MODULE:FUNCTION",
         )
     notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
-    if not asking.takes_k:
-        notes.append("it takes no number of documents: of those that it returns as it is set, the first k count")
     own_k = asking.own_k if isinstance(asking.own_k, int) else None
-    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate, own_k)
+    return Retriever(
+        asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate, own_k, asking.takes_k
+    )
 
 
 def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401

@@ -39,10 +39,12 @@ class PythonBackend:
         notes: tuple[str, ...] = (),
         candidate: object = None,
         own_k: int | None = None,
+        takes_k: bool = True,
     ) -> None:
         """Take a function, how to read what it returns, and the ``candidate``, a framework's object, that it is of.
 
-        ``own_k`` is how many documents that object is set to return, None where it is not set.
+        ``own_k`` is how many documents that object is set to return, None where it is not set; ``takes_k`` says
+        whether it can be told to return another number.
 
         Raises EngineUnavailableError for what cannot be called with a question and a number.
         """
@@ -55,6 +57,7 @@ class PythonBackend:
         self._function, self._name, self._read = function, name, read
         self._notes, self.candidate = notes, candidate
         self._own_k, self._asked_k = own_k, own_k
+        self._takes_k, self._most = takes_k, 0
         self._loop: asyncio.Runner | None = None
         self.repeated = 0
 
@@ -71,6 +74,14 @@ class PythonBackend:
     def notes(self) -> tuple[str, ...]:
         """Return facts for reports, and whether it was asked for another number of documents than it is set to."""
         own, asked = self._own_k, self._asked_k
+        if not self._takes_k:
+            note = "it takes no number of documents: of those that it returns as it is set, the first k count"
+            if asked is not None and 0 < self._most < asked:
+                note = (
+                    f"it takes no number of documents, and returned at most {self._most} of the {asked} that were "
+                    f"asked for: --k {self._most} measures it as it is set"
+                )
+            return (*self._notes, note)
         if own is None or own == asked:
             return self._notes
         note = f"it is set to return {own} documents, and was asked for {asked}: --k {own} measures it as it is set"
@@ -81,9 +92,11 @@ class PythonBackend:
         self._asked_k = k
         returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
-            return self._read(returned)
+            answer = self._read(returned)
         except (TypeError, ValueError) as error:
             raise EngineFailureError(f"'{self._name}' gave an answer that cannot be read: {error}") from error
+        self._most = max(self._most, len(answer.ids))
+        return answer
 
     def prepare_store(self, ids: Sequence[str], questions: Sequence[str], folder: Path) -> StoreBehind | None:
         """Return the vector store behind a framework's object; None where there is none.
@@ -137,6 +150,7 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
         notes=retriever.notes,
         candidate=retriever.candidate,
         own_k=retriever.own_k,
+        takes_k=retriever.takes_k,
     )
 
 
