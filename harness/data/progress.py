@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 Clock = Callable[[], int]
@@ -43,6 +43,22 @@ class DisplayOfPart:
     def done(self, label: str, outcome: str) -> None:
         """Show that one backend is finished with this part."""
         self._display.done(f"{self._part} · {label}", outcome)
+
+
+class RenamedDisplay:
+    """A display that shows backends under other names."""
+
+    def __init__(self, display: Display, names: Mapping[str, str]) -> None:
+        """Show each label of ``names`` as its value, and any other label as it is."""
+        self._display, self._names = display, names
+
+    def section(self, label: str) -> Progress:
+        """Return the progress of one encoding or one backend."""
+        return self._display.section(self._names.get(label, label))
+
+    def done(self, label: str, outcome: str) -> None:
+        """Show that one backend is finished."""
+        self._display.done(self._names.get(label, label), outcome)
 
 
 class CombinedProgress:

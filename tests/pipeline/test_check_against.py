@@ -16,6 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import harness
+from harness.data.progress import SilentDisplay
 from harness.errors import UnknownNameError, UsageError
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -138,8 +139,16 @@ def test_vectors_of_questions_are_all_that_an_index_needs(tmp_path):
     (tmp_path / "made" / "queries.ids.txt").write_text("y\nx\n")
     golden = [{"id": "x", "question": "what?", "expected": ["a"]}, {"id": "y", "question": "who?", "expected": ["b"]}]
     index = f"chroma:path={tmp_path / 'db'};collection=docs;model=precomputed:{tmp_path / 'made'}"
-    checked = harness.check(golden, against=index, k=2, **QUICK)
+
+    class Lines(SilentDisplay):
+        def done(self, label: str, outcome: str) -> None:
+            shown.setdefault(label, outcome)
+
+    shown: dict[str, str] = {}
+    checked = harness.check(golden, display=Lines(), against=index, k=2, **QUICK)
     assert checked.metrics()["MRR@2"].tolist() == [1.0]
+    assert shown["chroma"] == "an external index of 3 documents, 2 queries searched"
+    assert not [label for label in shown if str(tmp_path) in label]
     assert checked.report.trials[0].parameters["similarity"] == "l2"
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"_id": "a", "text": "A"}\n{"_id": "b", "text": "B"}\n')

@@ -17,7 +17,7 @@ from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
-from harness.data.progress import Display, DisplayOfPart
+from harness.data.progress import Display, DisplayOfPart, RenamedDisplay
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
 from harness.engines.callable.answers import Answer
@@ -41,6 +41,7 @@ from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
+from harness.results.backend_info import short_labels
 from harness.results.schema_base import ErrorInfo, ParityStats
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
@@ -195,12 +196,14 @@ def search_indexes(
     if plan.indexes is None:
         return []
     alone = _without_documents(plan.indexes.dataset_name, queries)
-    scored = run_on(plan.indexes, alone, cache, display, judge)
+    short = dict(zip(plan.backends, short_labels([backend.label for backend in plan.backends]), strict=True))
+    indexes = [backend for backend in plan.backends if backend.called is None]
+    names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
+    scored = run_on(plan.indexes, alone, cache, RenamedDisplay(display, names), judge)
     trials = trial_results(scored, alone, plan.indexes, PROBES)
-    named = [backend for backend in plan.backends if backend.called is None]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []
-    for against, of_index, trial in zip(named, scored, trials, strict=True):
+    for against, of_index, trial in zip(indexes, scored, trials, strict=True):
         finding, note, of_documents = comparison.compare(of_index.outcome)
         notes = [*trial.notes, *([note] if note is not None else [])]
         truncation = [*trial.truncation, *([of_documents] if of_documents is not None else [])]
