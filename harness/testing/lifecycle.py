@@ -20,6 +20,7 @@ from harness.errors import (
     BackendError,
     EngineFailureError,
     EngineUnavailableError,
+    HarnessError,
     LostDocumentsError,
     RejectedInputError,
 )
@@ -206,12 +207,12 @@ class LifecycleContract(Base):
             before = self.search(engine, sample.queries, 80, 10)
         files = sorted((path for path in tmp_path.rglob("*") if path.is_file()), key=lambda path: path.stat().st_blocks)
         files[-1].write_bytes(b"")
-        with suppress(BackendError), self.opened(tmp_path, sample.documents.ids) as engine:
+        with suppress(BackendError), _fault_hint(), self.opened(tmp_path, sample.documents.ids) as engine:
             self.assert_repeated(before, self.search(engine, sample.queries, 80, 10), f"{files[-1].name} is empty")
         for path in files:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"")
-        with pytest.raises(BackendError), self.opened(tmp_path, sample.documents.ids) as engine:
+        with pytest.raises(BackendError), _fault_hint(), self.opened(tmp_path, sample.documents.ids) as engine:
             self.search(engine, sample.queries, 80, 10)
 
     def test_closes_twice(self, tmp_path: Path) -> None:
@@ -262,6 +263,18 @@ class LifecycleContract(Base):
                 results += [self.search(engine, sample.queries, 200, 50) for _ in range(2)]
         for again in results[1:]:
             assert_same(results[0], again, "another build or search")
+
+
+@contextmanager
+def _fault_hint() -> Iterator[None]:
+    """Add to an exception of the library how it becomes one of our errors."""
+    try:
+        yield
+    except (HarnessError, AssertionError):
+        raise
+    except Exception as error:
+        error.add_note(f"an engine raises a BackendError instead: name {type(error).__name__} in `faults`")
+        raise
 
 
 def _guarded(engine: type[EngineInterface]) -> bool:

@@ -12,7 +12,7 @@ import mutants_of_changes
 import mutants_of_external  # noqa: F401 - registers its engines
 import mutants_of_filters  # noqa: F401
 import mutants_of_guards  # noqa: F401
-import mutants_of_life  # noqa: F401 - registers its engines
+import mutants_of_life
 import mutants_of_sharing  # noqa: F401
 import mutants_of_vectors  # noqa: F401
 import numpy as np
@@ -99,6 +99,12 @@ def test_each_of_several_refusals_is_asked_for(
         (tmp_path / str(number)).mkdir()
         with pytest.raises(DEFECTS):
             getattr(suite_for(forgiving(engine, number)), test)(tmp_path / str(number))
+
+
+def test_a_raw_exception_of_a_damaged_index_is_hinted_at(tmp_path: Path) -> None:
+    with pytest.raises(EOFError) as raised:
+        suite_for(mutants_of_life.LeaksEofErrors).test_a_damaged_index_never_answers_wrongly(tmp_path)
+    assert raised.value.__notes__ == ["an engine raises a BackendError instead: name EOFError in `faults`"]
 
 
 def test_an_index_of_empty_files_must_be_refused_too(tmp_path: Path) -> None:
