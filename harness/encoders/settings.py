@@ -87,19 +87,19 @@ def parse_source(model: str) -> ModelSource:
         if not rest or (kind == "python" and not _PYTHON.fullmatch(rest)):
             raise UsageError(f"model={model} says no more than its kind", fix=f"write {_FORMS}")
         if kind == "precomputed":
-            return ModelSource(kind, str(_folder(rest)))
+            return ModelSource(kind, str(_folder(rest, model)))
         return ModelSource(kind, rest)
     if ((path := existing_path(model)) is not None and path.is_dir()) or model.startswith((".", "/", "~")):
-        return ModelSource("folder", str(_folder(model)))
+        return ModelSource("folder", str(_folder(model, model)))
     if not _HUB.fullmatch(model):
         raise UsageError(f"model={model} is not understood", fix=f"write {_FORMS}")
     return ModelSource("hub", model)
 
 
-def _folder(text: str) -> Path:
+def _folder(text: str, model: str) -> Path:
     path = user_path(text)
     if not path.is_dir():
-        raise UsageError(f"model={text}: there is no such folder", fix=f"write {_FORMS}")
+        raise UsageError(f"model={model}: there is no such folder", fix=f"write {_FORMS}")
     return path.absolute()
 
 

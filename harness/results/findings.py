@@ -143,7 +143,8 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
     rising = np.unique(owner[1:][within & (after > before)])
     if not len(rising):
         return None
-    distances = not bool((within & (after < before)).any())
+    # minus infinity is a score that somebody writes for "last", and never a distance
+    distances = not bool((within & ((after < before) | np.isneginf(before) | np.isneginf(after))).any())
     by_score = judged.scores.ties is not TieRule.ENGINE
     taken = "hits are ordered by score, as trec_eval does" if by_score else "hits stay in the order of the file"
     never_fall = ", and never fall: they look like distances" if distances else ""

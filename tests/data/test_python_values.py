@@ -159,6 +159,16 @@ def test_tables_and_records_are_golden_sets() -> None:
             golden_of_objects(value)
 
 
+def test_documents_of_a_check_in_python_are_a_dataset() -> None:
+    documents = [{"_id": "a", "text": "A"}, {"_id": "b", "text": "B"}]
+    for corpus in (documents, documents[0], 5):
+        with pytest.raises(
+            UsageError, match="a corpus is a path, a Dataset, or a list of these, not of type "
+        ) as raised:
+            harness.check([{"question": "?", "expected": "a"}], corpus=corpus)
+        assert raised.value.fix == "for documents in Python: corpus=harness.Dataset.of(corpus, queries)"
+
+
 def test_judgments_take_the_place_of_what_queries_expect() -> None:
     queries = [{"id": "q", "question": "?", "expected": ["a"]}]
     qrels = Dataset.of({"a": "x", "b": "y"}, queries, {"q": ["b"]}).qrels

@@ -103,3 +103,9 @@ def test_other_words_for_documents_name_their_prompt(word):
 def test_a_misspelt_prompt_is_not_answered_with_the_other_role(written, near):
     with pytest.raises(UsageError, match=f"did you mean '{near}'"):
         parse_backends(f"flat:{written}=x")
+
+
+@pytest.mark.parametrize("model", ["precomputed:nowhere", "./nowhere"])
+def test_a_folder_that_is_missing_is_quoted_as_it_was_written(model: str) -> None:
+    with pytest.raises(UsageError, match=f"model={model}: there is no such folder"):
+        plan(f"flat:model={model}")

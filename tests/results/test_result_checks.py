@@ -104,6 +104,12 @@ def test_distances_in_place_of_scores() -> None:
     assert found.fix == "write the negative distance as the score"
 
 
+def test_scores_of_minus_infinity_are_no_distances() -> None:
+    run = {query: dict.fromkeys(list(hits)[:1], float("-inf")) | {"z": 0.5} for query, hits in at_rank(1).items()}
+    found = next(one for one in run_findings(judged(run, one_each())) if one.check == "unsorted-results")
+    assert "distance" not in found.message + found.fix
+
+
 def test_a_run_of_another_split() -> None:
     run = {
         **{f"q{row}": ranked(f"d{row}", "x") for row in range(3)},

@@ -222,7 +222,8 @@ def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str
     for corpus in corpora or [own or ""]:
         if not isinstance(corpus, str | Path | Dataset):
             raise UsageError(
-                f"the corpus is of type {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)"
+                f"a corpus is a path, a Dataset, or a list of these, not of type {type(corpus).__name__}",
+                fix="for documents in Python: corpus=harness.Dataset.of(corpus, queries)",
             )
         name, place = _named_place(corpus)
         if name in places:
