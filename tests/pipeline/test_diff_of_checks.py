@@ -196,6 +196,10 @@ def test_expected_documents_are_counted_after_another_chunking(tmp_path: Path, m
     assert second == ["2", f"filter (filter#3{deeper})", "1", f"oil#0{deeper}", "also oil", ""]
     page = page_data(tmp_path / "diff" / "report.html")
     assert {row["id"]: row["relevant"] for row in page["queries"]} == {"pumps": 2, "oil": 2}
+    assert {
+        row["id"]: {page["docs"][row["docs"][int(slot)]]: name for slot, name in row["further"].items()}
+        for row in page["queries"]
+    } == {"pumps": {f"pump#1{deeper}": "pump", again: "pump"}, "oil": {f"oil#0{deeper}": "oil"}}
     for row in page["queries"]:
         named = [page["docs"][doc] for doc in row["docs"]]
         graded = {name: grade for name, grade in zip(named, row["grades"], strict=True) if grade is not None}

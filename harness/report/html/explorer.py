@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,7 @@ class Explorer:
     these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
     which not all were kept has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents
     that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) tells where a backend gave no answer.
+    ``further`` maps a query and each later chunk of an expected document in a ranking to that document.
     """
 
     query_ids: Ids
@@ -91,6 +92,7 @@ class Explorer:
     expected: Sequence[Sequence[Expected]] | None = None
     failed: npt.NDArray[np.bool_] | None = None
     dataset: str = ""
+    further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def references(self) -> Int64Array:

@@ -160,6 +160,10 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
             "hits": top.hits[:, query].tolist(),
             "relevant": int(relevant[query]),
         }
+        further = explorer.further.get(ids[query])
+        if further:
+            names = [pools.ids[number] for number in pools.docs[start:end].tolist()]
+            row["further"] = {str(slot): further[name] for slot, name in enumerate(names) if name in further}
         if explorer.values is not None:
             row["values"] = explorer.values[:, :, query].tolist()
         if explorer.agreement is not None:

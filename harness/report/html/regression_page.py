@@ -135,7 +135,18 @@ def _explorer(
         failed=unanswered(failed, len(ids)),
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
         dataset=dataset.name,
+        further=_further_chunks(dataset, list(known)),
     )
+
+
+def _further_chunks(dataset: ComparedDataset, places: Sequence[_Place]) -> dict[str, dict[str, str]]:
+    """Return query to each later chunk of an expected document in any ranking, with that document."""
+    further: dict[str, dict[str, str]] = {}
+    for place in places:
+        side, label = (dataset.before, place.before) if place.when == "before" else (dataset.after, place.after)
+        for query, of_query in side.further_chunks(label).items():
+            further.setdefault(query, {}).update(of_query)
+    return further
 
 
 def _with_expected(corpus: Corpus | None, dataset: ComparedDataset, places: Sequence[_Place]) -> Corpus | None:

@@ -160,13 +160,13 @@ class Detail {
     }
     if (model.states !== null || !model.judged) return { said: model.states === null ? "" : "no exact reference", bad: false };
     const shown = model.top(query, ranking);
-    return { said: `${shown.filter((slot) => query.grades[slot] !== null).length} of ${shown.length} are judged`, bad: false };
+    return { said: `${shown.filter((slot) => !model.isUnjudged(query, slot)).length} of ${shown.length} are judged`, bad: false };
   }
 
   hit(slot, place, scored = "") {
     const { model, query } = this;
     return el("button", { type: "button", class: "hit", "data-slot": slot, "data-scored": scored, "aria-pressed": "false", onclick: () => this.select(slot) },
-      el("span", { class: "rank" }, place), badge(query.grades[slot], model),
+      el("span", { class: "rank" }, place), badge(query, slot, model),
       el("span", { class: "doc", title: model.docs[query.docs[slot]] }, model.shortDoc(query.docs[slot])),
       el("span", { class: "score" }), el("span", { class: "snippet", dir: "auto" }));
   }
@@ -216,7 +216,7 @@ class Detail {
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     return this.document.replaceChildren(
-      el("h4", {}, badge(query.grades[slot], model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
+      el("h4", {}, badge(query, slot, model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
         el("button", { type: "button", class: "plain-button", "aria-label": "Close this document", onclick: () => this.select(-1) }, "✕")),
       el("p", { class: "ranks" }, `Rank: ${ranks}`), body);
   }
@@ -280,7 +280,13 @@ class Detail {
   }
 }
 
-function badge(grade, model) {
+function badge(query, slot, model) {
+  const grade = query.grades[slot];
+  const expected = query.further?.[slot];
+  if (expected !== undefined) {
+    const said = `also ${expected}: a further chunk`;
+    return el("span", { class: "badge none", role: "img", title: said, "aria-label": said }, "+");
+  }
   if (!model.judged || (model.expecting && grade === null)) return el("span", { class: "badge none" });
   if (grade === null) return el("span", { class: "badge unjudged", role: "img", title: "not judged for this query", "aria-label": "not judged" }, "?");
   const relevant = grade >= model.relevance;

@@ -34,6 +34,9 @@ class Model {
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
 
+  // A further chunk of an expected document has no judgment, and needs none.
+  isUnjudged(query, slot) { return query.grades[slot] === null && query.further?.[slot] === undefined; }
+
   isRelevant(query, slot) { return query.grades[slot] !== null && query.grades[slot] >= this.relevance; }
 
   // The slots of a ranking's first documents, best first; remembered, because filters ask again and again.
@@ -53,9 +56,9 @@ class Model {
   last(ranking) { return Math.min(this.depth, this.kept[ranking] ?? this.depth); }
 
   showsUnjudged(query, ranking) {
-    const { grades, ranks } = query;
+    const { ranks } = query;
     const last = this.last(ranking);
-    return ranks[ranking].some((rank, slot) => grades[slot] === null && rank > 0 && rank <= last);
+    return ranks[ranking].some((rank, slot) => this.isUnjudged(query, slot) && rank > 0 && rank <= last);
   }
 
   sameDocuments(query, a, b) {
