@@ -46,7 +46,7 @@ from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
 from harness.worker.process import Finished
 
-SCHEME = 19
+SCHEME = 20
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]

@@ -47,7 +47,7 @@ def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = Non
     """
     if not (np.isfinite(k) and k >= 0):
         raise UsageError(f"the constant k of reciprocal rank fusion is {k:g}", fix="it must be finite and at least 0")
-    return _fuse(runs, weights, lambda run: 1.0 / (k + _ranks(run)))
+    return _fuse(runs, weights, lambda run: 1.0 / (k + _ranks(run)), by_scores=False)
 
 
 def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
@@ -93,9 +93,16 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     return _fuse(runs, weights, normalised)
 
 
-def _fuse(runs: Sequence[Run], weights: Weights, contribution: Callable[[Run], Float64Array]) -> Run:
-    """Add up the ``contribution`` of every hit of each run (float64, aligned with its rows)."""
+def _fuse(
+    runs: Sequence[Run], weights: Weights, contribution: Callable[[Run], Float64Array], *, by_scores: bool = True
+) -> Run:
+    """Add up the ``contribution`` of every hit of each run (float64, aligned with its rows).
+
+    Raises RankingError for NaN and infinity, and with ``by_scores`` for minus infinity too: it has no sum or mean.
+    """
     shares = _checked(weights, runs)
+    for run in runs:
+        ranking.check(run, finite=by_scores)
     query_ids, queries = _union([run.query_ids for run in runs])
     doc_ids, documents = _union([run.doc_ids for run in runs])
     keys: list[Int64Array] = []

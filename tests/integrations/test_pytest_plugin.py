@@ -141,7 +141,7 @@ def test_what_is_invalid_is_an_error_and_no_failure(project: pytest.Pytester) ->
             ("--golden-set", "golden.jsonl", "--golden-corpus", "chunks.jsonl", "--golden-backends", LABEL),
             "*nothing is req*",
         ),
-        (("--golden-set", "chunks.jsonl", "--golden-corpus", "chunks.jsonl"), "*chunks.jsonl: 8 problems*"),
+        (("--golden-set", "chunks.jsonl", "--golden-corpus", "chunks.jsonl"), "*chunks.jsonl: 2 problems*"),
         (("--golden-set", "empty.toml"), "*empty.toml' names no golden set*"),
         (("--golden-set", "golden.jsonl", "--golden-k", "five"), "*golden_k is 'five'*"),
         (("--golden-set", "absent.jsonl"), "*absent.jsonl': there is no such file*"),
@@ -218,7 +218,7 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
         def test_nothing_heavy():
             loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
             options = {f"harness.plan.{name}" for name in ("config", "expressions", "option_fields")}
-            messages = {"harness.errors", "harness.plain_url", "harness.wording"}
+            messages = {"harness.errors", "harness.plain_url", "harness.user_path", "harness.wording"}
             presenters = {"harness.results", "harness.results.presenters"}
             plugin = {"harness", "harness._version", "harness.integrations", "harness.integrations.pytest_plugin"}
             assert loaded == {"harness.plan"} | options | messages | presenters | plugin

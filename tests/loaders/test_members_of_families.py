@@ -89,7 +89,9 @@ def test_a_family_alone_lists_its_members() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_what_only_its_owners_give_out_is_refused_with_how_to_get_it() -> None:
-    with pytest.raises(UsageError, match=r"'zoo/rare' cannot be downloaded, .*\n  ask the keeper\n.*--dataset FOLDER"):
+    with pytest.raises(
+        UsageError, match=r"'zoo/rare' cannot be downloaded, .*\n  ask the keeper\n  then give your folder"
+    ):
         check_dataset("zoo/rare")
 
 

@@ -60,7 +60,12 @@ def test_every_document_and_query_is_accounted_for(comparison: Comparison) -> No
     assert backend.search is not None
     assert (backend.index.documents_sent, backend.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
     assert comparison.report.dataset.empty_documents == 1
-    assert comparison.report.dataset.queries.model_dump() == {"searched": 4, "judged": 4, "relevant": 3}
+    assert comparison.report.dataset.queries.model_dump() == {
+        "searched": 4,
+        "judged": 4,
+        "relevant": 3,
+        "without_id": 0,
+    }
     assert backend.search.milliseconds is not None
     assert backend.search.milliseconds.n == 3 * 2  # not that of no known term
     assert (backend.search.queries, backend.search.queries_without_terms) == (4, 1)

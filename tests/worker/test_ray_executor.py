@@ -33,6 +33,7 @@ from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
     EngineUnavailableError,
+    MachineError,
     MemoryLimitError,
     UsageError,
 )
@@ -195,7 +196,7 @@ def test_a_job_whose_node_is_lost_again_and_again_is_given_up(
             (process,) = {began.process for began in executor.running.values()}
             os.kill(process, signal.SIGKILL)
             killed.add(process)
-        with pytest.raises(EngineFailureError, match="its node was lost 3 times"):
+        with pytest.raises(MachineError, match="its node was lost 3 times"):
             aside.result()
     assert [record.message.rpartition(": ")[2] for record in caplog.records] == [
         "run again (2 of 3)",

@@ -106,7 +106,8 @@ def prepared(
 ) -> tuple[QdrantEngine, Inputs]:
     engine = QdrantEngine({**DEFAULTS, **changed})
     ids = Ids.of(f"d{row}" for row in range(documents))
-    engine._collection, engine._folder, engine.ids = engine.use(store), folder, ids
+    engine._collection = engine.use(store)
+    engine._keep(_folder=folder, ids=ids)
     return engine, Inputs(ids, sparse=to_vectors([{row % 3: 1.0} for row in range(documents)], 3))
 
 
