@@ -20,6 +20,7 @@ from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.metrics.kind import Release
+from harness.metrics.parse import names_of_release_10
 from harness.pipeline.evaluate import evaluate_run, release_of, require_content, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
@@ -47,6 +48,7 @@ def evaluate(request: EvalRequest) -> None:
         raise UsageError("--published is part of --audit", fix="add --audit")
     release = release_of(request) or (9 if request.format == _TREC_EVAL else None)
     measures = _measures(request, release or 9)
+    _note_names_of_release_10(request, release)
     names = _names(runs)
     judgments, tagged, faults = _read(request, runs)
     scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
@@ -135,6 +137,13 @@ def _measures(request: EvalRequest, release: Release) -> list[Metric]:
     if request.metrics is not None:
         return parse_metrics(request.metrics, release)
     return official_metrics(release) if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
+
+
+def _note_names_of_release_10(request: EvalRequest, release: Release | None) -> None:
+    """Print a note on stderr for each metric that is named as only release 10 names it, under release 9."""
+    if release == 9 and request.metrics is not None:
+        for name, metric in names_of_release_10(request.metrics):
+            typer.echo(f"note: only trec_eval 10 has '{name}' (--trec-eval 10); {metric} is computed here", err=True)
 
 
 def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

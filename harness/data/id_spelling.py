@@ -266,7 +266,8 @@ def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
     missing = _missing(judged, known)
     if not missing:
         return None
-    what = f"{len(missing):,} of {len(judged):,} judged queries are not in {where}"
+    verb = "is" if len(missing) == 1 else "are"
+    what = f"{len(missing):,} of {len(judged):,} judged queries {verb} not in {where}"
     spelled = respellings(missing, known)
     if spelled:
         return f"{what}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
@@ -284,15 +285,28 @@ def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
     missing = _missing(judged, known)
     if not missing:
         return None
-    what = (
-        f"{len(missing):,} of {len(judged):,} judged documents are not in {where} ({counted(len(known), 'document')})"
-    )
+    count = f"{len(missing):,} of {len(judged):,} judged documents"
+    verb = "is" if len(missing) == 1 else "are"
+    reason, advice = _reason_and_advice(missing, known)
+    because = f", and {reason}" if reason else ""
+    return f"{count} {verb} not in {where} ({counted(len(known), 'document')}){because}: {advice}"
+
+
+def advice_on_documents(judged: Ids, known: Ids) -> str:
+    """Return what to do about judged documents that are missing, after the reason if there is one."""
+    reason, advice = _reason_and_advice(_missing(judged, known), known)
+    return f"{reason}: {advice}" if reason else advice
+
+
+def _reason_and_advice(missing: Sequence[str], known: Ids) -> tuple[str | None, str]:
     spelled = respellings(missing, known)
     if spelled:
-        return f"{what}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
+        return ", and ".join(map(str, spelled)), "write ids alike in both files"
     if _is_cut(missing, known):
-        return f"{what}, and all of them come after its last, '{known[len(known) - 1]}': the file was cut; get it whole"
-    return f"{what}: get the corpus that the judgments were made on"
+        last = known[len(known) - 1]
+        after = "it comes" if len(missing) == 1 else "all of them come"
+        return f"{after} after its last, '{last}'", "the file was cut; get it whole"
+    return None, "get the corpus that the judgments were made on"
 
 
 def _missing(judged: Ids, known: Ids) -> list[str]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from harness.data.arrow import take_rows
 from harness.data.dataset import Dataset
-from harness.data.id_spelling import unmet_documents
+from harness.data.id_spelling import advice_on_documents
 from harness.data.judgments import repeated_judgments
 from harness.data.problems import Finding
 from harness.data.types import Ids, Int64Array
@@ -98,11 +98,15 @@ def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
         return None
     count, relevant = int(unknown.sum()), int((unknown & (dataset.qrels.grades >= loaded.relevance)).sum())
     names = dataset.qrels.doc_ids.take(np.flatnonzero(lacking)[:_SHOWN])
+    if count == 1:
+        finding = "is of a document not in the corpus; it is "
+        finding += "relevant, and no backend can find it" if relevant else "not relevant"
+    else:
+        finding = f"are of documents not in the corpus; {relevant:,} of them relevant, which no backend can find"
     return _warning(
         "unknown-judged-documents",
-        f"{count:,} of {len(dataset.qrels):,} judgments {'is of a document' if count == 1 else 'are of documents'} not "
-        f"in the corpus; {relevant:,} of them relevant, which no backend can find",
-        f"{unmet_documents(dataset.qrels.doc_ids, dataset.corpus.ids, 'the corpus')}; or remove these judgments",
+        f"{count:,} of {counted(len(dataset.qrels), 'judgment')} {finding}",
+        f"{advice_on_documents(dataset.qrels.doc_ids, dataset.corpus.ids)}; or remove these judgments",
         (", ".join(f"'{name}'" for name in names),),
     )
 

@@ -544,7 +544,7 @@ def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, que
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {named}")
         reasons.append(unmet_documents(qrels.doc_ids, documents.ids, named))
         fixes.append(_UNKNOWN_FIX.format(loaded.split or "test", len(strangers)))
-    elif strangers:
+    elif strangers and stated:  # others are a finding
         verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
         notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     problems.raise_if_any(fix="; ".join(fixes) or None, because="; ".join(filter(None, reasons)) or None)

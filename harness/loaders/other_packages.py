@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -90,6 +90,10 @@ class _Boundary(NamedTuple):
                     if not isinstance(batch, TextBatch):
                         raise self.error(doing, f"it yielded {type(batch).__name__}, expected TextBatch")
                     self._require_equal(doing, {**batch._asdict(), "used": None})
+                    for value in cast("Sequence[object]", batch.ids):
+                        if not isinstance(value, str):
+                            problem = f"ids must be text: {value!r} is of the type {type(value).__name__}"
+                            raise self.error(doing, problem)
                     yield batch
 
         return replace(source, read=read, state=self.called(source.state, doing))

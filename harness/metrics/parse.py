@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
 from harness.metrics.kind import Kind, Parameter, Release
 from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kind_of, kinds, spellings, squeezed
-from harness.metrics.table import KINDS
+from harness.metrics.table import KINDS, NOT_OFFERED
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
@@ -194,8 +195,29 @@ def kind_named(name: str, release: Release = 9) -> Kind:
     for missing, reason in others.missing.items():
         if missing.lower() == name.lower():
             raise MetricError(f"metric '{missing}' {reason}", fix="install the package anew")
+    if (description := _not_offered(name)) is not None:
+        raise UsageError(
+            f"metric '{name}' is trec_eval's and is not offered: {description}",
+            fix="leave it out, or take another metric",
+        )
     known = kinds()
     raise UnknownNameError("metric", name, known, aliases=reversed(spellings(known.values())))
+
+
+def _not_offered(name: str) -> str | None:
+    """Return the description of a measure of trec_eval that is not offered, with a cutoff or without; else None."""
+    for names, description in NOT_OFFERED.items():
+        for pattern in names.split(", "):
+            if fnmatchcase(name, pattern) or fnmatchcase(re.sub(r"[._]\d*\.?\d+(,\d+)*$", "", name), pattern):
+                return description
+    return None
+
+
+def names_of_release_10(texts: str | Iterable[str]) -> list[tuple[str, Metric]]:
+    """Return names that only release 10 of trec_eval has, each with the metric that release 9 takes for it."""
+    old, new = ({kind.trec for kind in _of_release(release)} for release in (9, 10))
+    named = [text for text in metric_texts(texts) if text.partition(".")[0] in new - old]
+    return [(name, parse_metric(name)) for name in named]
 
 
 def _trec_parts(name: str, release: Release) -> tuple[Kind | None, str | None]:

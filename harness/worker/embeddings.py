@@ -11,6 +11,7 @@ import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ from harness.worker.vectors import DensePair, EncodedTexts, Folders, SparsePair,
 
 _KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
+_SINGULAR: Mapping[Role, str] = MappingProxyType({"documents": "document", "queries": "query"})
 _NS_PER_S = 1e9
 _PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
 _NO_LENGTHS: Mapping[SourceKind, str] = {
@@ -218,9 +220,9 @@ class Embeddings:
         texts = {role: sample.texts for role, sample in samples.items()}
         encoded = self._encode(settings, trial, again, texts, limit)
         worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
-        counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
+        texts_again = " and ".join(counted(len(sample.rows), _SINGULAR[role]) for role, sample in samples.items())
         comparison = (
-            f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
+            f"cached vectors of {texts_again} were encoded again: the largest relative difference is {worst:.2g}, and "
             f"{TOLERANCES[settings.dtype]:g} is allowed"
         )
         return comparison, encoded
@@ -291,15 +293,19 @@ class Embeddings:
         parts = []
         for role, folder in zip(_ROLES, entries.folders, strict=True):
             made = read_made(folder)
-            if not made.rows:
-                continue  # an index that is searched without a collection
-            if role in entries.made_now:
-                seconds, before = made.took_ns / _NS_PER_S, made.rows - entries.encoded.rows[role]
-                whole = f" ({before:,} of them by an earlier run)" if before else ""
-                parts.append(f"{made.rows:,} {role} encoded{whole}, {made.rows / max(seconds, 1e-9):,.0f}/s")
-            else:
-                parts.append(f"vectors of {made.rows:,} {role} re-used")
+            if made.rows:  # else an index that is searched without a collection
+                encoded = entries.encoded.rows[role] if role in entries.made_now else None
+                parts.append(encoding_in_words(made, role, encoded))
         return ", ".join(parts) + ("" if entries.made_now else ": nothing was encoded")
+
+
+def encoding_in_words(made: Made, role: Role, encoded: int | None) -> str:
+    """Return how many texts have vectors, of which ``encoded`` were encoded now; None if all are re-used."""
+    texts = counted(made.rows, _SINGULAR[role])
+    if encoded is None:
+        return f"vectors of {texts} re-used"
+    earlier = f" ({made.rows - encoded:,} of them by an earlier run)" if made.rows > encoded else ""
+    return f"{texts} encoded{earlier}, {made.rows / max(made.took_ns / _NS_PER_S, 1e-9):,.0f}/s"
 
 
 def _balanced(parts: Sequence[EncodePart], left: Int64Array, most: int) -> list[list[EncodePart]]:

@@ -188,3 +188,19 @@ def test_a_wrong_number_of_columns_is_told_once(folder: Path) -> None:
         harness.errors.DataError, match=r"7 columns, expected TREC's four: .*, and so for 29 lines more"
     ):
         evaluate("bad.qrels", "a.trec")
+
+
+def test_a_name_of_release_10_under_release_9_is_noted(folder: Path) -> None:
+    named = ("a.qrels", "a.trec", "--metrics", "map,rbp,RBP")
+    for option in (["--format", "trec_eval"], ["--trec-eval"]):
+        notes = [line for line in evaluate(*named, *option)[1].splitlines() if line.startswith("note: ")]
+        assert notes == ["note: only trec_eval 10 has 'rbp' (--trec-eval 10); RBP is computed here"]
+    for option in (["--trec-eval", "10"], []):
+        assert "note: " not in evaluate(*named, *option)[1]
+
+
+def test_queries_of_a_run_without_judgments_are_counted(folder: Path) -> None:
+    for queries, words in ((1, "1 query"), (7, "7 queries")):
+        (folder / "more.trec").write_text(PLAIN + "".join(f"x{row} Q0 a 1 1 s\n" for row in range(queries)))
+        told = evaluate("a.qrels", "more.trec", "--format", "json")[1]
+        assert f"; {words} of the run left out, not judged" in told

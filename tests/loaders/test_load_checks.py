@@ -272,7 +272,17 @@ def test_judged_documents_that_are_missing(tmp_path: Path) -> None:
     assert found.message == (
         "13 of 50 judgments are of documents not in the corpus; 12 of them relevant, which no backend can find"
     )
-    assert found.fix.startswith("13 of 50 judged documents are not in the corpus (75 documents): get the corpus that")
+    assert found.fix.startswith("get the corpus that")
+    assert "not in the corpus" not in dataset.provenance.get("notes", "")
+    (single,) = [
+        finding
+        for finding in dataset_findings(load_dataset(write(tmp_path / "one", records(held), [*qrels[1:3], qrels[4]])))
+        if finding.check == "unknown-judged-documents"
+    ]
+    assert single.message == (
+        "1 of 3 judgments is of a document not in the corpus; it is relevant, and no backend can find it"
+    )
+    assert single.fix == "get the corpus that the judgments were made on; or remove these judgments"
     assert dataset.provenance["judgments_of_unknown_documents"] == "13"
     scores = harness.evaluate({query: {f"doc{query[1:]}": 1.0} for query in dataset.queries.ids}, dataset, "R@10")
     assert scores.means()[0].value == 1.0
@@ -284,7 +294,7 @@ def test_judged_documents_of_objects_that_are_missing() -> None:
     documents = {f"doc{number}": text for number, text in enumerate(texts(20))}
     dataset = Dataset.of(documents, {"q": "what?"}, {"q": {"doc1": 1, "gone": 1}})
     assert only(dataset).message == (
-        "1 of 2 judgments is of a document not in the corpus; 1 of them relevant, which no backend can find"
+        "1 of 2 judgments is of a document not in the corpus; it is relevant, and no backend can find it"
     )
     with pytest.raises(DataError, match="the document 'gone' is judged, and there is no such document"):
         Dataset.of(documents, {"q": "what?"}, {"q": {"gone": 1}})

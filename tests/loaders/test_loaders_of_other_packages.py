@@ -70,6 +70,10 @@ FAULTS = {
         Mail(lambda: parts(documents=TextSource.of_batches("mail", one_good_batch_then_a_fault))),
         "reading mail: KeyError: 'subject' (line ",
     ),
+    "integers as ids": (
+        Mail(lambda: parts(documents=source(TextBatch([1], ["one"])))),  # type: ignore[list-item]
+        "reading mail: ids must be text: 1 is of the type int",
+    ),
     "batches": (Mail(lambda: parts(documents=source(["a"]))), "reading mail: it yielded list, expected TextBatch"),
     "columns": (
         Mail(lambda: parts(documents=source(TextBatch(["a", "b"], ["one"])))),

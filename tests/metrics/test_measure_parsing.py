@@ -122,6 +122,13 @@ def test_an_unknown_name_is_refused_with_the_nearest(text, near):
         parse_metric(text)
 
 
+@pytest.mark.parametrize("text", ["rbp_resid", "unj_10", "utility", "G.5", "prefs_simp", "set_map", "ndcg_rel"])
+def test_a_measure_of_trec_eval_that_is_not_offered_is_described(text):
+    with pytest.raises(UsageError, match=f"metric '{text}' is trec_eval's and is not offered: ") as raised:
+        parse_metric(text, 10)
+    assert "did you mean" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -16,6 +16,7 @@ from small_world import write_collection
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress, SilentDisplay
+from harness.encoders.stream import Made
 from harness.errors import DataError, EngineTimeoutError
 from harness.loaders import load_dataset
 from harness.plan.config import CompareRequest
@@ -26,7 +27,7 @@ from harness.store.record_files import load, save
 from harness.testing.samples import STEP_NS, StepClock
 from harness.text import analyzer_identity
 from harness.worker.dispatch import run_job
-from harness.worker.embeddings import CacheCheck, _balanced
+from harness.worker.embeddings import CacheCheck, _balanced, encoding_in_words
 from harness.worker.encodings import Encodings
 from harness.worker.jobs import AnalyseJob
 from harness.worker.process import Finished
@@ -183,3 +184,16 @@ def test_parts_are_dealt_by_the_texts_that_are_left() -> None:
     assert dealt([1, 4096, 4096, 4096, 4096], 2) == [["0", "1", "2"], ["3", "4"]]
     assert dealt([5, 5], 7) == [["0"], ["1"]]
     assert dealt([0, 0], 3) == [["0", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "encoded", "words"),
+    [
+        (1, 1, "1 query encoded, 2/s"),
+        (1, None, "vectors of 1 query re-used"),
+        (2000, 1500, "2,000 queries encoded (500 of them by an earlier run), 4,000/s"),
+        (2, None, "vectors of 2 queries re-used"),
+    ],
+)
+def test_texts_with_vectors_are_counted_in_words(rows: int, encoded: int | None, words: str) -> None:
+    assert encoding_in_words(Made(rows, 3, 500_000_000, None, "", 8, {}), "queries", encoded) == words

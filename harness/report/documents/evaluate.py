@@ -81,7 +81,7 @@ def counts_line(run: NamedScores) -> str:
     judged = f"{counted(counts.judged, 'query')} judged, {counts.relevant:,} with a relevant document"
     averaged = f"averaged over {counts.evaluated:,} ({run.scores.queries})"
     text = f"{shortened(run.name)}: {judged}, {counts.answered:,} answered; {averaged}"
-    return f"{text}; {counts.unjudged:,} of the run left out, not judged" if counts.unjudged else text
+    return f"{text}; {counted(counts.unjudged, 'query')} of the run left out, not judged" if counts.unjudged else text
 
 
 def _warning(finding: Finding) -> Verdict:
