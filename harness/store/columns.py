@@ -6,6 +6,7 @@ Both open memory-mapped: a few milliseconds and no memory of their own. Nothing 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ import pyarrow as pa
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.errors import CacheError
 
+_READING = threading.Lock()
+"""One header at a time: NumPy parses it by ``ast``, which fails in threads of CPython before 3.11.8 (gh-106905)."""
 _ZEROS = 1 << 20
 """Bytes that are written at a time where the system cannot reserve space."""
 
@@ -102,10 +105,16 @@ def load_column(path: Path) -> npt.NDArray[Any]:
     """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
     with readable(path):
         try:
-            column: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            return read_array(path, mapped=True)
         except ValueError:  # of an array without elements, which cannot be mapped, or of a damaged one
-            column = np.load(path, allow_pickle=False)
-        return column
+            return read_array(path)
+
+
+def read_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
+    """Return the array of one ``.npy`` file, read into memory or mapped; raises what NumPy raises."""
+    with _READING:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    return array
 
 
 @contextmanager

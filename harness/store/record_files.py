@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Ids
-from harness.store.columns import load_ids, readable, save_column, save_ids
+from harness.store.columns import load_ids, read_array, readable, save_column, save_ids
 
 Record = TypeVar("Record")
 
@@ -70,7 +70,7 @@ def _reader(folder: Path) -> Callable[[type, object], object]:
         if wanted is Path:
             return Path(plain)
         if wanted is np.ndarray:
-            return np.load(folder / plain, allow_pickle=False)
+            return read_array(folder / plain)
         if wanted is pa.StringArray:
             return load_ids(folder / plain).values
         raise NotImplementedError(f"a record cannot hold a {kind}")

@@ -206,7 +206,7 @@ def test_rates_rise_until_a_backend_is_saturated_and_the_knee_is_marked(
     assert knee.limit is not None  # a search takes 20 ms at least, so that doubling ends
     assert knee.beyond in rates
     assert knee.rate is None or knee.rate in rates
-    assert max(rates) >= 25
+    assert max(rates) >= 4 * min(rates), "a busy machine is saturated early"
     shown = found.render(verbose=True)
     assert "Search, the knee of rates up to saturation" in shown
     assert f"knee.unloaded_p99_ms,{knee.unloaded_p99_ms}" in found.render("csv")
