@@ -32,7 +32,7 @@ def check_written_files(fields: Mapping[str, OptionField], values: Mapping[str, 
     inputs = dict(_inputs(fields, values))
     _check_streams(inputs)
     out = values.get("out")
-    result = target_path(out).resolve() if isinstance(out, Path) else None
+    result = None if out is None else target_path(Path(str(out))).resolve()  # text if harness.toml has it
     for name, field in fields.items():
         value = values.get(name)
         if not field.option.written or value is None:
@@ -54,7 +54,7 @@ def check_written_files(fields: Mapping[str, OptionField], values: Mapping[str, 
 
 def _check_input(refused: str, path: Path, flag: str, paths: list[Path]) -> None:
     for source in paths:
-        if source.is_dir() and path.is_relative_to(source.resolve()) and path.exists() and not _was_written(path):
+        if source.is_dir() and path.is_relative_to(source.resolve()) and path.is_file() and not _was_written(path):
             raise UsageError(f"{refused} lies in the input {flag} {source}", fix="name a file outside of it")
         if source.is_file() and path.exists() and path.samefile(source):
             raise UsageError(f"{refused} is the input {flag} {source}", fix="name another file")

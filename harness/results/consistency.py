@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import as_numpy, text_scalar
+from harness.data.arrow import text_scalar
 from harness.data.types import Ids
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import parse_metric
@@ -97,7 +97,8 @@ def _of_questions(field: str, trial: TrialResult) -> Iterator[Contradiction]:
     scored = [question for question in trial.questions if question.values]
     for name, metric in trial.metrics.items() if scored else ():
         values = [question.values[name] for question in scored if name in question.values]
-        yield from _of_values(f"{field}.metrics.{name}", metric, values)
+        mean = float(np.mean(values)) if values else 0.0
+        yield from _of_mean(f"{field}.metrics.{name}", metric, len(values), mean)
 
 
 def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Contradiction]:
@@ -111,24 +112,26 @@ def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Co
 def _other_values(report: Result, table: pa.Table) -> Iterator[Contradiction]:
     if not len(table):  # values that were left out
         return
-    columns = [table.column(name).to_pylist() for name in ("dataset", "backend", "metric")]
-    values = as_numpy(table.column("value"))
-    by_metric: dict[tuple[str, str, str], list[int]] = {}
-    for row, key in enumerate(zip(*columns, strict=True)):
-        by_metric.setdefault(key, []).append(row)
+    keys = ["dataset", "backend", "metric"]
+    means = table.group_by(keys).aggregate([("value", "count"), ("value", "mean")])
+    by_metric = {
+        (row["dataset"], row["backend"], row["metric"]): (row["value_count"], row["value_mean"])
+        for row in means.to_pylist()
+    }
     for number, trial in enumerate(report.trials):
         for name, metric in trial.metrics.items():
-            rows = by_metric.get((trial.dataset, trial.label, name), [])
-            yield from _of_values(f"trials.{number}.metrics.{name}", metric, values[rows].tolist())
+            count, mean = by_metric.get((trial.dataset, trial.label, name), (0, 0.0))
+            yield from _of_mean(f"trials.{number}.metrics.{name}", metric, count, mean)
 
 
-def _of_values(field: str, metric: MetricValue, values: Sequence[float]) -> Iterator[Contradiction]:
-    if len(values) != metric.n:
-        yield Contradiction(field, f"the mean is taken over {metric.n:,} queries, and {len(values):,} have a value")
-    elif values and _is_mean(metric.metric):
-        mean = float(np.mean(values))
-        if not math.isclose(mean, metric.mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
-            yield Contradiction(field, f"the mean is {metric.mean:g}, and that of the queries is {mean:g}")
+def _of_mean(field: str, metric: MetricValue, count: int, mean: float) -> Iterator[Contradiction]:
+    """Compare a stored mean with the ``count`` of queries that have a value, and with their ``mean``."""
+    if count != metric.n:
+        yield Contradiction(field, f"the mean is taken over {metric.n:,} queries, and {count:,} have a value")
+        return
+    close = math.isclose(mean, metric.mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+    if count and not close and _is_mean(metric.metric):
+        yield Contradiction(field, f"the mean is {metric.mean:g}, and that of the queries is {mean:g}")
 
 
 def _is_mean(name: str) -> bool:

@@ -178,6 +178,11 @@ def test_files_that_are_written_are_never_inputs_or_in_the_result(folder: Path) 
     assert "is the input --backends r.trec" in refusal(*run, "--save-baseline", "r.trec")
 
 
+def test_the_result_folder_may_be_named_in_a_file_of_settings(folder: Path) -> None:
+    Path("harness.toml").write_text('[check]\nout = "r"\njunit = "r/junit.xml"\n', encoding="utf-8")
+    assert "lies in the result folder" in refusal(*CHECK)
+
+
 def test_junit_of_an_earlier_check_may_be_in_the_folder_of_the_data(folder: Path) -> None:
     Path("data").mkdir()
     Path("data/a.txt").write_text("one", encoding="utf-8")
