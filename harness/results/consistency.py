@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import text_scalar
+from harness.data.arrow import as_numpy, text_scalar
 from harness.data.types import Ids
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import parse_metric
@@ -112,16 +112,30 @@ def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Co
 def _other_values(report: Result, table: pa.Table) -> Iterator[Contradiction]:
     if not len(table):  # values that were left out
         return
-    keys = ["dataset", "backend", "metric"]
-    means = table.group_by(keys).aggregate([("value", "count"), ("value", "mean")])
-    by_metric = {
-        (row["dataset"], row["backend"], row["metric"]): (row["value_count"], row["value_mean"])
-        for row in means.to_pylist()
-    }
+    by_metric = _means(table)
     for number, trial in enumerate(report.trials):
         for name, metric in trial.metrics.items():
             count, mean = by_metric.get((trial.dataset, trial.label, name), (0, 0.0))
             yield from _of_mean(f"trials.{number}.metrics.{name}", metric, count, mean)
+
+
+def _means(table: pa.Table) -> dict[tuple[str, str, str], tuple[int, float]]:
+    """Return the count and mean of the values of each dataset, backend and metric.
+
+    Not by Arrow's ``group_by``, which imports pandas.
+    """
+    keys = [table.column(name).combine_chunks().dictionary_encode() for name in ("dataset", "backend", "metric")]
+    shape = tuple(len(key.dictionary) for key in keys)
+    groups = np.ravel_multi_index(tuple(as_numpy(key.indices) for key in keys), shape)
+    present, rows = np.unique(groups, return_inverse=True)
+    counts = np.bincount(rows)
+    means = np.bincount(rows, weights=as_numpy(table.column("value"))) / counts
+    names = [key.dictionary.to_pylist() for key in keys]
+    positions = zip(*np.unravel_index(present, shape), strict=True)
+    return {
+        (names[0][dataset], names[1][backend], names[2][metric]): (int(count), float(mean))
+        for (dataset, backend, metric), count, mean in zip(positions, counts, means, strict=True)
+    }
 
 
 def _of_mean(field: str, metric: MetricValue, count: int, mean: float) -> Iterator[Contradiction]:
