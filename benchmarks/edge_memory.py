@@ -44,7 +44,7 @@ class Memory(NamedTuple):
 class Printed:
     """Progress whose phases whoever measures can read."""
 
-    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002
+    def start(self, phase: str, total: int | None) -> None:
         print(phase, flush=True)
 
     def advance(self, amount: int) -> None:

@@ -32,7 +32,7 @@ def by_json(bridge: JavaBridge) -> Read:
 
     mapper = bridge.load("com.fasterxml.jackson.databind.ObjectMapper")()
 
-    def read(top_docs: Any) -> Hits:  # noqa: ANN401 - a Java object
+    def read(top_docs: Any) -> Hits:
         hits = orjson.loads(bytes(mapper.writeValueAsBytes(top_docs)))["scoreDocs"]
         return Hits(
             np.fromiter((hit["doc"] for hit in hits), dtype=np.int32, count=len(hits)),
@@ -42,7 +42,7 @@ def by_json(bridge: JavaBridge) -> Read:
     return read
 
 
-def one_by_one(top_docs: Any) -> Hits:  # noqa: ANN401 - a Java object
+def one_by_one(top_docs: Any) -> Hits:
     """What a caller of pyjnius would write: one proxy per hit, two attributes of each."""
     hits = top_docs.scoreDocs
     return Hits(

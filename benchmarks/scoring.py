@@ -48,7 +48,7 @@ class Tool:
     fresh: Callable[[Any], Any] = lambda taken: taken
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def time(self, what: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - each tool has its own type
+    def time(self, what: str, work: Callable[[], Any]) -> Any:
         gc.collect()
         start = time.perf_counter()
         outcome = work()

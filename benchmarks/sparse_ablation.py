@@ -29,10 +29,10 @@ from harness.exact import SparseIndex, kernels, topk
 
 @inner_kernel
 def _no_estimate(
-    block: object,  # noqa: ARG001
-    documents: np.uint64,  # noqa: ARG001
-    width: np.uint64,  # noqa: ARG001
-    workspace: kernels.Workspace,  # noqa: ARG001
+    block: object,
+    documents: np.uint64,
+    width: np.uint64,
+    workspace: kernels.Workspace,
 ) -> np.float64:
     return np.float64(-np.inf)
 

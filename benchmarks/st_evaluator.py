@@ -30,7 +30,7 @@ sys.path.insert(0, str(REPOSITORY))
 CONTESTANTS = ("sentence-transformers", "harness")
 
 
-def evaluator_class(name: str) -> Any:  # noqa: ANN401 - two classes without a common type
+def evaluator_class(name: str) -> Any:
     if name == "harness":
         from harness.integrations.sentence_transformers import InformationRetrievalEvaluator
 

@@ -84,7 +84,7 @@ class BareEdge:
 class BareClient:
     """qdrant-client alone, over HTTP."""
 
-    def index(self, work: Work, folder: Path) -> None:  # noqa: ARG002 - as the others
+    def index(self, work: Work, folder: Path) -> None:
         from qdrant_client import QdrantClient, models
 
         self.work, self.models = work, models

@@ -121,15 +121,15 @@ _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 class _LazyGroup(typer.core.TyperGroup):
     """Verbs are listed from the table and imported when one is resolved."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _interruptions(), _refusals():
             return super().make_context(*args, **kwargs)
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own context and result
+    def invoke(self, ctx: Any) -> Any:
         with _interruptions(), _refusals():
             return super().invoke(ctx)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if name is None else _load_command(name), rest
 
@@ -147,7 +147,7 @@ def _build() -> typer.Typer:
     return app
 
 
-def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public in no version
+def _load_command(name: str) -> Any:
     from harness.cli.verb import VerbGroup, command_of, group_of
 
     verb = load_verb(name)

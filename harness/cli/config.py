@@ -56,7 +56,7 @@ def read_settings(path: Path, verb: str) -> dict[str, Any]:
     return values[verb]
 
 
-def _value(table: Table, key: str, field: OptionField) -> Any:  # noqa: ANN401 - as many types as options have
+def _value(table: Table, key: str, field: OptionField) -> Any:
     value = table.values.get(key)
     if field.kind == "list":
         texts = table.optional(key, str) if isinstance(value, str) else table.strings(key)
@@ -68,7 +68,7 @@ def _value(table: Table, key: str, field: OptionField) -> Any:  # noqa: ANN401 -
     return table.optional(key, kinds.get(field.kind, str))
 
 
-def _placed(value: Any, field: OptionField, folder: Path) -> Any:  # noqa: ANN401 - as above
+def _placed(value: Any, field: OptionField, folder: Path) -> Any:
     """Return a value whose paths are taken from the file's folder: all of a path's option, else what is there."""
     if folder == Path():
         return value

@@ -20,7 +20,7 @@ _TYPE = re.compile(r" <(?:str|list\[str\])>")
 class PlainCommand(typer.core.TyperCommand):
     """A command whose help names no types of Python's, in sections for arguments and options."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own types
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write what each parameter is for."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
@@ -33,7 +33,7 @@ class PlainCommand(typer.core.TyperCommand):
             with formatter.section(heading):
                 formatter.write_dl(records)
 
-    def heading(self, parameter: Any) -> str:  # noqa: ANN401 - Typer's own type
+    def heading(self, parameter: Any) -> str:
         """Return the section that a parameter stands in."""
         return "Arguments" if parameter.param_type_name == "argument" else "Options"
 

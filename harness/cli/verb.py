@@ -81,10 +81,10 @@ def verb(
     return lambda function: DeclaredVerb(function, kinds, changes)
 
 
-def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  # noqa: ANN401 - Typer's own type
+def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:
     """Make Typer's command of a verb; a ``configured`` one reads ``harness.toml``, or what ``--config`` names."""
 
-    def run(config: str | None = None, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
+    def run(config: str | None = None, **texts: Any) -> None:
         _run(name, declared, config, texts, configured=configured)
 
     parameters = [_parameter(field) for field in declared.fields.values()]
@@ -147,18 +147,18 @@ class VerbGroup:
     verb_of: Callable[[str], str] | None = None
 
 
-def group_of(group: VerbGroup) -> Any:  # noqa: ANN401 - Typer's own type
+def group_of(group: VerbGroup) -> Any:
     """Make Typer's command of a group of verbs."""
 
     class Group(typer.core.TyperGroup):
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             if group.verb_of is not None and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
                 args = [group.verb_of(args[0]), *args]
             return super().resolve_command(ctx, args)
 
     unnamed = group.unnamed
 
-    def run(context: typer.Context, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
+    def run(context: typer.Context, **texts: Any) -> None:
         if context.invoked_subcommand is None and unnamed is not None:
             _run(unnamed, group.verbs[unnamed], None, texts)
         elif context.invoked_subcommand is not None:
@@ -182,11 +182,11 @@ class _GroupedCommand(PlainCommand):
 
     fields: tuple[OptionField, ...] = ()
 
-    def heading(self, parameter: Any) -> str:  # noqa: ANN401 - Typer's own type
+    def heading(self, parameter: Any) -> str:
         """Return the group of an option."""
         return getattr(parameter, "rich_help_panel", None) or OUTPUT
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse the command line; refuse a value without its option, and a list that stands twice."""
         args = _with_flag_values(self.fields, args)
         typed = Counter(word.partition("=")[0] for word in args)
@@ -250,7 +250,7 @@ def _parameter(field: OptionField) -> inspect.Parameter:
     return _keyword(field.name, kinds.get(field.kind, str | None), declared)
 
 
-def _keyword(name: str, kind: Any, declared: Any) -> inspect.Parameter:  # noqa: ANN401 - Typer's own types
+def _keyword(name: str, kind: Any, declared: Any) -> inspect.Parameter:
     annotation = Annotated[kind, declared]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

@@ -157,7 +157,7 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     raise _unfit(value, subject)
 
 
-def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:  # noqa: ANN401 - of any library
+def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:
     """Return the rows of a table; the index of a frame counts if it is named. What is missing is None.
 
     Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises

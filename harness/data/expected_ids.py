@@ -16,7 +16,7 @@ _GRADES = ("grade", "relevance", "rel")
 _FORMS = "a list of ids, or {id: grade}"
 
 
-def expected_grades(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - decoded JSON
+def expected_grades(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each id that a question expects, unchecked, and its grade, 1 unless there is one.
 
     Args:
@@ -49,7 +49,7 @@ def _ungrouped(items: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...
     raise ValueError(f"is {shown(items)}: several groups of documents are not supported yet, expected {_FORMS}")
 
 
-def _of_item(item: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _of_item(item: Any) -> tuple[Any, Any]:
     if isinstance(item, tuple) and len(item) == 2:
         return item[0], item[1]
     return _of_record(item) if isinstance(item, Mapping) else (item, 1)

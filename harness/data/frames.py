@@ -75,7 +75,7 @@ SCORE = ("score", "sim")
 GRADE = ("relevance", "label", "grade", "rel", "score")
 
 
-def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
+def as_table(value: Any) -> Any | None:
     """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for what is no table.
 
     A table of another library is one that Arrow can read: by its stream, or by the data frame interchange protocol.
@@ -101,7 +101,7 @@ def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
     return None
 
 
-def lacking(table: Any, number: Sequence[str]) -> str | None:  # noqa: ANN401 - as above
+def lacking(table: Any, number: Sequence[str]) -> str | None:
     """Return, in words, which column a table lacks or has twice, and which there are; None where all are there.
 
     Args:
@@ -118,7 +118,7 @@ def lacking(table: Any, number: Sequence[str]) -> str | None:  # noqa: ANN401 - 
     return f"a table {problem}; its columns: {', '.join(there) or 'none'}"
 
 
-def run_from_frame(table: Any) -> Run:  # noqa: ANN401 - a table of any library
+def run_from_frame(table: Any) -> Run:
     """Return the run in a table with columns of query ids, document ids and scores, one row a hit.
 
     The engine's order is that of the column ``rank`` where there is one, else of the rows. Whole numbers as ids become
@@ -135,7 +135,7 @@ def run_from_frame(table: Any) -> Run:  # noqa: ANN401 - a table of any library
     return build_run(queries, documents, scores, places)
 
 
-def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any library
+def qrels_from_frame(table: Any) -> Qrels:
     """Return the judgments in a table with columns of query ids, document ids and grades, one row a judgment.
 
     Raises DataError as :func:`run_from_frame` does, for a grade that is no whole number, and for a document that is
@@ -157,7 +157,7 @@ def first_of(names: Sequence[str], there: Iterable[str]) -> str | None:
 
 def _columns(
     source: str,
-    table: Any,  # noqa: ANN401 - a table of any library
+    table: Any,
     number: tuple[str, ...],
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]]:
     """Return the columns of a table that count: ids of queries and documents as text, and numbers."""
@@ -171,11 +171,11 @@ def _columns(
     return queries, documents, _numbers(source, value, table[value])
 
 
-def _names(table: Any) -> list[str]:  # noqa: ANN401 - as above
+def _names(table: Any) -> list[str]:
     return [str(column) for column in (table.column_names if isinstance(table, pa.Table) else table.columns)]
 
 
-def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  # noqa: ANN401 - pandas is imported late
+def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:
     if bool(values.isna().any()):
         raise DataError(source, [f"column '{column}' lacks {counted(int(values.isna().sum()), 'id')}"])
     try:
@@ -204,7 +204,7 @@ def _as_text(chunk: pa.Array) -> pa.Array:
     return chunk.cast(pa.string())
 
 
-def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - of Arrow or pandas
+def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:
     if not isinstance(values, pa.ChunkedArray):
         if values.dtype.kind not in "iuf":
             wrong = next((item for item in values.tolist() if not is_number(item) and not is_missing(item)), None)

@@ -35,7 +35,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     Numba, in every process; compiled code needs its runtime and nothing else.
     """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - Numba has no types
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code for a signature, None where there is none."""
         rtsys.initialize(target_context)
         try:
@@ -45,7 +45,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             self.flush()
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - Numba has no types
+    def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled code for a signature; where Numba lost sight of it, the next process compiles it again."""
         try:
             super().save_overload(sig, data)
@@ -64,7 +64,7 @@ def _sources() -> str:
     return hashlib.sha256(b"\0".join(text for text in texts if b"harness.data.jit" in text)).hexdigest()
 
 
-def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:  # noqa: ANN401 - Numba's own options
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Compile ``function`` on first use, without the GIL, and keep it on disk."""
     dispatcher = numba.njit(nogil=True, **options)(function)
     cache = _Cache(function)

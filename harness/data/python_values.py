@@ -31,7 +31,7 @@ _MISSING = ("NAType", "NaTType")
 """Types of pandas' empty cells that are no NaN."""
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
+def plain(value: Any) -> Any:
     """Return a value as JSON has it, lists and mappings with all that they hold; what has no such form as it is.
 
     Text is exactly ``str``, bytes are decoded as UTF-8, UUIDs, paths and times become text, NaN and other empty cells
@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
         raise UsageError("a value contains itself, or is nested too deeply", fix="give plain records") from error
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -67,7 +67,7 @@ def _key(key: object) -> object:
     return converted if isinstance(converted, str | int | float | bool | None) else key
 
 
-def _plain_scalar(value: Any) -> Any:  # noqa: ANN401
+def _plain_scalar(value: Any) -> Any:
     if isinstance(value, Integral):
         integer = int(value)
         return integer if -_64_BITS <= integer < _64_BITS else str(integer)
@@ -86,7 +86,7 @@ def _plain_scalar(value: Any) -> Any:  # noqa: ANN401
     return _unpacked(value)
 
 
-def _unpacked(value: Any) -> Any:  # noqa: ANN401
+def _unpacked(value: Any) -> Any:
     """Return an empty cell of pandas, a record or a column in Python's own form, anything else as it is."""
     if is_missing(value):
         return None
@@ -116,7 +116,7 @@ def is_missing(value: object) -> bool:
     return value is None or is_nan or type(value).__name__ in _MISSING
 
 
-def as_id(value: Any) -> str | None:  # noqa: ANN401
+def as_id(value: Any) -> str | None:
     """Return an id as text, None for what is none.
 
     Ids are text and bytes, whole numbers, UUIDs and paths; floats that are whole too, as pandas writes a column of
@@ -143,7 +143,7 @@ def as_id(value: Any) -> str | None:  # noqa: ANN401
     return as_id(value.item()) if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else None
 
 
-def is_number(value: Any) -> bool:  # noqa: ANN401
+def is_number(value: Any) -> bool:
     """Return whether a value is a number of any library, NaN included; truth values and text are not."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
@@ -152,7 +152,7 @@ def is_number(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
-def as_array(value: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+def as_array(value: Any) -> npt.NDArray[Any]:
     """Return vectors of any library as one array; lists whose rows differ in length as an array of objects.
 
     Tensors of torch may need a gradient, lie on another device, be sparse, or have a dtype that NumPy lacks.

@@ -278,14 +278,14 @@ class SparseVectors:
         """Rows that have at least one stored value."""
         return np.flatnonzero(np.diff(self.indptr) > 0).astype(np.int32)
 
-    def to_scipy(self) -> Any:  # noqa: ANN401 - SciPy has no type information
+    def to_scipy(self) -> Any:
         """Return the same vectors as ``scipy.sparse.csr_array`` (float32), sharing memory."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.dimensions))
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+    def from_scipy(cls, matrix: Any) -> SparseVectors:
         """Convert any SciPy sparse matrix or array: duplicates summed, indices sorted; the input is left as it was."""
         from scipy.sparse import csr_array
 

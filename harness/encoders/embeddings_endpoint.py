@@ -74,7 +74,7 @@ class EndpointModel:
         return rows
 
 
-def _parse(answer: Any, count: int) -> tuple[Float32Array, int]:  # noqa: ANN401 - decoded JSON
+def _parse(answer: Any, count: int) -> tuple[Float32Array, int]:
     """Return the vectors in the texts' order and the number of tokens; raises ValueError for any other answer."""
     vectors: list[tuple[int, Sequence[float]]] = [(int(entry["index"]), entry["embedding"]) for entry in answer["data"]]
     vectors.sort(key=lambda vector: vector[0])

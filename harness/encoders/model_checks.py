@@ -85,7 +85,7 @@ def is_qwen3_classifier(folder: Path) -> bool:
     return not (folder / "modules.json").is_file() and "Qwen3ForSequenceClassification" in architectures
 
 
-def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:  # noqa: ANN401 - a model of Transformers, or None
+def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:
     """Raise EngineUnavailableError if ``limit``, the value of ``parameter``, exceeds the model's places for tokens.
 
     Without this check the first long text would end the run. Not every kind of model says how many places it has.
@@ -97,7 +97,7 @@ def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:  # noqa:
         )
 
 
-def token_places(model: Any) -> int | None:  # noqa: ANN401 - a model of Transformers, or None
+def token_places(model: Any) -> int | None:
     """Return the number of tokens that a model has places for; None where it does not say.
 
     Models of RoBERTa's family count places from behind that of padding, so they have fewer places than rows.
@@ -110,7 +110,7 @@ def token_places(model: Any) -> int | None:  # noqa: ANN401 - a model of Transfo
     return int(rows) - (0 if padding is None else int(padding) + 1)
 
 
-def load_whole(load: Callable[[], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
+def load_whole(load: Callable[[], Any]) -> Any:
     """Call ``load`` and return its model, all of whose weights are from the model's files.
 
     Raises:
@@ -142,7 +142,7 @@ def _missing_weights() -> Iterator[set[str]]:
     original: Any = base.__dict__["from_pretrained"]
     missing: set[str] = set()
 
-    def from_pretrained(cls: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - stands in for a method of any signature
+    def from_pretrained(cls: Any, *args: Any, **options: Any) -> Any:
         requested = options.pop("output_loading_info", False)
         model, info = original.__func__(cls, *args, output_loading_info=True, **options)
         headless = model.base_model is model

@@ -126,7 +126,7 @@ def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
         raise _unavailable(model, revision, _first_line(error)) from error
 
 
-def _cached(client: Any, model: str, revision: str) -> Path | None:  # noqa: ANN401 - a module
+def _cached(client: Any, model: str, revision: str) -> Path | None:
     """Return the snapshot in the hub's cache if it is whole."""
     for name in _ALWAYS:
         try:

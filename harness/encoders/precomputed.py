@@ -116,7 +116,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
     return _Stored(file, rows, vectors)
 
 
-def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - NumPy's archive
+def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:
     """Return ``vectors`` (n, d), or the matrix of ``scipy.sparse.save_npz``, and the ids if the file holds them."""
     ids = Ids.of(map(str, arrays["ids"].tolist())) if "ids" in arrays else None
     if "vectors" in arrays:
@@ -130,7 +130,7 @@ def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - N
     return as_sparse(matrix, str(file)), ids
 
 
-def _whole(file: Path, name: str, array: Any) -> Int64Array:  # noqa: ANN401 - of a file
+def _whole(file: Path, name: str, array: Any) -> Int64Array:
     """Return whole numbers as int64; raises DataError for others, and for those that int64 does not hold."""
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise DataError(str(file), [f"'{name}' holds {array.dtype}, expected whole numbers"])
@@ -186,7 +186,7 @@ def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
     return as_sparse(csr_array((weights, columns, indptr), shape=shape), str(file))
 
 
-def _check(file: Path, ids: Ids, vectors: Any, *, distinct: int, sparse: bool) -> None:  # noqa: ANN401 - either kind
+def _check(file: Path, ids: Ids, vectors: Any, *, distinct: int, sparse: bool) -> None:
     """Raise DataError for another number of ids than rows, repeated ids, and vectors of the other kind."""
     problems = []
     if len(ids) != len(vectors):

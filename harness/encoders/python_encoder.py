@@ -76,7 +76,7 @@ class PythonEncoder:
             raise DataError("the model's vectors", [f"batches of {' and '.join(map(str, widths))} dimensions"])
         return np.concatenate(parts)
 
-    def _dense(self, encoded: Any) -> Float32Array:  # noqa: ANN401 - whatever the user's object gives
+    def _dense(self, encoded: Any) -> Float32Array:
         array = as_array(encoded)
         if array.ndim != 2 or array.dtype.kind not in "fiub":
             form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
@@ -93,7 +93,7 @@ class _Documents:
         self.encode_documents = self.encode_queries = encode
 
 
-def _methods(encoder: Any) -> dict[Role, Encode]:  # noqa: ANN401 - the user's object
+def _methods(encoder: Any) -> dict[Role, Encode]:
     """Return how an object encodes either role; nothing where it lacks one of them."""
     documents, queries, one = (
         next((getattr(encoder, name) for name in names if hasattr(encoder, name)), None)

@@ -25,7 +25,7 @@ VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 class SentenceTransformerModel:
     """A loaded model. Texts are sorted by length within a call, so that little is padded."""
 
-    def __init__(self, settings: Settings, model: Any) -> None:  # noqa: ANN401 - two classes of an optional library
+    def __init__(self, settings: Settings, model: Any) -> None:
         self._settings, self._model = settings, model
         self._tokens = TokenCounter(model, self._limit_from)
         self._lengths: TextLengths | None = None
@@ -44,7 +44,7 @@ class SentenceTransformerModel:
         require_device(settings.device, feature=feature)
         folder, kind = model_folder(settings), _CLASSES[settings.encoder]
 
-        def load() -> Any:  # noqa: ANN401 - two classes of an optional library
+        def load() -> Any:
             return getattr(library, kind)(
                 str(folder),
                 device=None if settings.device == "auto" else settings.device,
@@ -102,7 +102,7 @@ class SentenceTransformerModel:
             return "max_seq_length= of the backend"
         return limit_origin(model_folder(self._settings), limit)
 
-    def _dense(self, encoded: Any) -> Float32Array:  # noqa: ANN401 - a tensor
+    def _dense(self, encoded: Any) -> Float32Array:
         array: Float32Array = np.ascontiguousarray(encoded.float().cpu().numpy())
         if array.ndim != 2:
             problem = f"gave an array of shape {array.shape}, not (n, d)"
@@ -110,7 +110,7 @@ class SentenceTransformerModel:
         return array
 
 
-def _sparse(encoded: Any) -> SparseVectors:  # noqa: ANN401 - a sparse tensor
+def _sparse(encoded: Any) -> SparseVectors:
     tensor = encoded.coalesce()
     (rows, columns), values = tensor.indices().numpy(), tensor.values().float().numpy()
     kept = values != 0

@@ -148,7 +148,8 @@ def _digest(path: Path) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _digest_once(path: Path, size: int, modified_ns: int) -> str:  # noqa: ARG001 - another size or time is another file
+def _digest_once(path: Path, _size: int, _modified_ns: int) -> str:
+    """Compute a file's digest once, until its size or time changes."""
     return file_digest(path)
 
 

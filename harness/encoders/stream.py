@@ -379,14 +379,14 @@ def _source(role: Role, settings: Settings) -> str:
     return f"vectors of {role} by model '{settings.source.name}'"
 
 
-def _finite_rows(rows: SparseVectors) -> Any:  # noqa: ANN401 - bool (n,)
+def _finite_rows(rows: SparseVectors) -> Any:
     bad = np.flatnonzero(~np.isfinite(rows.values))
     finite = np.ones(len(rows), dtype=bool)
     finite[np.searchsorted(rows.indptr, bad, side="right") - 1] = False
     return finite
 
 
-def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:  # noqa: ANN401 - bool (n,)
+def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:
     named = ids.take(np.flatnonzero(bad))
     if named:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""

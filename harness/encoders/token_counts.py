@@ -58,7 +58,7 @@ class TokenCounter:
     Inputs are texts, or pairs of texts for a cross-encoder.
     """
 
-    def __init__(self, model: Any, origin: Callable[[int], str]) -> None:  # noqa: ANN401 - classes of an optional library
+    def __init__(self, model: Any, origin: Callable[[int], str]) -> None:
         """Start watching; ``origin`` says where a limit is set."""
         self._counts: dict[object, tuple[int, int]] = {}
         self._limit: int | None = None
@@ -76,8 +76,8 @@ class TokenCounter:
         counts = np.array(pairs, dtype=np.int32).reshape(-1, 2)
         return TextLengths(counts, self._limit, "" if self._limit is None else self._origin(self._limit))
 
-    def _counted(self, module: Any, preprocess: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ANN401 - see above
-        def counted(inputs: Sequence[object], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
+    def _counted(self, module: Any, preprocess: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(inputs: Sequence[object], *args: Any, **options: Any) -> Any:
             features = preprocess(inputs, *args, **options)
             self._limit = known_limit(getattr(module, "max_seq_length", None))
             encodings = getattr(features, "encodings", None)
@@ -91,7 +91,7 @@ class TokenCounter:
 
         return counted
 
-    def _without_pieces(self, module: Any, features: Any, again: Callable[[int], Any]) -> list[tuple[int, int]]:  # noqa: ANN401
+    def _without_pieces(self, module: Any, features: Any, again: Callable[[int], Any]) -> list[tuple[int, int]]:
         """Count the tokens of features that lack the pieces: only rows that fill the limit are tokenised again."""
         lengths = _row_lengths(features)
         tokenizer: Any = getattr(module, "tokenizer", None)
@@ -111,7 +111,7 @@ class TokenCounter:
         return counts
 
 
-def token_counts(encoding: Any) -> tuple[int, int]:  # noqa: ANN401 - tokenizers' Encoding
+def token_counts(encoding: Any) -> tuple[int, int]:
     """Return the tokens of a text or pair without special ones, and how many of them are not in the first piece."""
     read = encoding.special_tokens_mask.count(0)
     pieces = encoding.overflowing
@@ -156,7 +156,7 @@ def _key(text: object) -> object:
     return tuple(text) if isinstance(text, list) else text
 
 
-def _row_lengths(features: Any) -> list[int]:  # noqa: ANN401 - a mapping of tensors
+def _row_lengths(features: Any) -> list[int]:
     """Return the tokens of each row of a batch; empty if the features do not say."""
     if "attention_mask" in features:
         lengths: list[int] = features["attention_mask"].sum(dim=1).tolist()

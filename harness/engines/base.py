@@ -248,7 +248,7 @@ class Engine(EngineInterface, Generic[Column]):
         """Open the index for searching: after :meth:`build`, and whenever a finished index is opened again."""
 
     @abstractmethod
-    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form, as prepare gave it
+    def retrieve(self, query: Any, k: int) -> Any:
         """Search for one query; this is its search time.
 
         Args:
@@ -289,12 +289,12 @@ class Engine(EngineInterface, Generic[Column]):
     def create(self, folder: Path, documents: Documents[Column]) -> None:
         """Make the empty index that :meth:`build` fills, where its time should not count as ingestion."""
 
-    def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
+    def prepare(self, queries: Column, k: int) -> Iterable[Any]:
         """Return the argument of :meth:`retrieve` for each query; None, as for no terms, finds nothing, unsent."""
         rows = (_row_of(queries, row) for row in range(len(cast("Any", queries))))
         return (row or None for row in rows) if self.capabilities.input == "terms" else rows
 
-    def columns(self, answer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike]:  # noqa: ANN401 - of the client
+    def columns(self, answer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike]:
         """Return rows and scores of an answer; this is the time of transfer."""
         return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
 
@@ -426,7 +426,7 @@ class Engine(EngineInterface, Generic[Column]):
                 collector.add(rows, scores, searched - started, clock() - searched)
         return collector.result()
 
-    def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - of the client
+    def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:
         """Return rows (int32) and scores (float32) of an answer; raises TypeError or ValueError for anything else.
 
         A score of -0.0, as the negative of a distance can be, becomes 0.0: that is the reference's, bit for bit.
@@ -528,8 +528,8 @@ class ClientEngine(Engine[Column]):
     def translated(
         self,
         doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the client decides
-        fix: str | None = None,  # noqa: ARG002
+        kind: type[BackendError] = EngineFailureError,
+        fix: str | None = None,
     ) -> Iterator[None]:
         """Raise the client's errors as ours."""
         with nullcontext() if self.client is None else self.client.translated(doing):
@@ -693,7 +693,7 @@ _UNNAMED = "look into the engine's log for documents that it refused; its 'load'
 _NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
 
 
-def _row_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a batch of one row of the same kind; of texts the text
+def _row_of(column: Any, row: int) -> Any:
     if isinstance(column, SparseVectors):
         indices, values = column.row(row)
         return SparseVectors(np.array([0, len(indices)]), indices, values, column.dimensions)

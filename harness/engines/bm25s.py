@@ -70,7 +70,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         state = {"postings": len(retriever.scores["data"]), "terms": len(retriever.scores["indptr"]) - 1}
         return LoadedIndex(int(retriever.scores["num_docs"]), state)
 
-    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[_Query | None]:  # noqa: ARG002 - for every k the same
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[_Query | None]:
         """Return the terms of each query, and the score of a document that has none of them."""
         absent = self._retriever.nonoccurrence_array
         for text in queries.to_pylist():

@@ -163,7 +163,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         """Leave out the postings of documents that do not match: a search is one of the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
 
-    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Map a saved index; ``idf`` must be what it was saved with."""
         info, source = self.info(), source_folder(self.parameters)
         progress.start("attach", None)

@@ -79,7 +79,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         vector = f"FLOAT[{documents.column.shape[1]}]"
         self._connection.execute(f"CREATE TABLE documents (document INTEGER, vector {vector}{columns})")
 
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Insert in batches; getting ready is bringing the log into the file."""
         self._insert(np.arange(len(documents), dtype=np.int32), documents, progress)
         self._finish(progress)
@@ -139,7 +139,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         score = f"{_SCORES[str(self.parameters['similarity'])]}(vector, $query::FLOAT[{self._dimensions}])"
         self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"  # noqa: S608 - of names that are made here
 
-    def retrieve(self, query: Float32Array, k: int) -> Any:  # noqa: ANN401 - the library's result, searched
+    def retrieve(self, query: Float32Array, k: int) -> Any:
         """Run the statement to its end, with the answer still in DuckDB's form."""
         return self._connection.execute(self._search, {"query": query[0], "k": k, **self._values}).fetchnumpy()
 

@@ -94,7 +94,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         """Leave out the vectors of documents that do not match: a search is one of the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
 
-    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Map a saved index."""
         info, source = self.info(), source_folder(self.parameters)
         progress.start("attach", None)

@@ -164,7 +164,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         """Return the candidates that these searches kept."""
         return {"ef": max(int(self.parameters["ef"]), k)}
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - what was searched is known
+    def caveats(self, k: int) -> Caveats:
         """Count the queries for which the graph reached too few documents."""
         notes = []
         if self._short:

@@ -83,7 +83,7 @@ class HttpServer:
         *,
         timeout_s: float | None = None,
         options: Mapping[str, str | int] | None = None,
-    ) -> Any:  # noqa: ANN401 - decoded JSON
+    ) -> Any:
         """Make one call and return its decoded answer, None for an empty one; ``body`` is sent as JSON, None not."""
         content = None if body is None else as_json(body)
         answer = self.send(method, path, content, timeout_s=timeout_s, options=options)

@@ -312,32 +312,32 @@ class EngineInterface(ABC):
 
     # What an engine tells of its searches, after everything was searched.
 
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the entries of the index's state that differ for searches of the best ``k`` with these parameters.
 
         An exact search bypasses the graph.
         """
         return {}
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002
+    def caveats(self, k: int) -> Caveats:
         """Return the reservations about the searches of the best ``k`` that only the open engine knows of."""
         return Caveats()
 
-    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
         """Return the lists that a search of the best ``k`` fuses, in the engine's order, by column of ``queries``.
 
         Empty unless the engine fuses ranked lists itself (input ``hybrid``).
         """
         return {}
 
-    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:  # noqa: ARG002
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
         """Return the vectors that the engine compares, by row; None where they are those that were sent.
 
         They prove whether compression explains a difference.
         """
         return None
 
-    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:  # noqa: ARG002
+    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
         """Return the same searches, each hit scored by its vector, not its code, by list: ``dense``.
 
         They prove whether the codes explain a difference; empty where searches score by vectors.
@@ -350,7 +350,7 @@ class EngineInterface(ABC):
 
     # What an engine offers beside searching an index of its own.
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:  # noqa: ARG002
+    def restrict(self, wanted: Mapping[str, str]) -> None:
         """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
 
         Values are compared as text, exactly; statistics stay those of all documents. Raises RejectedInputError for a
@@ -365,7 +365,7 @@ class EngineInterface(ABC):
         """Return why the open index cannot be changed; None where it can."""
         return self.no_changes
 
-    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:  # noqa: ARG002
+    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Delete some documents and write others, and wait until all can be searched and the engine is idle.
 
         ``documents`` replace those of their ids, or are new and get the next rows; a deleted one's row stays empty.
@@ -381,7 +381,7 @@ class EngineInterface(ABC):
     source: Path | None = None
     """The folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
 
-    def attach(self, folder: Path, progress: Progress) -> IndexHandle:  # noqa: ARG002
+    def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the external index that the parameters name; ``folder`` is empty and the engine's own, for copies.
 
         A parameter that the card has it read (``external_index.read``) is "" unless it was given, and is in the
@@ -395,14 +395,14 @@ class EngineInterface(ABC):
             fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
         )
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Return why no reference can be made of ``content``; None where the external index is proven to hold it.
 
         Raises RejectedInputError where answers to the queries would be nonsense.
         """
         return "its engine does not compare what the index holds"
 
-    def stored_documents(self, count: int) -> StoredDocuments:  # noqa: ARG002
+    def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents from all over the external index, which show one of another model.
 
         None of them where the index does not give its vectors back.

@@ -204,7 +204,7 @@ def note_answer(answer: object) -> None:
     _this_thread.answer = answer
 
 
-def last_answer() -> Any | None:  # noqa: ANN401 - of the client
+def last_answer() -> Any | None:
     """Return the answer to the call that this thread is making; None until there is one."""
     return getattr(_this_thread, "answer", None)
 
@@ -227,7 +227,7 @@ class Fault(NamedTuple):
     pause_s: float | None = None
 
 
-def grpc_fault(error: Any) -> Fault:  # noqa: ANN401 - grpc is imported late
+def grpc_fault(error: Any) -> Fault:
     """Return what an ``RpcError`` of gRPC means; some have neither a status nor details."""
     code = error.code().name if hasattr(error, "code") else "UNKNOWN"
     details = str(error.details() if hasattr(error, "details") else error)

@@ -62,7 +62,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
         """Return the version of SQLite, not of its client."""
         return str(self.apsw.sqlite_lib_version())
 
-    def connect(self, folder: Path, *, writing: bool) -> Any:  # noqa: ANN401 - of the client
+    def connect(self, folder: Path, *, writing: bool) -> Any:
         """Open the file, for reading only unless ``writing``; it is closed with the engine."""
         flags = self.apsw.SQLITE_OPEN_READONLY
         if writing:
@@ -80,7 +80,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
     def insertion(self, rows: Int32Array, documents: Documents[Column]) -> tuple[str, Iterable[tuple[Any, ...]]]:
         """Return the statement that inserts a document, and its values for each."""
 
-    def finish(self, database: Any, documents: Documents[Column], progress: Progress) -> None:  # noqa: ANN401
+    def finish(self, database: Any, documents: Documents[Column], progress: Progress) -> None:
         """Get ready, once documents are in: nothing, unless it is overridden."""
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
@@ -103,7 +103,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
         self.finish(database, changes.written, progress)
         database.close()
 
-    def _insert(self, database: Any, rows: Int32Array, documents: Documents[Column], progress: Progress) -> None:  # noqa: ANN401
+    def _insert(self, database: Any, rows: Int32Array, documents: Documents[Column], progress: Progress) -> None:
         statement, values = self.insertion(rows, documents)
 
         def counted() -> Iterator[tuple[Any, ...]]:
@@ -133,7 +133,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         self.start()
         return EngineInfo("SQLite FTS5", self.version, "embedded")
 
-    def definition(self, documents: Documents[pa.ChunkedArray]) -> str:  # noqa: ARG002 - for all the same
+    def definition(self, documents: Documents[pa.ChunkedArray]) -> str:
         """Return the statement that makes the table."""
         options = "content='', contentless_delete=1, tokenize='unicode61'"
         return f"CREATE VIRTUAL TABLE documents USING fts5(terms, {options})"
@@ -145,7 +145,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         values = ((row, terms.as_py()) for row, terms in zip(rows.tolist(), documents.column, strict=True))
         return "INSERT INTO documents(rowid, terms) VALUES (?, ?)", values
 
-    def finish(self, database: Any, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ANN401
+    def finish(self, database: Any, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Merge segments, and make the table to filter by."""
         progress.start("merge", None)
         with database:
@@ -155,7 +155,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
                 self._store_metadata(database, documents.metadata)
 
     @staticmethod
-    def _store_metadata(database: Any, metadata: pa.Table) -> None:  # noqa: ANN401 - of the client
+    def _store_metadata(database: Any, metadata: pa.Table) -> None:
         """Write the metadata of documents into a table of their own, with an index on each field."""
         names = list(field_columns(metadata.column_names).values())
         columns = ", ".join(["row INTEGER PRIMARY KEY", *(f"{name} TEXT" for name in names)])
@@ -172,7 +172,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         ((segments,),) = self.database.execute("SELECT count(DISTINCT segid) FROM documents_idx")
         return LoadedIndex(documents, {"segments": segments, "apsw": str(self.apsw.apsw_version())})
 
-    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[str | None]:  # noqa: ARG002 - the same for every k
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[str | None]:
         """Return expressions of FTS5, with every term in quotes: it may be an operator of FTS5."""
         texts = (text.as_py() for text in queries)
         return (" OR ".join(f'"{term}"' for term in terms.split(" ")) if terms else None for terms in texts)
@@ -206,7 +206,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
         version = f"{self._extension.__version__} in SQLite {self.version}"
         return EngineInfo("sqlite-vec", version, "embedded")
 
-    def connect(self, folder: Path, *, writing: bool) -> Any:  # noqa: ANN401 - of the client
+    def connect(self, folder: Path, *, writing: bool) -> Any:
         """Open the file, and load the extension into the connection."""
         database = super().connect(folder, writing=writing)
         database.enable_load_extension(True)

@@ -93,13 +93,13 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         writer.delete_documents_by_query(outdated)
         self._write(writer, changes.rows, changes.written, progress)
 
-    def _writer(self, index: Any) -> Any:  # noqa: ANN401 - of the client
+    def _writer(self, index: Any) -> Any:
         threads, heap = int(self.parameters["writer_threads"]), int(self.parameters["heap_mb"]) * _MEGABYTE
         return index.writer(heap_size=heap, num_threads=threads)
 
     def _write(
         self,
-        writer: Any,  # noqa: ANN401 - of the client
+        writer: Any,
         rows: Int32Array,
         documents: Documents[pa.ChunkedArray],
         progress: Progress,
@@ -175,11 +175,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         was_rounded = np.array([content in self._rounded for content in dead], dtype=np.bool_)
         return Remains(rows, written, rounded=np.array(rounded, dtype=np.int32), rounded_rows=was_rounded)
 
-    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:  # noqa: ARG002 - the same for every k
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:
         """Return Tantivy's queries."""
         return (self._query(terms) for terms in queries.to_pylist())
 
-    def _query(self, terms: str) -> Any:  # noqa: ANN401 - of the client
+    def _query(self, terms: str) -> Any:
         if not terms:
             return None
         query, occur = self._tantivy.Query, self._tantivy.Occur
@@ -190,10 +190,10 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             return disjunction
         return query.boolean_query([(occur.Must, clause) for clause in (disjunction, *self._clauses)])
 
-    def _term(self, field: str, value: str, option: str) -> Any:  # noqa: ANN401 - of the client
+    def _term(self, field: str, value: str, option: str) -> Any:
         return self._tantivy.Query.term_query(self._schema, field, value, index_option=option)
 
-    def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401 - of the client
+    def retrieve(self, query: Any, k: int) -> list[Any]:
         """Return pairs of a score and the address of a document."""
         hits: list[Any] = self._searcher.search(query, k, count=False).hits
         return hits
@@ -212,7 +212,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         ]
 
 
-def _unwatched(index: Any) -> Any:  # noqa: ANN401 - of the client
+def _unwatched(index: Any) -> Any:
     """Have no thread open each commit anew, while times are taken, and after the index was closed and is gone."""
     index.config_reader(reload_policy="Manual")
     return index

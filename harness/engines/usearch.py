@@ -58,7 +58,7 @@ class UsearchEngine(Changeable[Float32Array]):
         version = require("usearch", extra="usearch", feature="the backend 'usearch'").__version__
         return EngineInfo("USearch", version, "embedded")
 
-    def _new_index(self, dimensions: int) -> Any:  # noqa: ANN401 - the library's
+    def _new_index(self, dimensions: int) -> Any:
         settings = self.parameters
         return self._library.Index(
             ndim=dimensions,
@@ -111,12 +111,12 @@ class UsearchEngine(Changeable[Float32Array]):
         }
         return LoadedIndex(len(index), state, index.ndim)
 
-    def retrieve(self, query: Float32Array, k: int) -> Any:  # noqa: ANN401 - the library's
+    def retrieve(self, query: Float32Array, k: int) -> Any:
         """Ask USearch; it keeps ``ef`` candidates, at least k."""
         exact, threads = bool(self.parameters["exact"]), int(self.parameters["threads"])
         return self._index.search(query[0], k, threads=threads, exact=exact)
 
-    def columns(self, answer: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+    def columns(self, answer: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and scores."""
         distances = np.asarray(answer.distances, dtype=np.float64)
         rows = np.asarray(answer.keys).astype(np.int64)
@@ -128,7 +128,7 @@ class UsearchEngine(Changeable[Float32Array]):
             return {"vectors_in_graph": 0, "approximate": False}
         return {"ef": max(int(self.parameters["ef"]), k)}
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - what was searched is known
+    def caveats(self, k: int) -> Caveats:
         """Say where a build cannot be repeated, and which parameters an exact search does not look at."""
         several = int(self.parameters["build_threads"]) > 1
         notes = ("several threads made the graph: another build is another graph",) if several else ()
@@ -149,7 +149,7 @@ class UsearchEngine(Changeable[Float32Array]):
         )
 
 
-def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) -> Float32Array:  # noqa: ANN401
+def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) -> Float32Array:
     """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, of which the scale is lost.
 
     Of ``deleted`` rows there are none, and zeros stand for them.

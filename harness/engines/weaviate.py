@@ -79,11 +79,11 @@ class Server(ServerClient, HttpServer):
             self.close()
             raise
 
-    def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
+    def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:
         """Make one call, again while its fault may pass, and translate its errors; see :meth:`HttpServer.call`."""
         return self.retrier.ask(self.address, doing, lambda: self.call(method, path, body, options=options))
 
-    def query(self, graphql: str) -> Any:  # noqa: ANN401 - decoded JSON
+    def query(self, graphql: str) -> Any:
         """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
         answer = self.retrier.call(lambda: self.call("POST", "/v1/graphql", {"query": graphql}))
         if answer.get("errors"):
@@ -157,7 +157,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         }
         self._server.ask("creating the collection", "POST", "/v1/schema", body)
 
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Send all documents in batches; getting ready is waiting until every vector is in the index."""
         properties = field_columns(documents.fields)
         for start, stop in documents.batches(int(self.parameters["insert_batch"]), progress):
@@ -195,7 +195,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         shards = [shard for node in answer["nodes"] for shard in node.get("shards") or []]
         return [shard for shard in shards if shard.get("class") == self._collection]
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+    def load(self, folder: Path) -> LoadedIndex:
         """Count the objects, and list what is missing of those that were just sent."""
         with self._server.translated(lambda: "counting the objects"):
             answer = self._server.query(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
@@ -238,7 +238,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
             for text in texts
         ]
 
-    def retrieve(self, query: str, k: int) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002 - the query has it
+    def retrieve(self, query: str, k: int) -> Sequence[Mapping[str, Any]]:
         """Ask Weaviate."""
         answer: Sequence[Mapping[str, Any]] = self._server.query(query)["Get"][self._collection]
         return answer
@@ -260,7 +260,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         else:
             self._where = f" where:{operands[0]}" if operands else ""
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - a server
+    def size(self, folder: Path) -> Storage:
         """Return nothing known: a server tells nothing about its disk."""
         return Storage(None, 0)
 

@@ -20,10 +20,10 @@ _DIMENSIONS = int(np.iinfo(np.int32).max)
 class EncodesTexts(Protocol):
     """A model: for a list of texts, a dense array (n, d), a SciPy sparse matrix (n, d), or n mappings {dim: weight}."""
 
-    def encode_documents(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
+    def encode_documents(self, texts: list[str]) -> Any:
         """Return the vectors of documents, in order."""
 
-    def encode_queries(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
+    def encode_queries(self, texts: list[str]) -> Any:
         """Return the vectors of queries, in order."""
 
 
@@ -84,7 +84,7 @@ def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN401 - one of three forms
+def _rows(encoded: Any, source: str, first: int) -> SparseVectors:
     """Convert one batch to unchecked CSR rows; the width of mappings stays open (0)."""
     from scipy.sparse import csr_array, issparse
 

@@ -73,7 +73,7 @@ class Float32SumIndex:
         terms = (np.repeat(*queries.row(row)[:1], queries.row(row)[1].astype(np.int64)) for row in range(len(queries)))
         return np.array([self._absent[columns].sum() for columns in terms], dtype=np.float32)
 
-    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401 - as SparseIndex
+    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         vectors = as_sparse(queries, "queries")
         check_lists(indptr, rows, len(vectors), len(self._whole))

@@ -39,7 +39,7 @@ class SparseIndex:
     @classmethod
     def build(
         cls,
-        documents: Any,  # noqa: ANN401 - SciPy has no type information
+        documents: Any,
         *,
         idf: Literal["bm25"] | Float32Array | None = None,
         tie_break: UInt32Array | None = None,
@@ -98,7 +98,7 @@ class SparseIndex:
         """Return the bytes of postings (8 each), column starts, IDF and tie order; not of workspaces."""
         return self._searcher.index_bytes + (0 if self._idf is None else self._idf.nbytes)
 
-    def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
+    def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:
         """Return the best ``k`` documents of every query, best first; fewer where fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
@@ -119,7 +119,7 @@ class SparseIndex:
         postings = whole.only(matching)
         return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order), self._idf)
 
-    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
+    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Return the exact scores of listed documents (float32, shape of ``rows``), 0.0 where no dimension is shared.
 
         ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list a query, in any order, repeats allowed.
@@ -141,7 +141,7 @@ class SparseIndex:
         stored = load_index(Path(folder), verify=verify)
         return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.idf)
 
-    def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
+    def _weighted(self, queries: Any) -> QueryRows:
         vectors = as_sparse(queries, "queries")
         check_dimensions(vectors, self.dimensions)
         weights = vectors.values

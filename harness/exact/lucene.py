@@ -57,7 +57,7 @@ class QueryWeighing(NamedTuple):
     k1_plus_1: bool
     shards: int
 
-    def weigh(self, queries: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+    def weigh(self, queries: Any) -> SparseVectors:
         """Return the weights of queries of term counts (Q, terms), over the columns of the weighted documents.
 
         Raises DataError for counts that are not positive whole numbers, UsageError for another number of terms.
@@ -183,7 +183,7 @@ class LuceneIndex:
         """Return the bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
         return self._searcher.index_bytes + (0 if self.queries is None else self.queries.idf.nbytes)
 
-    def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
+    def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:
         """Return the best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
 
         Threads, memory and errors as :meth:`SparseIndex.retrieve`; DataError names queries with counts that are not
@@ -196,11 +196,11 @@ class LuceneIndex:
         searcher = Searcher(self._searcher.only(matching), len(self), _RULE, self._searcher.order)
         return LuceneIndex(searcher, self.queries)
 
-    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
+    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
-    def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
+    def _weighted(self, queries: Any) -> QueryRows:
         vectors = as_sparse(queries, "queries") if self.queries is None else self.queries.weigh(queries)
         return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(vectors.values))
 

@@ -66,7 +66,7 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  # noqa: ANN401 - SciPy has no types
+def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:
     """Check and convert :class:`SparseVectors` or any SciPy sparse matrix or array to float32 rows.
 
     SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
@@ -153,7 +153,7 @@ def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.s
     return array
 
 
-def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+def _from_scipy(matrix: Any, source: str) -> SparseVectors:
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):

@@ -185,7 +185,7 @@ def save_optional(folder: Path, **arrays: npt.NDArray[Any] | None) -> None:
             save_column(folder / f"{name}.npy", array)
 
 
-def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes
+def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:
     """Load the column that :func:`save_optional` wrote, None when it wrote none."""
     if f"{name}.npy" not in header["files"]:
         return None

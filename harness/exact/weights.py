@@ -29,7 +29,7 @@ def bm25_idf(df: Int64Array, documents: int) -> Float32Array:
     return idf
 
 
-def document_frequencies(documents: Any) -> tuple[Int64Array, int]:  # noqa: ANN401 - SciPy has no type information
+def document_frequencies(documents: Any) -> tuple[Int64Array, int]:
     """Count the rows in which each dimension is stored (int64, shape (dimensions,)), and rows that store anything.
 
     A stored zero counts, as in Qdrant. ``documents``: SparseVectors or any SciPy sparse matrix.

@@ -45,7 +45,7 @@ class Backend:
     instruction. Scores are float32, as engines give them, and the hits of a query are in the engine's order.
     """
 
-    def __init__(self, backend: str, *, out: str | Path | None = None, **options: Any) -> None:  # noqa: ANN401 - of every option
+    def __init__(self, backend: str, *, out: str | Path | None = None, **options: Any) -> None:
         """Name the backend; no engine starts.
 
         Args:
@@ -61,7 +61,7 @@ class Backend:
         self._corpus: tuple[str, Corpus] | None = None
 
     @property
-    def comparison(self) -> Any:  # noqa: ANN401
+    def comparison(self) -> Any:
         """The :class:`harness.Comparison` of the last search, with its parity and costs; None before it."""
         return self._single.comparison
 
@@ -83,12 +83,12 @@ class Backend:
 
     def index(
         self,
-        corpus: Any,  # noqa: ANN401 - datasets.Dataset
+        corpus: Any,
         *,
-        task_metadata: Any,  # noqa: ANN401
+        task_metadata: Any,
         hf_split: str,
         hf_subset: str,
-        **_: Any,  # noqa: ANN401 - arguments for models
+        **_: Any,
     ) -> None:
         """Keep the documents until queries come: engine and worker live as long as one search.
 
@@ -105,14 +105,14 @@ class Backend:
 
     def search(
         self,
-        queries: Any,  # noqa: ANN401 - datasets.Dataset
+        queries: Any,
         *,
-        task_metadata: Any,  # noqa: ANN401
+        task_metadata: Any,
         hf_split: str,
         hf_subset: str,
         top_k: int,
         top_ranked: Mapping[str, Sequence[str]] | None = None,
-        **_: Any,  # noqa: ANN401 - arguments for models
+        **_: Any,
     ) -> dict[str, dict[str, float]]:
         """Return the ``top_k`` best documents of each query with their scores, those of ``top_ranked`` alone if given.
 
@@ -137,5 +137,5 @@ class Backend:
         return run_by_id(self._single.search(dataset, top_k))
 
 
-def _name(task_metadata: Any, split: str, subset: str) -> str:  # noqa: ANN401
+def _name(task_metadata: Any, split: str, subset: str) -> str:
     return f"mteb:{task_metadata.name}{'' if subset == 'default' else f':{subset}'}@{split}"

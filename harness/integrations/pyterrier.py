@@ -43,7 +43,7 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
         *,
         k: int = 1000,
         out: str | Path | None = None,
-        **options: Any,  # noqa: ANN401 - of every option
+        **options: Any,
     ) -> None:
         """Name the backend and read the documents; no engine starts.
 
@@ -71,7 +71,7 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
         return self._single.label
 
     @property
-    def comparison(self) -> Any:  # noqa: ANN401
+    def comparison(self) -> Any:
         """The :class:`harness.Comparison` of the last search, with its parity and costs; None before it."""
         return self._single.comparison
 

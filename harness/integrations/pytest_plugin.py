@@ -196,7 +196,7 @@ class GoldenItem(pytest.Item):
         if self._case.outcome is Outcome.FAILURE:
             raise _NotFoundError(self._case.text)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the text alone, without the place in this module where it was raised."""
         if isinstance(excinfo.value, _NotFoundError):
             return str(excinfo.value)
@@ -248,7 +248,7 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
 
     found: dict[str, tuple[object, Checked]] = {}
 
-    def check(golden: object = None, **options: Any) -> Checked:  # noqa: ANN401 - those of harness.check
+    def check(golden: object = None, **options: Any) -> Checked:
         settings = _settings(request.config, None) | options
         if golden is not None:
             settings["golden"] = golden

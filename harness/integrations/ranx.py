@@ -31,27 +31,27 @@ _VALUES = {"run": np.float64, "qrels": np.int64}
 _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
-def run_to_ranx(run: Run, name: str | None = None) -> Any:  # noqa: ANN401 - ranx has no types
+def run_to_ranx(run: Run, name: str | None = None) -> Any:
     """Return a ``ranx.Run``, with ``name``; scores are those of the run, as float64."""
     return _filled(_ranx.Run, "run", run_by_id(run), name)
 
 
-def run_from_ranx(run: Any) -> Run:  # noqa: ANN401
+def run_from_ranx(run: Any) -> Run:
     """Return the hits of a ``ranx.Run`` in its order; scores become float32."""
     return run_of(_unpacked(run.run))
 
 
-def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:  # noqa: ANN401
+def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:
     """Return ``ranx.Qrels``, with ``name``."""
     return _filled(_ranx.Qrels, "qrels", qrels_by_id(qrels), name)
 
 
-def qrels_from_ranx(qrels: Any) -> Qrels:  # noqa: ANN401
+def qrels_from_ranx(qrels: Any) -> Qrels:
     """Return the judgments of ``ranx.Qrels``."""
     return qrels_from_dict(_unpacked(qrels.qrels))
 
 
-def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], name: str | None) -> Any:  # noqa: ANN401
+def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], name: str | None) -> Any:
     """Make a ``ranx.Run`` or ``ranx.Qrels`` in the order that ranx computes on; equal values stay as they are.
 
     Its constructor breaks ids beyond ASCII, and sorts in code that takes a quarter of a minute to compile.
@@ -67,7 +67,7 @@ def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], nam
 
 
 @kernel
-def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: Any) -> None:  # noqa: ANN401
+def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: Any) -> None:
     """Put a dictionary for each query into Numba's ``table``; from Python, every kind of access is compiled anew.
 
     ``names`` are each query with its documents, one behind the other, and end at ``ends``.
@@ -85,7 +85,7 @@ def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: A
 
 
 @kernel
-def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:  # noqa: ANN401
+def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:
     """Return the queries of Numba's ``table``, how many documents each has, and these with their values."""
     return (
         [str(query) for query in table],
@@ -95,13 +95,13 @@ def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]: 
     )
 
 
-def _unpacked(table: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
+def _unpacked(table: Any) -> dict[str, dict[str, Any]]:
     queries, sizes, documents, values = _listed(table)
     listed = zip(documents, values, strict=True)
     return {query: dict(islice(listed, size)) for query, size in zip(queries, sizes, strict=True)}
 
 
-def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:  # noqa: ANN401
+def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:
     """Put the values of each query where ``ranx.evaluate`` puts them, with their means, and return the run.
 
     Args:
@@ -116,7 +116,7 @@ def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:  # noqa: ANN401
     return run
 
 
-def results_from_ranx(run: Any) -> pd.DataFrame:  # noqa: ANN401
+def results_from_ranx(run: Any) -> pd.DataFrame:
     """Return the values that ``ranx.evaluate`` put into a run: columns query_id, metric and value."""
     import pandas as pd
 

@@ -108,7 +108,7 @@ def unpacked_texts(block: JavaObject) -> list[str | None]:
 class JavaBridge:
     """Java's classes in one running JVM, and the harness's own among them, which move whole columns."""
 
-    def __init__(self, jvm: Jvm) -> None:  # noqa: ARG002 - it must run
+    def __init__(self, jvm: Jvm) -> None:
         self.index = self.load("retrieval_harness.Index")
 
     def load(self, name: str) -> JavaObject:

@@ -59,7 +59,7 @@ class Jvm:
 
 
 @functools.cache
-def load_class(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+def load_class(name: str) -> Any:
     """Return the Java class ``name`` as a Python object (by pyjnius); the JVM must have been started."""
     from jnius import autoclass
 

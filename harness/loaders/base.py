@@ -77,7 +77,7 @@ class DatasetSpec:
         return user_path(self.location)
 
 
-def _fail(error: HarnessError, problems: Problems, notes: list[str]) -> NoReturn:  # noqa: ARG001 - nothing is read
+def _fail(error: HarnessError, problems: Problems, notes: list[str]) -> NoReturn:
     raise error
 
 
@@ -119,7 +119,7 @@ class TextSource:
     @classmethod
     def of_batches(cls, label: str, batches: Callable[[], Iterable[TextBatch]]) -> TextSource:
         """Return a source from a function that yields all batches each time it is called."""
-        return cls(label, lambda problems, notes: iter(batches()), label, unit="record")  # noqa: ARG005 - nothing to note
+        return cls(label, lambda problems, notes: iter(batches()), label, unit="record")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class JudgmentSource:
         pairs = [(query, doc, grade) for query, grades in qrels.items() for doc, grade in grades.items()]
         columns = [list(column) for column in zip(*pairs, strict=True)] or [[], [], []]
         judgments = Judgments(list(range(1, len(pairs) + 1)), *columns)
-        return cls(label, lambda problems, notes: judgments, label, unit="record")  # noqa: ARG005 - nothing to note
+        return cls(label, lambda problems, notes: judgments, label, unit="record")
 
 
 @dataclass(frozen=True)

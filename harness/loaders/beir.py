@@ -48,7 +48,7 @@ class BeirLoader:
             return corpus_member(open_source(path)) is not None
         return path.is_file() and path.suffix.lower() == ".zip"
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts. Without a split it is ``test``, or the only one there is."""
         source = open_source(spec.path)
         refuse_absent(source)

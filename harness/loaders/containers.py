@@ -61,7 +61,7 @@ class _Unpacked(io.RawIOBase):
     def tell(self) -> int:
         return self._stream.tell()
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
+    def readinto(self, buffer: Any) -> int:
         try:
             content = self._stream.read(len(buffer))
         except READ_ERRORS as error:

@@ -36,7 +36,7 @@ class TableLoader:
         """Return whether the location is a file with the ending of a table."""
         return spec.path.is_file() and format_of(spec.path.name) is not None
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts."""
         return LoadedDataset(documents_in(Files.at(spec.path), spec))
 
@@ -51,7 +51,7 @@ class TrecLoader:
         files = _files_of(spec.path)
         return files is not None and is_trectext(files.source.start_of(files.names[0]))
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts; documents are in the order of their files' names."""
         files = _files_of(spec.path)
         if files is None:
@@ -77,7 +77,7 @@ class GoldenLoader:
         tables = _golden_and_others(spec)
         return tables is not None and len(tables[1]) <= 1
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts; the golden set brings queries and judgments."""
         tables = _golden_and_others(spec)
         if tables is None:
@@ -146,7 +146,7 @@ class TextFolderLoader:
         """Return whether the location is a folder with text files."""
         return spec.path.is_dir() and next(_text_files(spec.path), None) is not None
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts; documents are in the order of their paths.
 
         Raises DataError if a table at the top of the folder may be the documents instead.
@@ -226,7 +226,7 @@ def _ending(name: str) -> str:
     return PurePosixPath(plain_name(name)).suffix.lower() + name[len(plain_name(name)) :].lower()
 
 
-def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterator[RecordBatch]:  # noqa: ARG001
+def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterator[RecordBatch]:
     for start in range(0, len(files.names), _BATCH):
         batch = RecordBatch([], [])
         for number, name in enumerate(files.names[start : start + _BATCH], start + 1):

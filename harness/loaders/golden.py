@@ -87,7 +87,7 @@ def read_golden(source: Source, member: str) -> GoldenSet:
     return GoldenSet(plain.stem, source.label(member), questions, source.digest(member), tuple(notes))
 
 
-def golden_of_objects(value: Any) -> GoldenSet:  # noqa: ANN401 - of any library
+def golden_of_objects(value: Any) -> GoldenSet:
     """Return a golden set from a table of any library, or from a list or an iterator of records.
 
     A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Raises
@@ -154,7 +154,7 @@ def _readings(cell: str) -> tuple[tuple[Expectation, ...], ...]:
     return tuple(tuple(Expectation(part.strip()) for part in dict.fromkeys(parts)) for parts in cuts)
 
 
-def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # noqa: ANN401 - checked with JSON's values
+def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:
     if not cell.startswith(("[", "{")):
         return [part.strip() for part in _SEPARATORS.split(cell)] if cell else []
     try:

@@ -113,7 +113,7 @@ class Repository:
         """Return the configurations that the repository's card or its files' names tell."""
         return _listing_of(_files_below(self.folder), self.folder)
 
-    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
+    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
         """Download the files that are not there; raises DataError when that cannot be done."""
         error = self.lacking_offline(names)
         if error is not None:
@@ -295,7 +295,7 @@ class HubRepository(Repository):
         with self._translated(f"'{name}'"):
             return Path(self._hub.hf_hub_download(self.name, name, repo_type="dataset", revision=revision))
 
-    def _info(self, revision: str) -> Any:  # noqa: ANN401 - an object of an untyped module
+    def _info(self, revision: str) -> Any:
         if not self._network:
             raise self._not_here()
         with self._translated("the list of its files"):
@@ -466,7 +466,7 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
             raise DataError(str(folder / _README), [f"is no card of a dataset: {_first_line(error)}"]) from error
 
 
-def _config(datasets: Any, root: Path, name: str) -> Config:  # noqa: ANN401 - a module
+def _config(datasets: Any, root: Path, name: str) -> Config:
     cache = str(root.parent / "cache")
     builder = datasets.load_dataset_builder(str(root), name, cache_dir=cache)
     splits = {

@@ -95,11 +95,11 @@ class IrdsLoader:
         return Removal(freed, tuple(_PREFIX + name for name, shared in used.items() if shared & own))
 
 
-def _library() -> Any:  # noqa: ANN401 - the library has no types
+def _library() -> Any:
     return require("ir_datasets", extra="irds", feature="loader irds")
 
 
-def _dataset(spec: DatasetSpec) -> Any:  # noqa: ANN401
+def _dataset(spec: DatasetSpec) -> Any:
     library, name = _library(), spec.location.removeprefix(_PREFIX)
     try:
         return library.registry[name]
@@ -114,11 +114,11 @@ def _home() -> Path:
     return Path(home_path())
 
 
-def _handlers(dataset: Any) -> list[Any]:  # noqa: ANN401
+def _handlers(dataset: Any) -> list[Any]:
     return [_handler(dataset, part) for part in _PARTS if dataset.has(part)]
 
 
-def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
+def _handler(dataset: Any, part: str) -> Any:
     """Return the object that brings a part; the library's own accessor may already write files."""
     for constituent in dataset._constituents:  # noqa: SLF001
         if hasattr(constituent, f"{part}_handler"):
@@ -126,7 +126,7 @@ def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
     return dataset
 
 
-def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:  # noqa: ANN401
+def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:
     return Part(spec.location, _WORDS[part], _handler(dataset, part), tuple(_handlers(dataset)))
 
 
@@ -167,12 +167,12 @@ def _lacks(location: str, part: str) -> UsageError:
     return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
 
 
-def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
+def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:
     part = _part_of(spec, dataset, "docs")
     cls = dataset.docs_cls()
     title, text = _document_fields(spec, cls)
 
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         verify(part)
         with reading(part, progress) as shown:
             documents = iter(dataset.docs_iter())
@@ -194,11 +194,11 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
     return TextSource(f"{spec.location} documents", read, spec.location, key, unit="document")
 
 
-def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
+def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:
     part = _part_of(spec, dataset, "queries")
     text = _query_field(spec, dataset.queries_cls())
 
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         verify(part)
         with reading(part, progress):
             queries = list(dataset.queries_iter())
@@ -208,14 +208,14 @@ def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Text
     return TextSource(name, read, name, _key(part, {"text": text}), unit="query")
 
 
-def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:  # noqa: ANN401
+def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:
     """Return the judgments; None where the id has none."""
     if not dataset.has_qrels():
         return None
     part = _part_of(spec, dataset, "qrels")
     partial = next((name for name in _PARTIAL_JUDGMENTS if name in dataset.qrels_cls()._fields), None)
 
-    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001
+    def read(problems: Problems, notes: list[str]) -> Judgments:
         verify(part)
         with reading(part, progress):
             judged = list(dataset.qrels_iter())
@@ -239,7 +239,7 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
     return JudgmentSource(name, read, name, unit="judgment")
 
 
-def _text(record: Any, field: str | None) -> str | None:  # noqa: ANN401
+def _text(record: Any, field: str | None) -> str | None:
     """Return a field, or the default text where None; bytes, as of web pages, as UTF-8 with replacements."""
     value = record.default_text() if field is None else getattr(record, field)
     if isinstance(value, bytes):
@@ -247,7 +247,7 @@ def _text(record: Any, field: str | None) -> str | None:  # noqa: ANN401
     return None if value is None else str(value)
 
 
-def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | None]:  # noqa: ANN401
+def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | None]:
     """Return the fields of title and text; None for the text is the default text, with the title in it."""
     named = _named(spec, cls, ("title", "text"))
     if named:
@@ -261,7 +261,7 @@ def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | Non
     return None, None
 
 
-def _query_field(spec: DatasetSpec, cls: Any) -> str | None:  # noqa: ANN401
+def _query_field(spec: DatasetSpec, cls: Any) -> str | None:
     named = _named(spec, cls, ("query",))
     if named:
         return named["query"]
@@ -272,7 +272,7 @@ def _query_field(spec: DatasetSpec, cls: Any) -> str | None:  # noqa: ANN401
     raise _wordless(spec, "queries", "query", cls)
 
 
-def _default_of(cls: Any) -> str:  # noqa: ANN401
+def _default_of(cls: Any) -> str:
     """Return the default text of a record whose fields hold their names; "" where such a record has none."""
     try:
         return str(cls(*cls._fields).default_text())
@@ -280,7 +280,7 @@ def _default_of(cls: Any) -> str:  # noqa: ANN401
         return ""
 
 
-def _named(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, str]:  # noqa: ANN401
+def _named(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, str]:
     named = {role: spec.columns[role] for role in roles if role in spec.columns}
     for field in named.values():
         if field not in cls._fields:
@@ -288,7 +288,7 @@ def _named(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, 
     return named
 
 
-def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:  # noqa: ANN401
+def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:
     fields = [name for name in cls._fields if name not in ("doc_id", "query_id")]
     return DataError(
         spec.location,
@@ -321,14 +321,14 @@ def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | N
     }
 
 
-def _language(dataset: Any) -> str | None:  # noqa: ANN401
+def _language(dataset: Any) -> str | None:
     """Return the language of the documents, None where that of the queries is another."""
     documents = dataset.docs_lang()
     queries = dataset.queries_lang() if dataset.has_queries() else None
     return documents if queries in (None, documents) else None
 
 
-def _provenance(name: str, dataset: Any) -> dict[str, str]:  # noqa: ANN401
+def _provenance(name: str, dataset: Any) -> dict[str, str]:
     about: Mapping[str, Any] = dataset.documentation() if hasattr(dataset, "documentation") else {}
     urls = [file.urls[0] for file in files_of(_handlers(dataset)) if file.urls]
     facts = {

@@ -108,7 +108,7 @@ def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
     return [files[key] for key in sorted(files)]
 
 
-def _of_download(download: Any) -> RemoteFile:  # noqa: ANN401 - the library has no types
+def _of_download(download: Any) -> RemoteFile:
     from ir_datasets.util import LocalDownload
 
     local = next((mirror for mirror in download.mirrors if isinstance(mirror, LocalDownload)), None)
@@ -220,25 +220,25 @@ def reading(part: Part, progress: Progress | None) -> Iterator[Progress]:
     shown: Progress = progress or SilentDisplay()
 
     @contextmanager
-    def bar(logger: object, *args: object, **kwargs: Any) -> Iterator[_Bar]:  # noqa: ARG001, ANN401
+    def bar(logger: object, *args: object, **kwargs: Any) -> Iterator[_Bar]:
         shown.start(f"fetching {_short(kwargs.get('desc'))}", kwargs.get("total"))
         yield _Bar(shown)
 
-    def counted(logger: object, items: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ARG001, ANN401
+    def counted(logger: object, items: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         total = kwargs.get("total")
         shown.start(f"indexing {part.spec}", total if isinstance(total, int) else None)
         for item in items:
             shown.advance(1)
             yield item
 
-    def refuse(download: Any) -> Any:  # noqa: ANN401
+    def refuse(download: Any) -> Any:
         raise _OfflineError(download.url)
 
     for file in files_of([part.handler]):
         if file.terms and not file.is_here and not is_offline():
             _log.warning("%s: %s", part.spec, file.terms.strip())
     with ExitStack() as replaced:
-        for name, ours in (("logger", lambda logger: _LIBRARY_LOG), ("pbar_raw", bar), ("pbar", counted)):  # noqa: ARG005
+        for name, ours in (("logger", lambda logger: _LIBRARY_LOG), ("pbar_raw", bar), ("pbar", counted)):
             replaced.enter_context(_attribute(Logger, name, ours))
         if is_offline():
             for kind in (RequestsDownload, GoogleDriveDownload):
@@ -262,7 +262,7 @@ def _attribute(owner: type, name: str, value: object) -> Iterator[None]:
 class _LibraryLog(logging.LoggerAdapter[logging.Logger]):
     """The library's log as ours, one level below: it tells of every step."""
 
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:  # noqa: ANN401
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         super().log(max(level - 10, logging.DEBUG), msg, *args, **kwargs)
 
 

@@ -154,7 +154,7 @@ class MtebLoader:
             _remember(str(requested), about, loaded, label=spec.location)
             return loaded
 
-        def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
+        def judgments(problems: Problems, notes: list[str]) -> Judgments:
             return _judgments(judged(), problems)
 
         return LoadedDataset(
@@ -248,7 +248,7 @@ def _remembered_key(name: str) -> Mapping[str, JSON] | None:
         return None
 
 
-def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
+def _library() -> Any:
     return require("mteb", extra="mteb", feature="loader mteb")
 
 
@@ -257,7 +257,7 @@ def _tasks() -> Sequence[Any]:
     return tasks
 
 
-def _task(name: str) -> Any:  # noqa: ANN401
+def _task(name: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tasks that a newer one takes the place of: the provenance says so
@@ -267,7 +267,7 @@ def _task(name: str) -> Any:  # noqa: ANN401
         raise UnknownNameError("task of MTEB", name, names) from error
 
 
-def _unfit(task: Any) -> str | None:  # noqa: ANN401
+def _unfit(task: Any) -> str | None:
     """Return why a task cannot be searched, None where it can."""
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
@@ -279,7 +279,7 @@ def _unfit(task: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _searchable_task(requested: _Name) -> Any:  # noqa: ANN401
+def _searchable_task(requested: _Name) -> Any:
     """Return a task of retrieval among texts; raise UsageError for another, and for one that is made of others."""
     task = _task(requested.task)
     if getattr(task, "is_aggregate", False):
@@ -302,7 +302,7 @@ def _with_subset(requested: _Name) -> tuple[_Name, Any]:
     return _Name(task.metadata.name, subset, requested.split), task
 
 
-def _near_subsets(text: str, task: Any) -> list[str]:  # noqa: ANN401
+def _near_subsets(text: str, task: Any) -> list[str]:
     """Return the subsets that are called nearly as a text, or are in the language that it names, the best first."""
     if not text or not task.metadata.is_multilingual:
         return []
@@ -342,7 +342,7 @@ def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str]
     raise UsageError(f"{place} has several {kind}s", fix=f"name one, as {place}{sign}{known[0]}: {listed}")
 
 
-def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
+def _load(name: _Name, task: Any) -> _Content:
     with warnings.catch_warnings(), _translated(name, task.metadata):
         warnings.simplefilter("ignore")
         chosen = _library().get_task(name.task, eval_splits=[name.split])
@@ -364,14 +364,14 @@ def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
 
 
 def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         return document_batches(content().corpus)
 
     return TextSource(f"{name} documents", read, str(name), key and {**key, "part": "documents"}, unit="document")
 
 
 def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         loaded = content()
         unjudged = 0
         for batch in query_batches(loaded.queries):
@@ -419,7 +419,7 @@ def query_batches(queries: _Corpus) -> Iterator[TextBatch]:
         yield TextBatch(ids, texts, lines=range(start, start + len(ids)))
 
 
-def language_of(about: Any, subset: str) -> str | None:  # noqa: ANN401
+def language_of(about: Any, subset: str) -> str | None:
     """Return the language of a subset of a task, by its metadata; None where documents and queries have different ones.
 
     The code has two letters where there is such a code, as those of analyzers have.
@@ -449,7 +449,7 @@ def _title_and_text(title: str, text: str | None) -> tuple[str, str | None]:
     return (title, text) if title and text else (title.strip(), text.strip())
 
 
-def _query_text(text: Any, instruction: str | None) -> str | None:  # noqa: ANN401 - a text, or turns of a conversation
+def _query_text(text: Any, instruction: str | None) -> str | None:
     if text is None:  # refused when it is read
         return None
     if isinstance(text, str):
@@ -458,7 +458,7 @@ def _query_text(text: Any, instruction: str | None) -> str | None:  # noqa: ANN4
     return turns if instruction is None else f"{instruction} {turns}"
 
 
-def _about(name: _Name, task: Any) -> _About:  # noqa: ANN401
+def _about(name: _Name, task: Any) -> _About:
     about = task.metadata
     return _About(
         *name,
@@ -471,7 +471,7 @@ def _about(name: _Name, task: Any) -> _About:  # noqa: ANN401
     )
 
 
-def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:  # noqa: ANN401
+def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:
     """Return what names the content; None where the revision is a branch, or the data lies in a folder."""
     path, revision = str(about.dataset["path"]), str(about.dataset.get("revision", ""))
     if not _COMMIT.fullmatch(revision) or Path(path).exists():
@@ -487,7 +487,7 @@ def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:  # noqa: ANN401
     }
 
 
-def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
+def _provenance(name: _Name, task: Any) -> dict[str, str]:
     about = task.metadata
     facts = {
         "mteb_task": name.task,
@@ -506,17 +506,17 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     return {key: str(value) for key, value in facts.items() if value}
 
 
-def _belongings(name: _Name, task: Any) -> Belongings:  # noqa: ANN401
+def _belongings(name: _Name, task: Any) -> Belongings:
     about = task.metadata.dataset
     return belongings(str(about["path"]), str(about.get("revision", "main")), name.subset, _subsets(task))
 
 
-def _subsets(task: Any) -> list[str]:  # noqa: ANN401
+def _subsets(task: Any) -> list[str]:
     return list(task.metadata.hf_subsets) if task.metadata.is_multilingual else [UNDIVIDED]
 
 
 @contextmanager
-def _translated(name: _Name, about: Any) -> Iterator[None]:  # noqa: ANN401
+def _translated(name: _Name, about: Any) -> Iterator[None]:
     """Load without progress bars and logs of the libraries, offline where that is asked for or the hub is not reached.
 
     The libraries ask for every file by itself and repeat each request for half a minute: that the hub is there is asked

@@ -49,7 +49,7 @@ class _Boundary(NamedTuple):
     def called(self, method: Callable[..., Any], doing: str) -> Callable[..., Any]:
         """Return the same function inside the boundary."""
 
-        def call(*arguments: Any) -> Any:  # noqa: ANN401 - of any method
+        def call(*arguments: Any) -> Any:
             with self.around(doing):
                 return method(*arguments)
 
@@ -58,7 +58,7 @@ class _Boundary(NamedTuple):
     def loaded(self, load: Callable[..., Any]) -> Callable[..., LoadedDataset]:
         """Return a loader's ``load``, whose parts are read inside the boundary."""
 
-        def call(*arguments: Any) -> LoadedDataset:  # noqa: ANN401 - those of Loader.load
+        def call(*arguments: Any) -> LoadedDataset:
             doing = "finding the parts of the dataset"
             with self.around(doing):
                 found = load(*arguments)
@@ -84,7 +84,7 @@ class _Boundary(NamedTuple):
     def _texts(self, source: TextSource) -> TextSource:
         doing = f"reading {source.label}"
 
-        def read(*arguments: Any) -> Iterator[TextBatch]:  # noqa: ANN401 - those of TextSource.read
+        def read(*arguments: Any) -> Iterator[TextBatch]:
             with self.around(doing):
                 for batch in source.read(*arguments):
                     if not isinstance(batch, TextBatch):
@@ -101,7 +101,7 @@ class _Boundary(NamedTuple):
     def _judgments(self, source: JudgmentSource) -> JudgmentSource:
         doing = f"reading {source.label}"
 
-        def read(*arguments: Any) -> Judgments:  # noqa: ANN401 - those of JudgmentSource.read
+        def read(*arguments: Any) -> Judgments:
             with self.around(doing):
                 judgments = source.read(*arguments)
             if not isinstance(judgments, Judgments):

@@ -143,15 +143,15 @@ def _golden(files: Files) -> Questions:
     def golden() -> GoldenSet:
         return read_golden(files.source, files.names[0])
 
-    def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - the reader raises
+    def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         notes.extend(golden().notes)
         ids, texts, lines = zip(*((q.id, q.question, q.line) for q in golden()), strict=True)
         yield TextBatch(ids, texts, lines=lines)
 
-    def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - the reader raises
+    def judgments(problems: Problems, notes: list[str]) -> Judgments:
         return _judgments_of(golden())
 
-    def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - as above
+    def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:
         read = golden()
 
         def known(names: Set[str]) -> Set[str]:

@@ -33,7 +33,7 @@ def loaders() -> Mapping[str, Loader]:
 
 
 @functools.cache
-def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 - entry points are looked up on it
+def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
     ours: tuple[Loader, ...] = (
         IrdsLoader(),
         MtebLoader(),

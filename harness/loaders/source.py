@@ -191,10 +191,10 @@ class _Archive(Source):
         self._prefix = f"{tops.pop()}/" if in_folder else ""
         self.members = frozenset(name.removeprefix(self._prefix) for name in names)
 
-    def raw_name(self, member: str) -> str:  # noqa: ARG002 - one file holds all members
+    def raw_name(self, member: str) -> str:
         return self.path.name
 
-    def _raw_file(self, member: str) -> Path:  # noqa: ARG002 - one file holds all members
+    def _raw_file(self, member: str) -> Path:
         return self.path
 
     def _size(self, member: str) -> int:

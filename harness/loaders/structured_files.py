@@ -174,7 +174,7 @@ def named(label: str) -> Iterator[None]:
         raise DataError(label, error.problems, fix=error.fix, count=error.count) from error
 
 
-def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it holds
+def _parsed(content: bytes, label: str) -> Any:
     if not content or content.isspace():
         raise DataError(label, ["holds nothing"])
     try:
@@ -183,7 +183,7 @@ def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it ho
         raise DataError(label, [str(error)]) from error
 
 
-def _decoded(content: bytes) -> Any:  # noqa: ANN401 - whatever it holds
+def _decoded(content: bytes) -> Any:
     """Return what JSON holds; raises ValueError for malformed, deeply nested and repeated content."""
     try:
         value = json.loads(content, object_pairs_hook=_without_repeats)

@@ -87,7 +87,7 @@ def guarded(kernel: Kernel) -> Kernel:
     return call
 
 
-def call_foreign(query: int | None, function: Callable[..., Any], *given: object, **parameters: object) -> Any:  # noqa: ANN401 - whatever another package gives
+def call_foreign(query: int | None, function: Callable[..., Any], *given: object, **parameters: object) -> Any:
     """Call the code of another package for a query; raises :class:`QueryFaultError` for whatever it raises."""
     try:
         return function(*given, **parameters)

@@ -260,12 +260,12 @@ def relevant_hits(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         out[query] = _relevant_within(judged, query, arguments.level, arguments.cutoff)
 
 
-def number_of_queries(judged: JudgedHits, arguments: Arguments, out: Out) -> None:  # noqa: ARG001 - one signature
+def number_of_queries(_judged: JudgedHits, _arguments: Arguments, out: Out) -> None:
     """1 for every query."""
     out[:] = 1.0
 
 
-def number_retrieved(judged: JudgedHits, arguments: Arguments, out: Out) -> None:  # noqa: ARG001 - one signature
+def number_retrieved(judged: JudgedHits, _arguments: Arguments, out: Out) -> None:
     """Hits, judged or not."""
     out[:] = judged.retrieved
 

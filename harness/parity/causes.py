@@ -327,7 +327,7 @@ def _statistics_of_filled_documents(recipe: Recipe) -> Recipe | None:
     return _with_changes(recipe, all_documents=False)
 
 
-def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:  # noqa: ANN401 - fields of a formula
+def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:
     """Return the recipe of an engine's own BM25 with one thing about its formula changed; None for a function."""
     if not isinstance(recipe.formula, Bm25Formula) or recipe.counts is None:
         return None

@@ -177,7 +177,7 @@ def _cut(run: Run, k: int | None) -> Run:
     return run if k is None else ranking.cut(run, k)
 
 
-def _of_qdrant(parameters: Mapping[str, ParameterValue], k: int) -> EngineFusion:  # noqa: ARG001 - candidates decide
+def _of_qdrant(parameters: Mapping[str, ParameterValue], _k: int) -> EngineFusion:
     method, constant = str(parameters["fusion"]), int(parameters["rrf_k"])
     fuse, as_engine = partial(fuse_like_qdrant, method, constant), partial(_fuse_in_float32, method, constant)
     return EngineFusion(method, int(parameters["candidates"]), method == "rrf", fuse, as_engine)

@@ -372,7 +372,7 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
     return read_shape(qrels, _QRELS)
 
 
-def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 - lists of hits
+def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
     """Return sentence-transformers' lists by the ids of the dataset's queries, whose order they have.
 
     Where every ``corpus_id`` is a whole number, it is the position of a document, as ``semantic_search`` gives it.

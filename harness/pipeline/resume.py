@@ -105,8 +105,8 @@ def _distributions_of(package: str) -> Mapping[str, str]:
 
 
 @functools.cache
-def _distributions_in(places: tuple[tuple[str, int], ...], package: str) -> Mapping[str, str]:  # noqa: ARG001
-    """Look them up once for the folders of ``sys.path`` as they are.
+def _distributions_in(_folders: tuple[tuple[str, int], ...], package: str) -> Mapping[str, str]:
+    """Look them up once, until a folder of ``sys.path`` changes.
 
     Files are listed as text: `importlib.metadata.packages_distributions` makes paths of them, for a third of a second.
     """

@@ -88,7 +88,7 @@ class Option:
         """Declare a field that has this value where none is given."""
         return dataclass_field(default=value, metadata={_DECLARATION: self})
 
-    def required(self) -> Any:  # noqa: ANN401 - of the type of the field
+    def required(self) -> Any:
         """Declare a field whose value must be given."""
         return dataclass_field(metadata={_DECLARATION: self})
 
@@ -450,12 +450,12 @@ def _several(value: object) -> list[str]:
     return [str(item) for item in (value if isinstance(value, list | tuple) else [value])]
 
 
-def _members(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any annotation
+def _members(hint: Any) -> tuple[Any, ...]:
     """Return the types that an annotation allows."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def _accepts(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation
+def _accepts(value: object, hint: Any) -> bool:
     """Tell whether a value is of an annotated type; whole numbers are numbers, yes and no are none."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):

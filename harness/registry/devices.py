@@ -20,7 +20,7 @@ def require_device(device: str, *, feature: str) -> None:
         raise EngineUnavailableError(f"{feature}: {missing}", fix=MISSING_DEVICE_FIX)
 
 
-def missing_device(torch: Any, device: str) -> str | None:  # noqa: ANN401 - an optional module
+def missing_device(torch: Any, device: str) -> str | None:
     """Return what is missing for ``device``, a name of PyTorch's or ``auto``; None where nothing is.
 
     PyTorch's own reason depends on how it was built: without CUDA it says so, with CUDA it finds no driver, or no GPU

@@ -53,7 +53,7 @@ def entry_points(group: str) -> metadata.EntryPoints:
 
 
 @lru_cache(maxsize=4)
-def _entry_points(places: tuple[tuple[str, int | None], ...]) -> metadata.EntryPoints:  # noqa: ARG001 - read anew there
+def _entry_points(_folders: tuple[tuple[str, int | None], ...]) -> metadata.EntryPoints:
     return cast("metadata.EntryPoints", metadata.entry_points())  # Python 3.11's are as good to select from
 
 

@@ -144,7 +144,7 @@ class RemoteCalls:
         self,
         method: str,
         path: str,
-        body: Any,  # noqa: ANN401 - JSON
+        body: Any,
         read: Callable[[Any], Answer],
         *,
         remedy: str = _OF_ANOTHER_KIND,
@@ -183,7 +183,7 @@ class RemoteCalls:
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
-    def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:  # noqa: ANN401 - JSON
+    def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:
         """Return what ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
         import httpx
 
@@ -243,7 +243,7 @@ class RemoteCalls:
         return shown(text, lambda whole: hide(whole, self._in_messages, _HIDDEN))
 
 
-def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own class
+def _retry_after(headers: Any) -> float | None:
     """Seconds that the server asks to wait, as a number or as a date; None where it does not say."""
     said = headers.get("Retry-After")
     if said is None:

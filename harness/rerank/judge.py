@@ -129,7 +129,7 @@ class Judge(Reranker):
         ]
 
 
-def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
+def read_grade(answer: Any) -> int:
     """Return the grade in a chat completion; raises ValueError, TypeError or KeyError for any other answer.
 
     A chain of thought before it and a fence around it are ignored. The errors hold the whole message: it is cut where

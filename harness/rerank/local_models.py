@@ -109,7 +109,7 @@ class LocalModel(Reranker):
         facts = {"device": self.device, "model_digest": str(model_digest(self._settings))}
         return {**facts, **{f"version of {name}": version(name) for name in VERSIONS}}
 
-    def _load_from(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
+    def _load_from(self, load: Callable[[Path], Any]) -> Any:
         """Call ``load`` with the model's folder.
 
         Raises EngineUnavailableError if that fails, if the files lack weights, and if the device is not there.
@@ -163,7 +163,7 @@ class CrossEncoder(LocalModel):
         torch = require("torch", extra="dense", feature="reranker cross-encoder")
         length = int(self.parameters["max_length"])
 
-        def load(folder: Path) -> Any:  # noqa: ANN401 - a class of an optional library
+        def load(folder: Path) -> Any:
             return library.CrossEncoder(
                 str(folder),
                 device=None if self.device == "auto" else self.device,
@@ -277,7 +277,7 @@ class Transformer(LocalModel):
         known = TextLengths(counts, self.max_length, self.limit_from(self.max_length))
         self._lengths = known if len(counts) == len(queries) else None
 
-    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:
         """Return the scores of one batch, a float tensor (n,), and note the lengths of its pairs."""
         raise NotImplementedError
 
@@ -305,7 +305,7 @@ class Classifier(Transformer):
             )
         self._label = label % labels
 
-    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:
         """Return logits, or log odds of the label."""
         encoded = self.tokenizer(
             list(queries),
@@ -367,7 +367,7 @@ class Qwen3(Transformer):
         places = token_places(self.model) or _QWEN3_LENGTH
         return int(self.parameters["max_length"]) or min(super().limit(), _QWEN3_LENGTH, places)
 
-    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:
         """Return the log odds of yes, or the logits of the head."""
         rows = [self._tokens(query, document) for query, document in zip(queries, documents, strict=True)]
         longest = max(map(len, rows))

@@ -33,7 +33,7 @@ class Reranker:
         """Return everything but the two texts that changes a score; loads no model. Raises HarnessError."""
         raise NotImplementedError
 
-    def content(self, query: str, document: str) -> str:  # noqa: ARG002 - for sub-classes
+    def content(self, query: str, document: str) -> str:
         """Return the part of the pair that the score depends on, for a known query: the document."""
         return document
 

@@ -64,7 +64,7 @@ def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
     return result.model_copy(update={"trials": trials, **problems})
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of the report
+def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, dict):

@@ -232,7 +232,8 @@ def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
 
 
 @lru_cache(maxsize=2)
-def _run_of(path: Path, state: tuple[int, ...]) -> Run:  # noqa: ARG001 - another file is read anew
+def _run_of(path: Path, _state: tuple[int, ...]) -> Run:
+    """Read a run once, until its file is another or changes."""
     from harness.loaders.trec import read_run
 
     return read_run(path)

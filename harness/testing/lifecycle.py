@@ -295,7 +295,7 @@ class GuardContract(Base):
         return self.engine
 
     @contextmanager
-    def changed(self, folder: Path, ids: Ids, **members: Any) -> Iterator[Engine[Any]]:  # noqa: ANN401 - methods
+    def changed(self, folder: Path, ids: Ids, **members: Any) -> Iterator[Engine[Any]]:
         """Open an engine of a subclass with these members; close it afterwards."""
         engine: Engine[Any] = type("Changed", (self.engine,), members)(dict(self.parameters))
         try:
@@ -317,7 +317,7 @@ class GuardContract(Base):
             clock.now_ns += _LOADING_NS
             return kind.load(engine, folder)
 
-        def columns(engine: Engine[Any], answer: Any) -> Any:  # noqa: ANN401 - of the client
+        def columns(engine: Engine[Any], answer: Any) -> Any:
             clock.now_ns += _READING_NS
             return kind.columns(engine, answer)
 
@@ -348,7 +348,7 @@ class GuardContract(Base):
         """An error of the library for one query of several leaves the engine as a failure that names this query."""
         sample, kind, calls = self.sample(), self.guarded, list[int]()
 
-        def retrieve(engine: Engine[Any], query: Any, k: int) -> Any:  # noqa: ANN401 - of the client
+        def retrieve(engine: Engine[Any], query: Any, k: int) -> Any:
             calls.append(k)
             if len(calls) > 1:
                 raise self.fault()

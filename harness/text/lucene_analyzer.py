@@ -106,7 +106,7 @@ def versions(bridge: JavaBridge) -> dict[str, str]:
     return {"lucene": str(lucene), "anserini": str(properties.getProperty("version", "unknown"))}
 
 
-def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java object has no Python type
+def _create(bridge: JavaBridge, code: str) -> Any:
     if code == "en":
         analyzer = bridge.load("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
     elif code in _OF_LUCENE:
@@ -121,7 +121,7 @@ def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java obje
 class _Counter:
     """Counts terms in Java, which numbers them; see :class:`harness.text.analyzers.TermCounter`."""
 
-    def __init__(self, terms: Any, name: str) -> None:  # noqa: ANN401 - a Java object has no Python type
+    def __init__(self, terms: Any, name: str) -> None:
         self._terms, self._name = terms, name
 
     def add(self, texts: Texts) -> SparseVectors:

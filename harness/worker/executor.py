@@ -42,7 +42,7 @@ class Workers:
         """Both limits are for one job; None sets none."""
         self._deadline_s, self._memory_limit_bytes = deadline_s, memory_limit_bytes
 
-    def slots(self, device: str = "cpu") -> int:  # noqa: ARG002 - the protocol's
+    def slots(self, device: str = "cpu") -> int:
         """Return 1: a model uses all cores of this machine."""
         return 1
 
@@ -59,7 +59,7 @@ class InProcess:
     too. What a job prints goes to standard error, because standard output is for results.
     """
 
-    def slots(self, device: str = "cpu") -> int:  # noqa: ARG002 - the protocol's
+    def slots(self, device: str = "cpu") -> int:
         """Return 1: there is one process."""
         return 1
 

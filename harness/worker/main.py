@@ -99,7 +99,7 @@ def _take_over_stdout() -> BinaryIO:
     return os.fdopen(pipe, "wb")
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature is the signal module's
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 

@@ -206,7 +206,7 @@ class Cluster:
         return bool(self._ray.is_initialized())
 
     @property
-    def exceptions(self) -> Any:  # noqa: ANN401 - an optional module
+    def exceptions(self) -> Any:
         """Return Ray's exceptions."""
         return self._ray.exceptions
 
@@ -291,7 +291,7 @@ class Cluster:
         cores, gpus = needs["num_cpus"], needs.get("num_gpus", 0)
         return any(node["CPU"] >= cores and node.get("GPU", 0) >= gpus for node in self.nodes)
 
-    def _end(self, stream: Any) -> None:  # noqa: ANN401
+    def _end(self, stream: Any) -> None:
         """Interrupt a task, and wait until it is over: until then it may write into its folder."""
         if not self.connected:
             return

@@ -207,7 +207,7 @@ def _files(place: Path) -> list[Path]:
     return [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
 
 
-def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:  # noqa: ANN401 - any field of a record
+def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:
     """Return a job, or a value in it, with other paths."""
     if isinstance(value, Path):
         return change(value)

@@ -126,13 +126,13 @@ def _printable(place: int, document_id: str) -> str:
     return document_id
 
 
-def first_of(document: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
+def first_of(document: object, names: Sequence[str]) -> Any:
     """Return the first of some fields or attributes that is not None."""
     values = (document.get(name) if isinstance(document, Mapping) else getattr(document, name, None) for name in names)
     return next((value for value in values if value is not None), None)
 
 
-def _score(place: int, value: Any) -> float:  # noqa: ANN401 - of somebody else's object
+def _score(place: int, value: Any) -> float:
     try:
         score = float(value) if not isinstance(value, str | bytes | bool) else math.nan
     except (TypeError, ValueError):

@@ -44,7 +44,7 @@ class _Asking(NamedTuple):
     own_k: object = None
 
 
-def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:  # noqa: ANN401 - a framework's object
+def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:
     """Return how to ask an object of a framework.
 
     Args:
@@ -73,7 +73,7 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
     )
 
 
-def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
+def _of_langchain(candidate: Any) -> _Asking | None:
     if hasattr(candidate, "similarity_search_with_score"):
         return _Asking(lambda question, k: candidate.similarity_search_with_score(question, k=k), takes_k=True)
     if not hasattr(candidate, "invoke"):
@@ -84,14 +84,14 @@ def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
     return _Asking(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
 
 
-def _default_k(store: Any) -> object:  # noqa: ANN401
+def _default_k(store: Any) -> object:
     """Return how many documents a vector store of LangChain returns unless it is told; None if that is not known."""
     search = getattr(store, "similarity_search", None)
     k = inspect.signature(search).parameters.get("k") if search is not None else None
     return k.default if k is not None else None
 
 
-def _of_llamaindex(candidate: Any) -> _Asking | None:  # noqa: ANN401
+def _of_llamaindex(candidate: Any) -> _Asking | None:
     if hasattr(candidate, "as_retriever"):
         return _Asking(lambda question, k: candidate.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
     if not hasattr(candidate, "retrieve"):
@@ -106,7 +106,7 @@ def _of_llamaindex(candidate: Any) -> _Asking | None:  # noqa: ANN401
     return _Asking(retrieve, takes_k=True, own_k=candidate.similarity_top_k)
 
 
-def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
+def _of_haystack(candidate: Any) -> _Asking | None:
     if hasattr(candidate, "get_component") and hasattr(candidate, "inputs"):
         return _of_pipeline(candidate)
     if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
@@ -117,7 +117,7 @@ def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
     return _Asking(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
 
 
-def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
+def _of_pipeline(pipeline: Any) -> _Asking:
     """Ask a pipeline: every open input of text is the question; k goes to the component that returns the documents."""
     returning = [name for name, outputs in pipeline.outputs().items() if "documents" in outputs]
     if len(returning) != 1:
@@ -146,7 +146,7 @@ def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
     return _Asking(run, takes_k, own_k if takes_k else None)
 
 
-def _of_pyterrier(candidate: Any) -> _Asking | None:  # noqa: ANN401
+def _of_pyterrier(candidate: Any) -> _Asking | None:
     """Ask a transformer for one query; its documents are in the order of their ranks, where it gives ranks."""
     if not hasattr(candidate, "transform") or not hasattr(candidate, "transform_iter"):
         return None
@@ -206,12 +206,12 @@ def _read(returned: object, id_key: str) -> Answer:
     return replace(read_answer(rows), store_ids=tuple(map(str, own)) if all(own) else ())
 
 
-def _document(hit: Any) -> Any:  # noqa: ANN401
+def _document(hit: Any) -> Any:
     document = hit[0] if isinstance(hit, tuple) else hit
     return getattr(document, "node", document)
 
 
-def _metadata(document: Any) -> Mapping[str, object]:  # noqa: ANN401
+def _metadata(document: Any) -> Mapping[str, object]:
     metadata = first_of(document, ("metadata", "meta"))
     return metadata if isinstance(metadata, Mapping) else {}
 

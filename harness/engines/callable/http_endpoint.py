@@ -75,7 +75,7 @@ class JsonPath:
             place = match.end()
         return cls(text, tuple(steps))
 
-    def find(self, document: Any) -> list[Any]:  # noqa: ANN401 - decoded JSON
+    def find(self, document: Any) -> list[Any]:
         """Return the values that the path leads to, in order; raises ValueError saying what is not in its place."""
         places: list[tuple[str, Any]] = [("the answer", document)]
         for step in self.steps:
@@ -85,7 +85,7 @@ class JsonPath:
         return [value for _, value in places]
 
 
-def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:  # noqa: ANN401 - decoded JSON
+def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:
     if isinstance(step, str):
         if not isinstance(value, dict):
             raise ValueError(f"{where} is {_kind(value)}, and '{step}' was looked for in it")
@@ -102,7 +102,7 @@ def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any
     return [(f"element {step} of {where}", value[step])]
 
 
-def _kind(value: Any) -> str:  # noqa: ANN401 - decoded JSON
+def _kind(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", str: "a string", type(None): "null", bool: "true or false"}
     return kinds.get(type(value), "a number")
 
@@ -209,7 +209,7 @@ class HttpBackend:
         body = _filled(settings.body, question, k) if settings.body is not None else None
         return self._calls.request(settings.method, path, body, self._read, remedy=_UNUSABLE)
 
-    def _read(self, content: Any) -> Answer:  # noqa: ANN401 - decoded JSON
+    def _read(self, content: Any) -> Answer:
         settings = self._settings
         ids = settings.ids.find(content)
         columns = {"scores": settings.scores, "texts": settings.texts}
@@ -254,7 +254,7 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str,
     return base, f"{parts.path}{query}", login, tuple(pair for pair in values if len(pair[1]) >= _HIDDEN_FROM)
 
 
-def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
+def _filled(template: str, question: str, k: int) -> Any:
     """Fill in the body for one question: JSON first, so that nothing in a question can change its shape."""
     try:
         parsed = json.loads(template.replace(_K, str(k)))
@@ -281,7 +281,7 @@ def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _put(value: Any, question: str) -> Any:  # noqa: ANN401 - JSON
+def _put(value: Any, question: str) -> Any:
     if isinstance(value, str):
         return value.replace(_QUESTION, question)
     if isinstance(value, list):

@@ -70,7 +70,7 @@ class _Product(NamedTuple):
     place_of: Callable[[Any, Path], _Place]
 
 
-def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:  # noqa: ANN401 - a framework's object
+def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:
     """Return the vector store that a retriever, an index or a pipeline searches; None where none is known.
 
     ``folder`` does not exist yet, and is made where an index has to be saved so that others can search it.
@@ -96,7 +96,7 @@ def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:  # noqa: A
     return StoreBehind(described, product.backend, {**place.parameters, "external": "true"}, settings=settings)
 
 
-def query_embedding(candidate: Any) -> EmbedQuery | None:  # noqa: ANN401 - a framework's object
+def query_embedding(candidate: Any) -> EmbedQuery | None:
     """Return how a retriever, an index or a pipeline encodes a question; None where that cannot be seen."""
     for component in _components(candidate):
         if hasattr(component, "__haystack_input__") and "embedding" in _outputs(component):
@@ -112,19 +112,19 @@ def query_embedding(candidate: Any) -> EmbedQuery | None:  # noqa: ANN401 - a fr
     return None
 
 
-def _outputs(component: Any) -> Iterable[str]:  # noqa: ANN401
+def _outputs(component: Any) -> Iterable[str]:
     sockets = getattr(component, "__haystack_output__", None)
     return getattr(sockets, "_sockets_dict", {})
 
 
-def _components(candidate: Any) -> list[Any]:  # noqa: ANN401
+def _components(candidate: Any) -> list[Any]:
     """Return the components of a pipeline, none of anything else."""
     if hasattr(candidate, "walk") and hasattr(candidate, "get_component"):
         return [component for _, component in candidate.walk()]
     return []
 
 
-def _store_of(candidate: Any) -> Any | None:  # noqa: ANN401
+def _store_of(candidate: Any) -> Any | None:
     """Return the vector store behind a retriever, an index or the last retriever of a pipeline, None for none."""
     stores = [_store_of(component) for component in _components(candidate)]
     if stores:
@@ -136,7 +136,7 @@ def _store_of(candidate: Any) -> Any | None:  # noqa: ANN401
     return candidate if hasattr(candidate, _SCORED_SEARCH) else None
 
 
-def _settings(retriever: Any) -> list[str]:  # noqa: ANN401
+def _settings(retriever: Any) -> list[str]:
     """Return what makes a retriever's search another than its store's: its kind, and the names of what limits it."""
     modes = {name: getattr(retriever, name, None) for name in ("search_type", "_vector_store_query_mode")}
     kinds = {name.strip("_"): getattr(mode, "value", mode) for name, mode in modes.items()}
@@ -148,19 +148,19 @@ def _settings(retriever: Any) -> list[str]:  # noqa: ANN401
     ]
 
 
-def _names(options: Any, but: str) -> list[str]:  # noqa: ANN401
+def _names(options: Any, but: str) -> list[str]:
     """Return the names of the options that are set, except one."""
     if not isinstance(options, Mapping):
         return []
     return [str(name) for name, value in options.items() if name != but and value is not None]
 
 
-def _inner(store: Any) -> Any:  # noqa: ANN401
+def _inner(store: Any) -> Any:
     """Return the asynchronous store that LangChain's PGVectorStore wraps; any other store itself."""
     return getattr(store, f"_{type(store).__name__}__vs", store)
 
 
-def _qdrant(store: Any, _: Path) -> _Place:  # noqa: ANN401
+def _qdrant(store: Any, _: Path) -> _Place:
     client = _first(store, "client._client", "_client._client")
     fields = _texts(
         store,
@@ -173,7 +173,7 @@ def _qdrant(store: Any, _: Path) -> _Place:  # noqa: ANN401
     return _searchable(fields, "url", "collection")
 
 
-def _chroma(store: Any, _: Path) -> _Place:  # noqa: ANN401
+def _chroma(store: Any, _: Path) -> _Place:
     fields = _texts(
         store,
         collection=("_collection.name", "collection_name", "_collection_name"),
@@ -189,7 +189,7 @@ def _chroma(store: Any, _: Path) -> _Place:  # noqa: ANN401
     return _searchable({**fields, "path": str(Path(settings.persist_directory).absolute())}, "path", "collection")
 
 
-def _faiss(store: Any, folder: Path) -> _Place:  # noqa: ANN401
+def _faiss(store: Any, folder: Path) -> _Place:
     """Save the index as FAISS does, its documents called as LangChain calls them, else by their places in it."""
     import faiss
 
@@ -204,7 +204,7 @@ def _faiss(store: Any, folder: Path) -> _Place:  # noqa: ANN401
     return _Place({"path": str(folder)})
 
 
-def _lancedb(store: Any, _: Path) -> _Place:  # noqa: ANN401
+def _lancedb(store: Any, _: Path) -> _Place:
     fields = _texts(
         store,
         table=("_table_name", "table_name", "_table.name"),
@@ -216,7 +216,7 @@ def _lancedb(store: Any, _: Path) -> _Place:  # noqa: ANN401
     return _searchable(fields, "path", "table")
 
 
-def _pgvector(store: Any, _: Path) -> _Place:  # noqa: ANN401
+def _pgvector(store: Any, _: Path) -> _Place:
     own = _inner(store)
     url = _first(own, "engine.url", "engine._pool.url", "_engine.url", "connection_string")
     if hasattr(url, "render_as_string"):
@@ -251,7 +251,7 @@ def _similarity(strategy: str) -> str:
     return "l2" if "l2" in name or "euclid" in name else "cosine"
 
 
-def _milvus(store: Any, _: Path) -> _Place:  # noqa: ANN401
+def _milvus(store: Any, _: Path) -> _Place:
     fields = _texts(
         store,
         collection=("collection_name",),
@@ -276,18 +276,18 @@ def _searchable(fields: Mapping[str, str], place: str, collection: str) -> _Plac
     return _Place(fields)
 
 
-def _texts(store: Any, **paths: Sequence[str]) -> dict[str, str]:  # noqa: ANN401
+def _texts(store: Any, **paths: Sequence[str]) -> dict[str, str]:
     """Return, for each name, the first of some attributes that is a text that says something."""
     values = {name: [_at(store, path) for path in places] for name, places in paths.items()}
     texts = {name: next((v for v in seen if isinstance(v, str) and v), "") for name, seen in values.items()}
     return {name: text for name, text in texts.items() if text}
 
 
-def _first(store: Any, *paths: str) -> Any:  # noqa: ANN401
+def _first(store: Any, *paths: str) -> Any:
     return next((value for value in (_at(store, path) for path in paths) if value is not None), None)
 
 
-def _at(store: Any, path: str) -> Any:  # noqa: ANN401
+def _at(store: Any, path: str) -> Any:
     """Return what a dotted path of attributes, or of keys, leads to; None where it leads nowhere."""
     value = store
     for name in path.split("."):

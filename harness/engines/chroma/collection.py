@@ -124,7 +124,7 @@ class Collection(ABC):
         with self.translated(lambda: "counting the records"):
             return int(self.call(self._collection.count))
 
-    def get(self, doing: str = "reading some records", **wanted: Any) -> Mapping[str, Any]:  # noqa: ANN401 - the client's
+    def get(self, doing: str = "reading some records", **wanted: Any) -> Mapping[str, Any]:
         """Return records, by the parameters of Chroma's own ``get``."""
         with self.translated(lambda: doing):
             answer: Mapping[str, Any] = self.call(lambda: self._collection.get(**wanted))

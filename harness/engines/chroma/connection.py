@@ -63,7 +63,7 @@ def address_of(parameters: ChromaParameters, environment: Mapping[str, str] = os
     return read_address(_PLACE, parameters.url, parameters.api_key_env, environment)
 
 
-def persistent_client(folder: Path, database: str) -> Any:  # noqa: ANN401 - the client is untyped
+def persistent_client(folder: Path, database: str) -> Any:
     """Return a client of Chroma's engine in this process, on ``folder``."""
     settings = _settings(chroma_api_impl="chromadb.api.rust.RustBindingsAPI")
     return require_chroma().PersistentClient(path=str(folder), settings=settings, database=database)
@@ -83,7 +83,7 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
     hooks = {"response": [note_answer]}
     with httpx.Client(base_url=base, headers=headers, timeout=limit, verify=tls, event_hooks=hooks) as asking:
 
-        def get(path: str) -> Any:  # noqa: ANN401 - JSON is anything
+        def get(path: str) -> Any:
             answer = asking.get(path)
             answer.raise_for_status()
             return answer.json()
@@ -101,12 +101,12 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
     return Connection(client, version, doubt)
 
 
-def http_session(client: Any) -> Any:  # noqa: ANN401 - the client is untyped
+def http_session(client: Any) -> Any:
     """Return the ``httpx.Client`` of a client, to which there is no public way. It knows no time limit."""
     return client._server._session  # noqa: SLF001
 
 
-def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is untyped
+def close_http_client(client: Any) -> None:
     """Close the client and its connections, which it would leave open: its own, and those to look for databases."""
     sessions = [http_session(owner) for owner in (client, client._admin_client)]  # noqa: SLF001 - no public way
     client.close()
@@ -114,7 +114,7 @@ def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is unty
         session.close()
 
 
-def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:  # noqa: ANN401
+def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:
     """Return a client of the server; asks it several things, and without a time limit."""
     tls = uses_tls(address.url)
     return require_chroma().HttpClient(
@@ -130,13 +130,13 @@ def _http_client(address: Address, headers: Mapping[str, str], parameters: Chrom
     )
 
 
-def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
+def _settings(**settings: Any) -> Any:
     """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
     return _read_settings(frozenset(os.environ.items()), **settings).model_copy()  # the client writes into them
 
 
 @lru_cache(maxsize=8)
-def _read_settings(_environment: frozenset[tuple[str, str]], **settings: Any) -> Any:  # noqa: ANN401 - untyped
+def _read_settings(_environment: frozenset[tuple[str, str]], **settings: Any) -> Any:
     """Make settings: looking for all of them in the environment takes longer than opening a collection."""
     return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **settings)
 
@@ -193,7 +193,7 @@ class Retrier(remote_server.Retrier):
         return fault_of(error, last_answer())
 
 
-def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - httpx is imported late
+def fault_of(error: Exception, answer: Any = None) -> Fault:
     """Return the fault that an error of the client stands for; ``answer`` is the last ``httpx.Response``, if any.
 
     Raises ``error`` again where it is none of the client's.

@@ -103,7 +103,7 @@ class ChromaEngine(
             collection.create(self.folder)
         return collection.info
 
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
         documents = documents.with_ids() if self._settings.keep else documents
         for start, stop in documents.batches(self.collection.batch, progress):
@@ -117,7 +117,7 @@ class ChromaEngine(
         if self._settings.flush:
             self.collection.flush()
 
-    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
         """Delete and upsert in batches; getting ready is having the graph written."""
         batch = self.collection.batch
         for start in range(0, len(changes.deleted), batch):
@@ -128,7 +128,7 @@ class ChromaEngine(
             self.collection.upsert(changes.rows[start:stop], changes.written.column[start:stop])
         self._flush(progress)
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+    def load(self, folder: Path) -> LoadedIndex:
         """Count the records, and list those just sent that are missing."""
         collection = self.collection
         dimensions, documents = self._dimensions or collection.dimensions, collection.count()
@@ -152,7 +152,7 @@ class ChromaEngine(
         """Filter by metadata, with Chroma's ``where``."""
         self.collection.restrict(wanted)
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
+    def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the folder; unknown for a server."""
         return self.collection.storage()
 
@@ -166,12 +166,12 @@ class ChromaEngine(
         loaded = LoadedIndex(len(ids), {"similarity": self._similarity, **collection.state()}, collection.dimensions)
         return External(collection.info, ids, loaded, folder, collection.changed, self._external)
 
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Chroma looks at no k
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the ``ef_search`` that is in effect, by Chroma's own account."""
         ef_search = self.collection.configured().get("ef_search")
         return {} if ef_search is None else {"ef_search": ef_search}
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
+    def caveats(self, k: int) -> Caveats:
         """Say whether answers can change at the next opening, unless the harness had the whole graph written."""
         if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()

@@ -79,7 +79,7 @@ class ServerCollection(ServerClient, Collection):
                 fix="build it with that ef_search: a server takes another one only when it is started again",
             )
 
-    def attach(self, folder: Path, progress: Progress) -> None:  # noqa: ARG002 - nothing is copied
+    def attach(self, folder: Path, progress: Progress) -> None:
         """Find somebody's collection, and note its content; raises EngineUnavailableError when there is none."""
         self._connect(self.parameters.collection)
         self._find(ours=False)

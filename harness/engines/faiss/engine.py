@@ -116,7 +116,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
-    def _new_index(self, dimensions: int | None) -> Any:  # noqa: ANN401 - the library has no types
+    def _new_index(self, dimensions: int | None) -> Any:
         """Make the index; with None, of as many dimensions as suit the description, to see whether there is such a one.
 
         Raises:
@@ -173,7 +173,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
-    def _searchable(self, index: Any, **state: ParameterValue) -> LoadedIndex:  # noqa: ANN401
+    def _searchable(self, index: Any, **state: ParameterValue) -> LoadedIndex:
         load_library().omp_set_num_threads(int(self.parameters["threads"]))
         self._index, self._selector = index, None
         self._searching = search_parameters(index, self.parameters)
@@ -226,7 +226,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             searched["ef"] = max(int(self.parameters["ef"]), k)
         return searched
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - FAISS looks at no k
+    def caveats(self, k: int) -> Caveats:
         """Name parameters without effect on this index, and training on too few documents."""
         faiss = load_library()
         parts = list(components(self._index))
@@ -259,7 +259,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             documents = placed
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
-    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Read the user's file, with the ids of its documents."""
         info = replace(self.info(), mode="embedded, external index")
         progress.start("attach", None)

@@ -95,7 +95,7 @@ class ExternalVectors:
         return StoredDocuments(rows, (None,) * len(rows), self.vectors(rows))
 
 
-def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
+def _own_numbers(index: Any) -> Int64Array:
     """Return the numbers by which an index of lists knows its vectors, ascending; else those from 0."""
     faiss = load_library()
     lists = next((part for part in components(index) if isinstance(part, faiss.IndexIVF)), None)
@@ -128,7 +128,7 @@ def _ids(id_file: str, index_file: Path, own: Int64Array, mapped: Int64Array | N
     return unique_ids([str(number) for number in numbers.tolist()], "number")
 
 
-def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:  # noqa: ANN401
+def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
     """Return how the index compares: the metric is FAISS's own, and inner products of unit vectors are cosines."""
     faiss = load_library()
     if index.metric_type == faiss.METRIC_L2:

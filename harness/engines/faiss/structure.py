@@ -38,12 +38,12 @@ _TRAINING_DOCUMENTS = 39
 _EXACT_STORAGE = ("IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexFlat1D", "IndexIVFFlat", "IndexIVFFlatDedup")
 
 
-def load_library() -> Any:  # noqa: ANN401 - the library has no types
+def load_library() -> Any:
     """Import FAISS; raises MissingDependencyError that names the extra."""
     return require("faiss", extra="faiss", feature="the backend 'faiss'")
 
 
-def components(index: Any) -> Iterator[Any]:  # noqa: ANN401
+def components(index: Any) -> Iterator[Any]:
     """Yield the index and those that it is made of, each by its own class; the outer index must stay referenced."""
     own = load_library().downcast_index(index)
     yield own
@@ -53,13 +53,13 @@ def components(index: Any) -> Iterator[Any]:  # noqa: ANN401
             yield from components(child)
 
 
-def _downcast(index: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _downcast(index: Any) -> tuple[Any, Any]:
     """Return FAISS, and the index by its own class."""
     faiss = load_library()
     return faiss, faiss.downcast_index(index)
 
 
-def exact_vectors(index: Any) -> bool:  # noqa: ANN401
+def exact_vectors(index: Any) -> bool:
     """Return whether scores come from the vectors as they were added, not compressed or transformed."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
@@ -71,7 +71,7 @@ def exact_vectors(index: Any) -> bool:  # noqa: ANN401
     return type(own).__name__ in _EXACT_STORAGE
 
 
-def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
+def is_approximate(index: Any, nprobe: int) -> bool:
     """Return whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
@@ -83,7 +83,7 @@ def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
     return isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG))
 
 
-def numbering(index: Any) -> Literal["ids", "places"] | None:  # noqa: ANN401
+def numbering(index: Any) -> Literal["ids", "places"] | None:
     """Return how an index numbers its vectors when some are removed; None where FAISS removes none from it.
 
     Lists keep the id that each vector was given. Other indexes number by place, and those after a removed vector move
@@ -97,7 +97,7 @@ def numbering(index: Any) -> Literal["ids", "places"] | None:  # noqa: ANN401
     return "places" if isinstance(own, faiss.IndexFlatCodes) else None
 
 
-def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
+def refuse_estimated_scores(index: Any) -> None:
     """Refuse indexes whose scores are estimates that no stored vector explains, unless exact vectors refine them.
 
     Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, and LSH counts
@@ -115,7 +115,7 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
             )
 
 
-def refuse_unusable(index: Any) -> None:  # noqa: ANN401
+def refuse_unusable(index: Any) -> None:
     """Refuse what FAISS's factory makes and nothing can be added to, or searched in: it would fail or crash later.
 
     Raises RejectedInputError.
@@ -133,7 +133,7 @@ def refuse_unusable(index: Any) -> None:  # noqa: ANN401
             raise RejectedInputError(f"this {name} {lacking[0]}", fix=lacking[1])
 
 
-def seed(index: Any, value: int) -> None:  # noqa: ANN401
+def seed(index: Any, value: int) -> None:
     """Draw centroids and levels of graphs from this seed, and let training take few documents without a warning."""
     faiss = load_library()
     for part in components(index):
@@ -145,10 +145,10 @@ def seed(index: Any, value: int) -> None:  # noqa: ANN401
 
 
 def search_parameters(
-    index: Any,  # noqa: ANN401
+    index: Any,
     wanted: Mapping[str, ParameterValue],
-    selector: Any = None,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+    selector: Any = None,
+) -> Any:
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
 
     ``selector`` leaves the documents that may be found; None leaves all. Returns None for a plain index without one.
@@ -170,7 +170,7 @@ def search_parameters(
     return faiss.SearchParameters(**chosen) if chosen else None
 
 
-def index_state(index: Any) -> dict[str, ParameterValue]:  # noqa: ANN401
+def index_state(index: Any) -> dict[str, ParameterValue]:
     """Return FAISS's own account of the index: its classes, what was trained, its graph, its lists, its codes."""
     faiss = load_library()
     parts = list(components(index))
@@ -199,7 +199,7 @@ def index_state(index: Any) -> dict[str, ParameterValue]:  # noqa: ANN401
     return state
 
 
-def few_training_documents(index: Any, documents: int) -> str | None:  # noqa: ANN401
+def few_training_documents(index: Any, documents: int) -> str | None:
     """Say where an index was trained with fewer documents than FAISS itself wants; None where that is not so."""
     faiss = load_library()
     for part in components(index):
@@ -216,7 +216,7 @@ def few_training_documents(index: Any, documents: int) -> str | None:  # noqa: A
 
 
 def compared_vectors(
-    index: Any,  # noqa: ANN401
+    index: Any,
     numbers: Int32Array,
     queries: Float32Array,
 ) -> tuple[Float32Array, Float32Array]:
@@ -239,7 +239,7 @@ def compared_vectors(
     return documents, queries
 
 
-def with_direct_map(index: Any) -> Any:  # noqa: ANN401
+def with_direct_map(index: Any) -> Any:
     """Let vectors be read by their numbers, in memory only: lists do not know where a number is."""
     faiss = load_library()
     for part in components(index):
@@ -249,7 +249,7 @@ def with_direct_map(index: Any) -> Any:  # noqa: ANN401
     return index
 
 
-def _searched(index: Any) -> Any:  # noqa: ANN401
+def _searched(index: Any) -> Any:
     """Return the part that finds documents: behind transformations, and before what refines them."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexPreTransform):
@@ -257,14 +257,14 @@ def _searched(index: Any) -> Any:  # noqa: ANN401
     return _searched(own.base_index) if isinstance(own, faiss.IndexRefine) else own
 
 
-def _linked(graph: Any) -> int:  # noqa: ANN401
+def _linked(graph: Any) -> int:
     """Count the vectors that have a neighbour in the lowest layer."""
     faiss = load_library()
     neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
     return int(np.count_nonzero(neighbours[offsets[:-1].astype(np.int64)] >= 0))
 
 
-def _rounds_queries(index: Any) -> bool:  # noqa: ANN401
+def _rounds_queries(index: Any) -> bool:
     """Tell whether codes of bfloat16 are compared with queries rounded to it: FAISS does so on some processors only."""
     faiss = load_library()
     probe = faiss.IndexScalarQuantizer(index.d, faiss.ScalarQuantizer.QT_bf16, index.metric_type)

@@ -102,7 +102,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         }
         return pa.table({"row": numbers(rows), **self.stored(documents.column), **metadata})
 
-    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
         """Delete and add rows; getting ready is ``optimize``, which takes them into the index and out of it."""
         if len(changes.outdated):
             self._table.delete(f"row IN ({', '.join(map(str, changes.outdated.tolist()))})")
@@ -119,13 +119,13 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
         self._row_ids = RowIds(listed[ROW_ID].to_numpy(), listed["row"].to_numpy())
 
-    def finished_query(self, query: Any, score: str) -> Any:  # noqa: ANN401 - the client's own form
+    def finished_query(self, query: Any, score: str) -> Any:
         """Return the query with the filter, for LanceDB's ids of rows and its column of scores or distances."""
         if self._condition:
             query = query.where(self._condition, prefilter=True)
         return query.select([score]).with_row_id(True)
 
-    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401, ARG002 - in the client's own form
+    def retrieve(self, query: Any, k: int) -> pa.Table:
         """Ask LanceDB, which answers with an Arrow table."""
         return query.to_arrow()
 
@@ -175,7 +175,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
 
-    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
         """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
         self.write(documents, progress)
         progress.start("index vectors", None)
@@ -187,7 +187,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         """Return the column of vectors, as lists of a fixed size."""
         return {VECTOR: pa.FixedSizeListArray.from_arrays(numbers(vectors.reshape(-1)), vectors.shape[1])}
 
-    def _config(self) -> Any:  # noqa: ANN401 - a class of the client
+    def _config(self) -> Any:
         """Return LanceDB's configuration of the index, without the options that are left to LanceDB."""
         kind = str(self.parameters["index"])
         wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
@@ -220,12 +220,12 @@ class LanceVectorsEngine(LanceEngine[Column]):
         }
         return LoadedIndex(int(self._table.count_rows()), state, dimensions)
 
-    def vector_query(self, vector: Float32Array, k: int) -> Any:  # noqa: ANN401 - the client's own form
+    def vector_query(self, vector: Float32Array, k: int) -> Any:
         """Return LanceDB's query for the nearest vectors."""
         query = self._table.search(vector, vector_column_name=self._column)
         return self.finished_query(self.tuned(query, k), "_distance")
 
-    def tuned(self, query: Any, k: int) -> Any:  # noqa: ANN401 - the client's own form
+    def tuned(self, query: Any, k: int) -> Any:
         """Return the query for ``k`` hits, its vectors compared and its index searched as the parameters say."""
         parameters, query = self.parameters, query.distance_type(self._similarity).limit(k)
         if parameters["exact"]:
@@ -287,7 +287,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         raised: dict[str, ParameterValue] = {"ef": least} if 0 < wanted < least else {}
         return {**raised, "vectors_in_graph": 0, "vectors_in_lists": 0} if self.parameters["exact"] else raised
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
+    def caveats(self, k: int) -> Caveats:
         """Say where scores are of codes, and which parameters changed nothing for want of an index or a graph."""
         index, scanned = self._index, "every search scanned all vectors"
         if index is None or self.parameters["exact"]:
@@ -345,7 +345,7 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         """Return the folder of the user's table."""
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 
-    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Open the newest version of the user's table, which writes nothing."""
         info = replace(self.info(), mode="embedded, an external table")
         content = ExternalTable(self.parameters, progress)

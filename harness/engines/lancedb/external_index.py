@@ -119,15 +119,15 @@ class ExternalTable:
         )
 
 
-def _is_vector(kind: Any) -> bool:  # noqa: ANN401 - pyarrow is untyped
+def _is_vector(kind: Any) -> bool:
     return bool(pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type))
 
 
-def _is_plain(kind: Any) -> bool:  # noqa: ANN401 - pyarrow is untyped
+def _is_plain(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
 
 
-def _vectors(column: Any) -> tuple[Float32Array, np.ndarray]:  # noqa: ANN401 - pyarrow is untyped
+def _vectors(column: Any) -> tuple[Float32Array, np.ndarray]:
     """Return vectors float32 (n, d), zeros where there is none, and which rows have one (bool)."""
     present = np.asarray(column.is_valid())
     width = column.type.list_size

@@ -32,7 +32,7 @@ PACKAGE = "lancedb"
 ROW_ID = "_rowid"
 
 
-def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:  # noqa: ANN401 - imported late
+def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:
     """Import a module of LanceDB; ``threads`` acts when the first one of the process is imported."""
     if threads:
         os.environ.setdefault("LANCE_CPU_THREADS", str(threads))
@@ -44,7 +44,7 @@ def folder_of(database: Path, name: str) -> Path:
     return database / f"{name}.lance"
 
 
-def open_table(database: Path, name: str) -> Any:  # noqa: ANN401 - the client is untyped
+def open_table(database: Path, name: str) -> Any:
     """Open the newest version of a table, which writes nothing.
 
     Raises EngineUnavailableError where there is none of that name.
@@ -80,7 +80,7 @@ class IndexDescription(NamedTuple):
         }
 
 
-def describe_index(table: Any, column: str) -> IndexDescription | None:  # noqa: ANN401 - the client is untyped
+def describe_index(table: Any, column: str) -> IndexDescription | None:
     """Return the index of a column; None where it has none."""
     for config in table.list_indices():
         if list(config.columns) == [column]:
@@ -91,7 +91,7 @@ def describe_index(table: Any, column: str) -> IndexDescription | None:  # noqa:
     return None
 
 
-def table_state(table: Any) -> dict[str, ParameterValue]:  # noqa: ANN401 - the client is untyped
+def table_state(table: Any) -> dict[str, ParameterValue]:
     """Return what LanceDB says of a table: its version, and the fragments that its rows lie in."""
     return {"table_version": int(table.version), "fragments": int(table.stats()["fragment_stats"]["num_fragments"])}
 

@@ -42,7 +42,7 @@ class _TermsEngine(LanceEngine[Column]):
         )
         self._table.create_index(_TERMS, config=config)
 
-    def terms_query(self, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
+    def terms_query(self, text: str, k: int) -> Any:
         """Return LanceDB's query for the best rows that have one of the terms."""
         return self.finished_query(self._table.search(_match(text), query_type="fts").limit(k), "_score")
 
@@ -95,7 +95,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         threads=True,
     )
 
-    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Write the rows, and make the index at the end, or after the first rows that are added."""
         self.write(documents, progress)
         progress.start("index terms", None)
@@ -133,7 +133,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         """Say which rows are outside the index: those that were written last."""
         return Placement(None, np.arange(len(self.ids), dtype=np.int32), self.outside_the_index())
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
+    def caveats(self, k: int) -> Caveats:
         """Say where rows outside the index are scored by other statistics."""
         return Caveats(self.notes_on_unindexed_rows())
 
@@ -192,7 +192,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         """Return how many hits each list has: LanceDB takes the limit of a query for both of them."""
         return super().depth(max(k, int(self.parameters["candidates"])))
 
-    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401 - in the client's own form
+    def retrieve(self, query: Any, k: int) -> pa.Table:
         """Ask LanceDB for as many hits as each list has, and keep the best ``k``."""
         return super().retrieve(query, k).slice(0, k)
 
@@ -200,7 +200,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         """Return rows and the sums of reciprocal places."""
         return self._row_ids.rows(answer), answer["_relevance_score"].to_numpy()
 
-    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - not measured
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
         """Return what LanceDB fuses: the nearest vectors, and the best by terms."""
         checked = self.check(queries, "query", self.loaded.dimensions)
         depth, rows = self.depth(k), self._row_ids.rows
@@ -219,7 +219,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return of_vectors._replace(notes=(*of_vectors.notes, *self.notes_on_unindexed_rows()))
 
 
-def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
+def _match(text: str) -> Any:
     """Return the query for rows that have one of the terms."""
     return require_lancedb("lancedb.query").MatchQuery(text, _TERMS)
 

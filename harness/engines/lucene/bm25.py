@@ -113,7 +113,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             similarity = self.bridge.load(f"{package}.BM25Similarity")(parameters["k1"], parameters["b"])
         self.searcher.setSimilarity(similarity)
 
-    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:
         """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
         generator, texts = self.bridge.load(_QUERIES)(), queries.to_pylist()
         built = [generator.buildQuery(self.field, self.analyzer.java, text) for text in texts]

@@ -212,8 +212,8 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     def translated(
         self,
         doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - Java's exception decides
-        fix: str | None = None,  # noqa: ARG002
+        kind: type[BackendError] = EngineFailureError,
+        fix: str | None = None,
     ) -> Iterator[None]:
         """Translate Java exceptions; nobody is told to delete an index of their own."""
         instead = foreign_index_errors(REBUILD, READABLE) if self.external else nullcontext()
@@ -243,7 +243,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     # External indexes.
 
-    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - Lucene reads without writing
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Open the user's index with a reader, which takes no lock; a writer may have it open meanwhile."""
         source = source_folder(self.parameters)
         self.bridge = self.start_java()

@@ -50,7 +50,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         self._containing: dict[int, int] = {}
         self._filled = 0
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002 - of dense ones
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
         """Return impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
         vectors = require_sparse(inputs, what)
         if self._with_idf and what == "query":
@@ -76,7 +76,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
                 java = bridge.index.termDocuments(packed_texts(texts[span]), self.field)
                 yield Batch(java, start + np.arange(span.start, span.stop))
 
-    def prepare(self, queries: SparseVectors, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
+    def prepare(self, queries: SparseVectors, k: int) -> list[JavaObject]:
         """Make queries of terms with their impacts as boosts; None without terms."""
         terms = packed_texts([self._term(column) for column in queries.indices.tolist()])
         boosts, starts = queries.values.astype("<f4").tobytes(), queries.indptr.astype("<i4").tobytes()

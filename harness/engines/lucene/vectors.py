@@ -51,7 +51,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:  # noqa: ARG002 - the index's
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:
         """Return dense vectors of at most 1,024 dimensions, those of the index; see :func:`require_dense`."""
         known = self._dimensions if what == "query" else None
         vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=known)

@@ -332,7 +332,7 @@ class Collection(ServerClient):
             _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in wanted.items()
         )
 
-    def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - a vector or text, and the client's own hits
+    def search(self, query: Any, k: int) -> Any:
         """Return the ``k`` nearest entities: hits with ``ids`` and ``distances``; raises FaultError."""
         parameters = {"metric_type": self._metric, "params": dict(self.searching)}
         answer = self.retrier.call(
@@ -401,7 +401,7 @@ class Collection(ServerClient):
             if self._lite is not None:
                 self._lite.stop()
 
-    def _ask(self, doing: str, method: str, *arguments: object, **options: Any) -> Any:  # noqa: ANN401 - of the client
+    def _ask(self, doing: str, method: str, *arguments: object, **options: Any) -> Any:
         """Return the answer of the client's ``method`` about the collection, whose errors come translated."""
         options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):

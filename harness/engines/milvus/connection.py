@@ -144,7 +144,7 @@ def _require_listener(address: Address, timeout_s: float) -> None:
         raise FaultError(Fault(Cause.UNREACHABLE, str(error)), 1, 0.0) from error
 
 
-def open_client(uri: str, timeout_s: float, **more: str) -> Any:  # noqa: ANN401 - the client is untyped
+def open_client(uri: str, timeout_s: float, **more: str) -> Any:
     """Return a client of its own connection, each call of which ends after ``timeout_s``.
 
     The client repeats calls by itself for as long as their time limit lasts. So they get none, and ``retry_times=0``;

@@ -100,7 +100,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         building = {"inverted_index_algo": self.parameters["algorithm"], **weighing}
         return IndexSettings("SPARSE_INVERTED_INDEX", metric, building)
 
-    def searching(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - for a graph
+    def searching(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the parameters of a search of the best ``k``; unless overridden, of an inverted index."""
         return {"drop_ratio_search": self.parameters["drop_ratio_search"]}
 
@@ -133,7 +133,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     _dimensions: int | None = None
 
     @abstractmethod
-    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+    def define(self, schema: Any, types: Any) -> None:
         """Add the searched fields to the schema."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         opened = collection.load(self.folder) if self.finished else collection.create(self.folder)
         return opened.info
 
-    def create(self, folder: Path, documents: Documents[Column]) -> None:  # noqa: ARG002 - the collection knows
+    def create(self, folder: Path, documents: Documents[Column]) -> None:
         """Make the empty collection; raises RejectedInputError for metadata whose names it needs itself."""
         own = [name for name in documents.fields if name in (ROW, self.stored_field) or name.startswith("$")]
         if own:
@@ -160,13 +160,13 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self._dimensions = documents.column.shape[1] if isinstance(documents.column, np.ndarray) else None
         self.collection.define(self.define)
 
-    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
         """Insert all documents in batches; getting ready is flushing, making the index and loading it."""
         self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make the index", None)
         self.collection.finish()
 
-    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
         """Delete and upsert entities in batches; getting ready is flushing and loading."""
         deleted, size = changes.deleted.tolist(), self._batch
         for start in range(0, len(deleted), size):
@@ -186,7 +186,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
             numbers = rows[start:stop].tolist()
             self.collection.insert(numbers, values, self.stored_field, records, replacing=replacing)
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+    def load(self, folder: Path) -> LoadedIndex:
         """Count the entities, and list what is missing of those that were just sent."""
         collection = self.collection
         documents = collection.count()
@@ -206,11 +206,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
             query or None if isinstance(query, dict | str) else query for query in self.values(queries, 0, len(queries))
         ]
 
-    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form
+    def retrieve(self, query: Any, k: int) -> Any:
         """Ask Milvus; the client makes a dictionary of every hit inside its own call, which counts as search."""
         return self.collection.search(query, k)
 
-    def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
+    def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores: Milvus's distances, or the negative of squared ones."""
         own = not self.parameters["external"]  # entities of an external index are numbered as Milvus lists them
         rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
@@ -221,11 +221,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         """Filter by metadata, with an expression."""
         self.collection.restrict(wanted)
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
+    def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the file; unknown for a server."""
         return self.collection.storage()
 
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Milvus looks at no k
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the memory of Milvus Lite's server after the searches."""
         return self.collection.memory()
 
@@ -297,7 +297,7 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
             unused |= dict.fromkeys(("index", *self._settings.building, *searching), _SCANS)
         return Caveats(without_effect=unused)
 
-    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+    def define(self, schema: Any, types: Any) -> None:
         """Add a field of float32 vectors."""
         schema.add_field(VECTOR, types.DataType.FLOAT_VECTOR, dim=self._dimensions)
 
@@ -326,7 +326,7 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
             )
         return self.inverted_index("IP")
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
         """Refuse weights below 0 too."""
         vectors = require_sparse(inputs, what)
         negative = np.flatnonzero(vectors.values < 0)
@@ -338,7 +338,7 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
             )
         return vectors
 
-    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+    def define(self, schema: Any, types: Any) -> None:
         """Add a field of sparse vectors."""
         schema.add_field(VECTOR, types.DataType.SPARSE_FLOAT_VECTOR)
 
@@ -388,7 +388,7 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
             )
         return column
 
-    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+    def define(self, schema: Any, types: Any) -> None:
         """Add a field of texts, which Milvus splits at spaces, and one of the term counts that it makes of them."""
         text, kinds = self.stored_field, types.DataType
         analyzer = {"tokenizer": "whitespace"}
@@ -404,6 +404,6 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         texts: list[str] = column.slice(start, stop - start).to_pylist()
         return texts
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Say that nothing can be compared: Milvus makes terms by the analyzer of the collection."""
         return f"Milvus makes terms of the field '{self._external.text_field}' by an analyzer of the collection's own"

@@ -137,7 +137,7 @@ class ExternalEntities:
         kept: Kept = "direction" if self._collection.index().get("metric_type") == METRICS["cosine"] else "bits"
         return compare_dense(content, len(self.ids), pages, progress, kept)
 
-    def _vectors(self, entities: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - dense or sparse
+    def _vectors(self, entities: Sequence[Mapping[str, Any]]) -> Any:
         vectors = [entity[self._collection.field] for entity in entities]
         if self._kind == "dense":
             return np.array(vectors, dtype=np.float32)

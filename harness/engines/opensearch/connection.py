@@ -95,7 +95,7 @@ def connect(
     return connection
 
 
-def _version_of(root: Any, product: Product, address: Address) -> str:  # noqa: ANN401 - decoded JSON
+def _version_of(root: Any, product: Product, address: Address) -> str:
     """Return the version that a server names; raises EngineUnavailableError for another product or version."""
     version = root.get("version") if isinstance(root, dict) else None
     number = str(version.get("number", "")) if isinstance(version, dict) else ""

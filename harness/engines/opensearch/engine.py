@@ -109,7 +109,7 @@ class OpenSearchEngine(
     def _use_index(self, name: str) -> None:
         self._index = self.use(ServerIndex(self._connect(self.parameters), self.parameters, name))
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:  # noqa: ARG002
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
         """Return the terms; for an external index, which analyses by itself, the texts."""
         return require_texts(inputs, what) if self.parameters["external"] else require_terms(inputs, what)
 
@@ -118,12 +118,12 @@ class OpenSearchEngine(
         save_name(folder, self._index.name)
         self._index.create(len(documents), documents.fields)
 
-    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
         self._send(self._writes(np.arange(len(documents), dtype=np.int32), documents), progress)
         self._finish(progress)
 
-    def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
         """Delete documents and index others, in batches; getting ready is what it is after a build."""
         self._deletes += len(changes.deleted)
         deletes = (orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in changes.deleted.tolist())
@@ -181,7 +181,7 @@ class OpenSearchEngine(
                     fields[ID_FIELD] = doc_id
                 yield orjson.dumps({"index": {"_id": str(row)}}) + b"\n" + orjson.dumps(fields) + b"\n"
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the index is on the server
+    def load(self, folder: Path) -> LoadedIndex:
         """Count the documents, and list what is missing of those that were just sent."""
         documents = self._index.count()
         missing = self.absent_rows(documents, self._rows_by_shard)
@@ -226,7 +226,7 @@ class OpenSearchEngine(
             bodies.append(orjson.dumps(body) if text.strip() else None)
         return bodies
 
-    def retrieve(self, query: bytes, k: int) -> bytes:  # noqa: ARG002 - in the body
+    def retrieve(self, query: bytes, k: int) -> bytes:
         """Send the query."""
         return self._index.search(query)
 
@@ -253,7 +253,7 @@ class OpenSearchEngine(
             {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in wanted.items()
         ]
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the index is on the server
+    def size(self, folder: Path) -> Storage:
         """Return the server's own account of its files, the write-ahead log apart."""
         return self._index.storage()
 
@@ -267,7 +267,7 @@ class OpenSearchEngine(
         state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
         return External(info, documents.ids, LoadedIndex(len(documents.ids), state), folder, documents.changed)
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Say that nothing can be compared: the index makes terms by an analyzer of its own."""
         field, analyzer = self._documents.field, self._documents.analyzer
         return f"the index makes terms of the field '{field}' by its own analyzer ('{analyzer}')"

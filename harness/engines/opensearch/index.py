@@ -192,7 +192,7 @@ class ServerIndex(ServerClient):
             options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
             page = self._call("POST", "/_search", body, options=options)
 
-            def scroll(method: str, **more: str) -> Any:  # noqa: ANN401 - decoded JSON
+            def scroll(method: str, **more: str) -> Any:
                 return self.connection.call(method, "/_search/scroll", {"scroll_id": page["_scroll_id"], **more})
 
             try:
@@ -271,10 +271,10 @@ class ServerIndex(ServerClient):
         finally:
             self.connection.close()
 
-    def _call(self, method: str, path: str, body: object = None, **how: Any) -> Any:  # noqa: ANN401 - decoded JSON
+    def _call(self, method: str, path: str, body: object = None, **how: Any) -> Any:
         """Make a call below the index's path, again while the fault may pass; raises FaultError."""
         return self.retrier.call(lambda: self.connection.call(method, self._path + path, body, **how))
 
-    def _read(self, doing: str, path: str, **options: str) -> Any:  # noqa: ANN401 - decoded JSON
+    def _read(self, doing: str, path: str, **options: str) -> Any:
         with self.translated(lambda: doing):
             return self._call("GET", path, options=options)

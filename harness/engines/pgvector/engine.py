@@ -126,11 +126,11 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     # What a row holds.
 
     @abstractmethod
-    def _values(self, column: Any, start: int, stop: int) -> Iterator[bytes]:  # noqa: ANN401 - dense or sparse
+    def _values(self, column: Any, start: int, stop: int) -> Iterator[bytes]:
         """Yield the vectors of rows in pgvector's binary form."""
 
     @abstractmethod
-    def _width(self, column: Any) -> int:  # noqa: ANN401 - dense or sparse
+    def _width(self, column: Any) -> int:
         """Return the dimensions of the table's vectors."""
 
     # Building.
@@ -164,13 +164,13 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         columns = field_columns(documents.fields)
         return {**columns, ID_FIELD: ID_FIELD} if self.parameters["keep"] else columns
 
-    def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:
         """Copy all rows in, some at a time; getting ready is making the indexes, and counting for the planner."""
         self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make indexes", None)
         self._make_indexes(documents)
 
-    def change(self, folder: Path, changes: Changes[Any], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[Any], progress: Progress) -> None:
         """Delete rows and copy others in; getting ready is a vacuum, and counting for the planner."""
         self._ask("deleting documents", _DELETE, (changes.outdated.tolist(),))
         progress.advance(len(changes.deleted))
@@ -310,7 +310,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         """Return the candidates that a search of a graph keeps: the parameter, else at least k, up to 1000."""
         return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_OWN_EF, k))
 
-    def prepare(self, queries: Any, k: int) -> Iterable[Any]:  # noqa: ANN401 - dense or sparse
+    def prepare(self, queries: Any, k: int) -> Iterable[Any]:
         """Make the values of the statement, which is the same for every query."""
         if self._index is not None:
             self._session.set({"hnsw.ef_search": str(self._ef(k))})
@@ -320,7 +320,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             yield None if value is None else (statement, (Binary(value), k, *filters))
 
     @abstractmethod
-    def _vectors(self, queries: Any) -> Iterator[bytes | None]:  # noqa: ANN401 - dense or sparse
+    def _vectors(self, queries: Any) -> Iterator[bytes | None]:
         """Yield each query in pgvector's binary form; None for one that finds nothing."""
 
     def _statement(self) -> str:
@@ -336,7 +336,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"  # noqa: S608 - names are quoted
 
-    def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:  # noqa: ARG002 - in it
+    def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:
         """Ask PostgreSQL, whose rows come as tuples."""
         self._last = query
         return self._session.ask(*query)
@@ -355,7 +355,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         columns = field_columns(saved_fields(self.folder))
         self._conditions = {columns[field]: value for field, value in wanted.items()}
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
+    def size(self, folder: Path) -> Storage:
         """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
         ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size($1::regclass)", (self._quoted,))
         return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
@@ -463,7 +463,7 @@ class PgvectorSparseEngine(_TableEngine):
     _frequencies: tuple[Int32Array, Int64Array]
     _idf: tuple[Int32Array, Float32Array]
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
         """Return the vectors; raises RejectedInputError for a column that pgvector cannot have."""
         vectors = require_sparse(inputs, what)
         if what == "document" and vectors.nnz and int(vectors.indices.max()) >= MOST_COLUMNS:

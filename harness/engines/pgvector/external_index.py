@@ -158,7 +158,7 @@ class ExternalRows:
             page = self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
             yield [row for row in page if row[1] is not None or self.type == "sparsevec"]
 
-    def _vectors(self, page: Sequence[Any]) -> Any:  # noqa: ANN401 - dense or sparse
+    def _vectors(self, page: Sequence[Any]) -> Any:
         values = [vector for _, vector, _ in page]
         if self.type == "sparsevec":
             return sparse_vectors(values, self.dimensions)

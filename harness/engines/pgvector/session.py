@@ -46,7 +46,7 @@ _BY_CODE = {
 T = TypeVar("T")
 
 
-def require_psycopg(module: str = "psycopg") -> Any:  # noqa: ANN401 - the client is imported late
+def require_psycopg(module: str = "psycopg") -> Any:
     """Import a module of the client; raises MissingExtraError."""
     return require(module, extra="pgvector", feature="backend pgvector")
 
@@ -166,7 +166,7 @@ class Session(ServerClient):
         conninfo = require_psycopg("psycopg.conninfo").make_conninfo
         return cls(conninfo(host=server.host, user=USER, dbname=DATABASE, port=_PORT), address, parameters)
 
-    def connection(self) -> Any:  # noqa: ANN401 - the client is untyped here
+    def connection(self) -> Any:
         """Return the connection, a new one where the last one broke; raises errors of the client."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
@@ -253,7 +253,7 @@ class Binary(bytes):
     """A value of one of pgvector's types, in PostgreSQL's binary form."""
 
 
-def _register(connection: Any, oid: int) -> None:  # noqa: ANN401 - the client is untyped here
+def _register(connection: Any, oid: int) -> None:
     """Have the connection send :class:`Binary` values as the type of this number."""
     plain = require_psycopg("psycopg.types.string").BytesBinaryDumper
     connection.adapters.register_dumper(Binary, type("BinaryDumper", (plain,), {"oid": oid}))

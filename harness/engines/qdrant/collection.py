@@ -51,7 +51,7 @@ class Collection(ABC):
         dimensions: Of its dense vectors; None before there is a collection, and where it has none.
     """
 
-    def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:  # noqa: ANN401 - imported late
+    def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:
         """``client`` is the module of a client library that has its types."""
         self.types, self.settings, self.info = client, settings, info
         self.names: Mapping[str, str] = {TERMS: TERMS, DENSE: DENSE}
@@ -97,7 +97,7 @@ class Collection(ABC):
         """Return the number of points, by an exact count."""
 
     @abstractmethod
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
         """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Collection(ABC):
         """Return the points of these ids, with their whole payload and the vectors searched."""
 
     @abstractmethod
-    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+    def query(self, request: Any) -> list[Any]:
         """Return the hits of a query, best first, each with ``id`` and ``score``."""
 
     @abstractmethod
@@ -134,13 +134,13 @@ class Collection(ABC):
         must = [condition(key=path, match=match(value=value)) for path, value in wanted.items()]
         self._filter = self.types.Filter(must=must) if must else None
 
-    def nearest(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+    def nearest(self, vectors: Vectors, k: int) -> Any:
         """Make a query for the nearest points to its only vector."""
         ((name, vector),) = vectors.items()
         search = self._search(name, vector)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **search)
 
-    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+    def fused(self, vectors: Vectors, k: int) -> Any:
         """Make a query for the fusion of the nearest points to each of its vectors."""
         make, fusion = self.types.Prefetch, self.settings.fusion
         if fusion is None:
@@ -161,7 +161,7 @@ class Collection(ABC):
     def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
         """Return the client's arguments of a query that fuses the hits of searches."""
 
-    def _vector(self, vector: Vector) -> Any:  # noqa: ANN401 - the client's own type
+    def _vector(self, vector: Vector) -> Any:
         if isinstance(vector, tuple):
             return self.types.SparseVector(indices=vector[0], values=vector[1])
         return vector

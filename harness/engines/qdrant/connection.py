@@ -101,7 +101,7 @@ def _answers_grpc(address: Address, settings: ServerSettings) -> bool:
     return True
 
 
-def _client(address: Address, settings: ServerSettings, transport: str, timeout_s: int) -> Any:  # noqa: ANN401 - untyped
+def _client(address: Address, settings: ServerSettings, transport: str, timeout_s: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "Api key is used with an insecure connection": the report says so itself
         client = require_client().QdrantClient(
@@ -118,7 +118,7 @@ def _client(address: Address, settings: ServerSettings, transport: str, timeout_
     return client
 
 
-def _noted(request: Any, send: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - the client is untyped
+def _noted(request: Any, send: Callable[[Any], Any]) -> Any:
     """Send a request over REST, and note its answer."""
     answer = send(request)
     note_answer(answer)
@@ -157,7 +157,7 @@ def _parsed(text: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def require_client(module: str = "qdrant_client") -> Any:  # noqa: ANN401 - the client is imported late
+def require_client(module: str = "qdrant_client") -> Any:
     """Import a module of the client of servers; raises MissingExtraError."""
     return require(module, extra="qdrant", feature="backend qdrant with mode=server")
 

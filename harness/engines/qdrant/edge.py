@@ -140,7 +140,7 @@ class EdgeCollection(Collection):
         with _edge_errors(lambda: "counting the points"):
             return int(self._shard.count(self.types.CountRequest(exact=True)))
 
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
         """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         with _edge_errors(lambda: "listing the points"):
             request = self.types.ScrollRequest(
@@ -164,7 +164,7 @@ class EdgeCollection(Collection):
         kinds = self.types.Fusion
         return {"prefetches": searches, "query": kinds.Rrf(fusion.rrf_k) if fusion.fusion == "rrf" else kinds.Dbsf()}
 
-    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+    def query(self, request: Any) -> list[Any]:
         """Return the hits of a query, best first, each with ``id`` and ``score``."""
         hits: list[Any] = self._shard.query(request)
         return hits
@@ -281,7 +281,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - untyped
+def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None) -> Any:
     """Return Edge's configuration of a shard; ``dimensions`` are those of the dense vectors, None without any."""
     dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, None, None
     if dense is not None and dimensions is not None:

@@ -109,7 +109,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             require_dense(inputs, what, cosine=cosine, dimensions=dimensions, least=LEAST_SQUARE)
         return inputs
 
-    def create(self, folder: Path, documents: Documents[Inputs]) -> None:  # noqa: ARG002 - the collection knows
+    def create(self, folder: Path, documents: Documents[Inputs]) -> None:
         """Make the collection, with an index of keywords for each field of the metadata."""
         sparse, dense = documents.column.sparse, documents.column.dense
         self._collection.make(None if self._settings.dense is None or dense is None else dense.shape[1])
@@ -119,7 +119,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             with_terms = len(sparse.nonempty_rows)
             self._idf_state = {"idf_documents": with_terms, "empty_vectors": len(sparse) - with_terms}
 
-    def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
         """Send all documents in batches; getting ready is optimising until idle, and writing to disk.
 
         Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
@@ -160,7 +160,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
                 )
         self._collection.flush()
 
-    def change(self, folder: Path, changes: Changes[Inputs], progress: Progress) -> None:  # noqa: ARG002
+    def change(self, folder: Path, changes: Changes[Inputs], progress: Progress) -> None:
         """Delete points and upsert others, in batches; getting ready is what it is after a build.
 
         The optimiser empties a segment of deleted points when there are enough of them in it, and Qdrant's idf counts
@@ -176,7 +176,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         self._idf_state = {}
         self._get_ready(progress)
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+    def load(self, folder: Path) -> LoadedIndex:
         """Count the points, and list those just sent that are missing."""
         documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
         stored = (np.array([point.id for point in page], dtype=np.int64) for page in pages(self._collection))
@@ -188,7 +188,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         make = self._collection.nearest if self._settings.fusion is None else self._collection.fused
         return [make(vectors, k) if vectors else None for vectors in _vectors_of(queries)]
 
-    def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401, ARG002 - in the client's own form
+    def retrieve(self, query: Any, k: int) -> list[Any]:
         """Search; Qdrant makes a list of Python hits inside its own call, which counts as search."""
         return self._collection.query(query)
 
@@ -223,7 +223,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         """Filter by payload."""
         self._collection.restrict({_quoted(field): value for field, value in wanted.items()})
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
+    def size(self, folder: Path) -> Storage:
         """Return the bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
         return self._collection.storage()
 
@@ -252,12 +252,12 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         loaded = LoadedIndex(len(ids), {**read, **self._collection.state()}, self._collection.dimensions)
         return External(self._collection.info, ids, loaded, folder, changed, self._points)
 
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return 0 vectors in graphs where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Qdrant looks at no k
+    def caveats(self, k: int) -> Caveats:
         """Name parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
         return caveats_of(self._settings, self._collection.index_state())
 
@@ -314,7 +314,7 @@ class QdrantHybridEngine(PointsEngine):
     )
     name = "qdrant-hybrid"
 
-    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - candidates decide
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
         """Return what each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of a query."""
         if self._settings.fusion is None:
             raise AssertionError("a hybrid without a fusion")

@@ -79,7 +79,7 @@ class StoredPoint(NamedTuple):
     dense: Sequence[float] | None
 
     @classmethod
-    def of(cls, record: Any, names: Mapping[str, str]) -> StoredPoint:  # noqa: ANN401 - the clients' records
+    def of(cls, record: Any, names: Mapping[str, str]) -> StoredPoint:
         """Read a client's record; ``names`` are what its vectors are called there, by :data:`TERMS` and :data:`DENSE`.
 
         A bare list is a vector without a name.

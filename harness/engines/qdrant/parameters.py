@@ -108,7 +108,7 @@ class Quantisation:
             rescore=None if not rescore else rescore == "true",
         )
 
-    def config(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
+    def config(self, client: Any) -> Any:
         """Return the compression as an object of either client library."""
         ram = {"always_ram": self.quantized_always_ram}
         if self.kind == "scalar":
@@ -154,7 +154,7 @@ class DenseSettings:
             "on_disk": self.graph_on_disk,
         }
 
-    def search_parameters(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
+    def search_parameters(self, client: Any) -> Any:
         """Return the parameters of a search as an object of either client library."""
         compressed = self.quantisation
         quantisation = compressed and client.QuantizationSearchParams(
@@ -310,7 +310,7 @@ class QdrantSettings:
         return self.server.upload_threads if self.mode == "server" else 1
 
 
-def member(kind: Any, name: str) -> Any:  # noqa: ANN401 - enumerations of the clients
+def member(kind: Any, name: str) -> Any:
     """Return the member of an enumeration that a parameter names, however it is spelt there; None for ""."""
     members = {spelling.replace("_", "").lower(): spelling for spelling in dir(kind)}
     return getattr(kind, members[name.replace("_", "")]) if name else None

@@ -143,7 +143,7 @@ class ServerCollection(ServerClient, Collection):
         """Return the number of points, by an exact count."""
         return int(self._call("counting the points", lambda: self._client.count(self.name, exact=True)).count)
 
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
         """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         page = partial(
             self._client.scroll,
@@ -172,7 +172,7 @@ class ServerCollection(ServerClient, Collection):
         # servers before 1.16 do not know a constant, so that Qdrant's own is left out
         return {"prefetch": searches, "query": types.FusionQuery(fusion=types.Fusion(fusion.fusion))}
 
-    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+    def query(self, request: Any) -> list[Any]:
         """Return the hits of a query, best first, each with ``id`` and ``score``; raises FaultError."""
         answer = self.retrier.call(
             lambda: self._client.query_points(
@@ -214,7 +214,7 @@ class ServerCollection(ServerClient, Collection):
             **({} if state.in_graphs is None else {"vectors_in_graph": state.in_graphs}),
         }
 
-    def index_state(self, info: Any = None) -> IndexState:  # noqa: ANN401 - of the client
+    def index_state(self, info: Any = None) -> IndexState:
         """Return how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's."""
         info = info or self._look("asking for the state of the collection")
         points, dense = int(info.points_count or 0), self.settings.dense
@@ -297,7 +297,7 @@ class ServerCollection(ServerClient, Collection):
         finally:
             self._client.close()
 
-    def _look(self, doing: str = "") -> Any:  # noqa: ANN401 - what the client returns
+    def _look(self, doing: str = "") -> Any:
         doing = doing or f"looking at the collection '{self.name}'"
         return self._call(doing, lambda: self._client.get_collection(self.name))
 
@@ -305,7 +305,7 @@ class ServerCollection(ServerClient, Collection):
         return self.retrier.ask(self.address, doing, operation)
 
 
-def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the client's own types
+def _schemas(config: Any, idf: Any) -> VectorSchemas:
     """Read the vectors of a collection; a vector's own graph parameters go before those of its collection."""
     vectors = config.params.vectors or {}
     dense, graphs = dict[str, DenseSchema](), config.hnsw_config
@@ -326,7 +326,7 @@ def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the clie
     return VectorSchemas(sparse, dense)
 
 
-def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:  # noqa: ANN401
+def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:
     """Return what ``create_collection`` takes; ``dimensions`` are those of the dense vectors, None without any."""
     dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, {}, {}
     if dense is not None:

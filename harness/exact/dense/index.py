@@ -58,7 +58,7 @@ class DenseIndex:
     @classmethod
     def build(
         cls,
-        documents: Any,  # noqa: ANN401 - whatever NumPy takes
+        documents: Any,
         *,
         tie_break: UInt32Array | None = None,
     ) -> DenseIndex:
@@ -120,7 +120,7 @@ class DenseIndex:
 
     def retrieve(
         self,
-        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        queries: Any,
         k: int,
         threads: int = 1,
         *,
@@ -162,7 +162,7 @@ class DenseIndex:
 
     def score(
         self,
-        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        queries: Any,
         indptr: Int64Array,
         rows: Int32Array,
         *,
@@ -212,7 +212,7 @@ class DenseIndex:
             raise damaged(folder, "the order of ties is none")
         return cls(vectors, lengths, order)
 
-    def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
+    def _pair(self, queries: Any, similarity: Similarity) -> Pair:
         if similarity not in CODES:
             raise UsageError(f"similarity is '{similarity}'", fix=f"take one of {', '.join(CODES)}")
         vectors = _as_dense(queries, "queries")
@@ -255,7 +255,7 @@ class FilteredDenseIndex:
 
     def retrieve(
         self,
-        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        queries: Any,
         k: int,
         threads: int = 1,
         *,
@@ -267,7 +267,7 @@ class FilteredDenseIndex:
         return TopK(top.indptr, self._rows[top.rows], top.scores)
 
 
-def _as_dense(vectors: Any, source: str) -> Float32Array:  # noqa: ANN401 - whatever NumPy takes
+def _as_dense(vectors: Any, source: str) -> Float32Array:
     """Return C-contiguous float32 (n, d), the same array where it is that already; a single query is a row.
 
     Raises UsageError for another shape, no dimensions or values that are no numbers; DataError naming rows (of

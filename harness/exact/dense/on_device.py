@@ -55,7 +55,7 @@ def keys_on_device(job: Job, k: int, device: str) -> UInt64Array:
         torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
-def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: ANN401 - an optional module
+def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:
     pair = job.pair
     documents, queries = len(pair.documents), len(pair.queries)
     width = min(k, documents)
@@ -73,7 +73,7 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: AN
 
 
 def _largest(
-    torch: Any,  # noqa: ANN401 - an optional module
+    torch: Any,
     job: Job,
     part: slice,
     deep: int,

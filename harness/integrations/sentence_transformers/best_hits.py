@@ -42,7 +42,7 @@ def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
     return places
 
 
-def part(embeddings: Any, start: int, stop: int) -> Any:  # noqa: ANN401 - whatever the model gave
+def part(embeddings: Any, start: int, stop: int) -> Any:
     """Return rows ``start`` to ``stop`` of embeddings, selected one by one where a sparse tensor has no slices."""
     if getattr(embeddings, "is_sparse", False):
         import torch
@@ -90,7 +90,7 @@ class BestHits:
             for _ in range(0, len(query_ids), QUERIES_AT_ONCE)
         ]
 
-    def add(self, queries: Any, documents: Any, first_row: int) -> None:  # noqa: ANN401 - whatever the model gave
+    def add(self, queries: Any, documents: Any, first_row: int) -> None:
         """Score all queries against ``documents``, which are the corpus from ``first_row`` on.
 
         Raises RankingError for a score that is NaN, UsageError for scores of another shape.

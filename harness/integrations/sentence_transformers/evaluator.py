@@ -114,7 +114,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         epoch: int = -1,
         steps: int = -1,
         corpus_model: SentenceTransformer | None = None,
-        corpus_embeddings: Any = None,  # noqa: ANN401 - a tensor, an array or anything with slices
+        corpus_embeddings: Any = None,
     ) -> dict[str, float]:
         """Evaluate the model: ``{"<name>_<score function>_<measure>@<k>": value}``, also stored in its model card.
 
@@ -142,7 +142,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         self,
         model: SentenceTransformer,
         corpus_model: SentenceTransformer | None = None,
-        corpus_embeddings: Any = None,  # noqa: ANN401 - see __call__
+        corpus_embeddings: Any = None,
         output_path: str | PathLike[str] | None = None,
     ) -> dict[str, Values]:
         """Search and score: ``{score function: {"ndcg@k": {10: value}}}``; logged, and predictions are written.
@@ -206,7 +206,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         encode_fn_name: str | None = None,
         prompt_name: str | None = None,
         prompt: str | None = None,
-        **kwargs: Any,  # noqa: ANN401 - passed on to the model
+        **kwargs: Any,
     ) -> Tensor:
         """Return embeddings as a tensor, by the model's method for a ``query``, a ``document``, or neither (None)."""
         encode = {None: "encode", "query": "encode_query", "document": "encode_document"}[encode_fn_name]
@@ -251,7 +251,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         functions: Mapping[str, ScoreFunction],
         model: SentenceTransformer,
         corpus_model: SentenceTransformer,
-        corpus_embeddings: Any,  # noqa: ANN401 - see __call__
+        corpus_embeddings: Any,
     ) -> dict[str, BestHits]:
         """Return the best hits of every query under each score function; the corpus is encoded once, in chunks."""
         count = len(self.corpus)
@@ -272,7 +272,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
                 hits.add(queries, chunk, start)
         return found
 
-    def _require_rows(self, corpus_embeddings: Any) -> None:  # noqa: ANN401 - see __call__
+    def _require_rows(self, corpus_embeddings: Any) -> None:
         if corpus_embeddings is not None and len(corpus_embeddings) != len(self.corpus):
             raise UsageError(
                 f"corpus_embeddings has {len(corpus_embeddings):,} rows for {len(self.corpus):,} documents",

@@ -34,7 +34,7 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
 
     __signature__ = _signature()
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - those of the signature
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
         given = dict(self.__signature__.bind(*arguments, **keywords).arguments)
         self.max_active_dims: int | None = given.pop("max_active_dims", None)
         self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
@@ -63,7 +63,7 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
         encode_fn_name: str | None = None,
         prompt_name: str | None = None,
         prompt: str | None = None,
-        **kwargs: Any,  # noqa: ANN401 - passed on to the model
+        **kwargs: Any,
     ) -> Tensor:
         """Return embeddings as a sparse tensor on the CPU, and count their dimensions."""
         vectors = super().embed_inputs(model, sentences, encode_fn_name, prompt_name, prompt, **kwargs)

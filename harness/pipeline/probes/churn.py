@@ -131,7 +131,7 @@ class ChurnProbe(Probe[ChurnRecord]):
             return [] if record.unchangeable is None else [f"not changed (--churn): {record.unchangeable}"]
         return [f"not changed (--churn): {_unchanged(outcome.trial)}"]
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate each state of each backend."""
         changed = _changed(trials)
         metric = next((name for _, churn in changed for name in churn["states"][0]["metrics"]), "metric")

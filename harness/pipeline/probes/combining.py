@@ -38,7 +38,7 @@ class CombiningProbe(Probe[None]):
         """Tell whether a backend is made of others."""
         return any(trial.spec.components for trial in plan.trials)
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate what backends are made of, and the pairs that second stages scored."""
         return [_stage_table(trials), _reranking_table(trials)]
 

@@ -164,7 +164,7 @@ class FilteringProbe(Probe[FilteringRecord]):
             return ["not searched under the filters of --filter-sweep: its queries are ranked among candidates"]
         return [f"filter {search.filter}: {search.failure}" for search in record.searches if search.failure is not None]
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate each filter of each backend below its searches without any: no filter's values are the best."""
         depth, metric = _shown(trials)
         columns = [

@@ -43,7 +43,7 @@ class IndexingProbe(Probe[None]):
             "index": _index(record, outcome.memory, dataset, timed=timed),
         }
 
-    def shows(self, plan: Plan) -> bool:  # noqa: ARG002
+    def shows(self, plan: Plan) -> bool:
         """Return True: every trial has an index, be it one that was there before."""
         return True
 
@@ -52,7 +52,7 @@ class IndexingProbe(Probe[None]):
         tables = self.tables([], 1) if plan.execution.timing else [_index_table([]), _state_table([])]
         return {column.sort_name for table in tables for column in table.columns}
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate the index, its engine's account of it, and the seconds of each phase."""
         return [_index_table(trials), _state_table(trials), _phase_table(trials)]
 

@@ -63,7 +63,7 @@ class LoadProbe(Probe[LoadRecords]):
     record = LoadRecords
     asked_by = "--cold, --concurrency or --rate"
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002 - every engine's
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for a cold pass, several clients or a rate."""
         return plan.load.wanted
 
@@ -122,7 +122,7 @@ class LoadProbe(Probe[LoadRecords]):
         )
         return next(failures, None)
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the fields ``cold``, ``closed_loop``, ``open_loop`` and ``knee``."""
         loads = self._loads(scored)
         return {

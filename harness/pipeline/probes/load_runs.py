@@ -314,7 +314,7 @@ class _Arrival:
     def __init__(self, gate: _Gate, client: int) -> None:
         self._gate, self._client = gate, client
 
-    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002 - the signature is Progress's
+    def start(self, phase: str, total: int | None) -> None:
         """Tell the gate when the phase is the last one."""
         if phase == READY:
             self._gate.pass_by(self._client)

@@ -97,14 +97,14 @@ class Probe(Generic[RecordOf]):
     fields: ClassVar[frozenset[str]] = frozenset()
     asked_by: ClassVar[str] = ""
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for it on this trial."""
         return False
 
     def refuse(self, plan: Plan, dataset: Dataset) -> None:
         """Raise UsageError where the plan asks for what cannot be measured on this dataset, before anything runs."""
 
-    def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:  # noqa: ARG002
+    def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:
         """Measure. Raises HarnessError where the whole trial is to fail with it."""
         return None
 
@@ -113,31 +113,31 @@ class Probe(Generic[RecordOf]):
         record = measurements.get(self.name)
         return record if self.record is not None and isinstance(record, self.record) else None
 
-    def planned(self, plan: Plan) -> str:  # noqa: ARG002
+    def planned(self, plan: Plan) -> str:
         """Say in a line what the plan asks of it; empty for nothing."""
         return ""
 
-    def unmeasured(self, trial: Trial, plan: Plan) -> str:  # noqa: ARG002
+    def unmeasured(self, trial: Trial, plan: Plan) -> str:
         """Say why it leaves out a trial although the plan asks for it; empty where it does not."""
         return ""
 
-    def levels(self, plan: Plan) -> list[str]:  # noqa: ARG002
+    def levels(self, plan: Plan) -> list[str]:
         """Name each measurement that the plan asks for: a stored outcome that lacks one is not re-used."""
         return []
 
-    def conditions(self, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+    def conditions(self, plan: Plan) -> Mapping[str, object]:
         """Return options that its times depend on, by name: with others, a stored outcome is of other conditions."""
         return {}
 
-    def failure(self, measurements: Measurements) -> str | None:  # noqa: ARG002
+    def failure(self, measurements: Measurements) -> str | None:
         """Return why a measurement failed, in a sentence; None where none did."""
         return None
 
-    def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:  # noqa: ARG002
+    def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
         """Return further runs of the trial, which are held against the reference and scored like its own."""
         return ()
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return its fields of the trial's result, by name.
 
         A name that :class:`harness.results.schema.TrialResult` does not have stands under ``probes`` there. Then the
@@ -149,26 +149,26 @@ class Probe(Generic[RecordOf]):
         """Return :meth:`summarise` of every trial; for a probe whose trials share what that takes, to be overridden."""
         return [self.summarise(trial, dataset, plan) for trial in scored]
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:  # noqa: ARG002
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what a reader must know of the measurement, one sentence each."""
         return []
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Return its tables over all backends of a dataset, measured on so many cores; those without rows are dropped.
 
         A row begins with :func:`label_cell`.
         """
         return []
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:  # noqa: ARG002
+    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return what other processes took while it measured a trial, by phase."""
         return ()
 
-    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:  # noqa: ARG002
+    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
         """Return the lines that its measurements over all backends of a dataset add to the verdict, few or none."""
         return []
 
-    def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:  # noqa: ARG002
+    def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Return its figures over all backends of a dataset; ``series`` are the numbers of their series by label."""
         return []
 

@@ -124,7 +124,7 @@ class RebuildProbe(Probe[RebuildRecord]):
         queries, documents = dataset.queries.ids, dataset.corpus.ids
         return tuple(Run(queries, documents, hits.indptr, hits.rows, hits.scores) for hits in builds)
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``spread``; without times of the builds unless the plan took them."""
         record = self.measured(scored.outcome.measurements)
         return {"spread": _spread_stats(scored, record, timed=plan.execution.timing) if record is not None else None}
@@ -148,7 +148,7 @@ class RebuildProbe(Probe[RebuildRecord]):
         """Tell whether several builds are asked for."""
         return plan.request.rebuilds > 1
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""
         measured = [(trial, trial.spread) for trial in trials if trial.spread is not None]
         builds = max((spread.builds for _, spread in measured), default=0)

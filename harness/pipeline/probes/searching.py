@@ -44,7 +44,7 @@ class SearchingProbe(Probe[None]):
         """Tell whether times are taken."""
         return plan.execution.timing
 
-    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate latency and throughput."""
         return [_search_table(trials)]
 
