@@ -54,8 +54,6 @@ VERBS = {
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
     "datasets": Verb("harness.cli.catalogue:datasets", "List, search, show, fetch or remove datasets."),
     "doctor": Verb("harness.cli.doctor:doctor", "Check that this machine has what a comparison needs."),
-    "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
-    "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),
     "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
 }
 

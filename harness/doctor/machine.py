@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from harness._version import __version__
-from harness.doctor.compose import require_docker
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.servers import SERVERS, examine_server
 from harness.errors import BackendError, HarnessError
@@ -193,14 +192,6 @@ def cache() -> Finding:
     return ok("cache", detail)
 
 
-def docker() -> Finding:
-    """Check that ``harness up`` can work."""
-    try:
-        return ok("Docker", require_docker())
-    except BackendError as error:
-        return warn("Docker", error.what, error.fix or _REPORT)
-
-
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "Python": python,
@@ -211,7 +202,6 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "memory": memory,
         "disk": disk,
         "cache": cache,
-        "Docker": docker,
     }
 )
 """Every check but those of servers, which need their addresses, by the name that it reports under."""

@@ -853,23 +853,3 @@ class CacheRemoveRequest(Options):
     ).default(None)
     all: bool = Option("Every entry.", SELECTION).default(False)
     yes: bool = YES.default(False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpRequest(Options):
-    """Which servers ``harness up`` starts."""
-
-    services: Sequence[str] = Option(
-        "qdrant, chroma, opensearch, milvus, postgresql: all by default; qdrant-cluster for two peers.",
-        metavar="SERVICE",
-        argument=True,
-        repeated=True,
-    ).default(())
-    timeout: int = Option("How long to wait until they are healthy.", SERVERS, metavar="SECONDS", least=1).default(180)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DownRequest(Options):
-    """Settings of ``harness down``."""
-
-    volumes: bool = Option("Remove what the servers stored, too.", SERVERS).default(False)

@@ -143,10 +143,10 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_options_of_a_lazy_verb_are_parsed() -> None:
-    wrong = run("up", "--timeout", "three")
+    wrong = run("compare", "--jobs", "three")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr == "harness: --timeout is 'three'\n  it must be a whole number from 1 to 999,999,999\n"
-    assert "wait until they are healthy" in run("up", "--help").stdout
+    assert wrong.stderr == "harness: --jobs is 'three'\n  it must be a whole number from 1 to 999,999,999\n"
+    assert "Backends that run side by side" in run("compare", "--help").stdout
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

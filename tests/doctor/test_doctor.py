@@ -238,7 +238,7 @@ def test_a_server_that_is_not_there(named: bool, state: State, monkeypatch: pyte
     found = qdrant_server("http://127.0.0.1:9" if named else "")
     assert found.state is state
     assert found.detail.startswith("Qdrant at http://127.0.0.1:9 cannot be reached")
-    assert "harness up" in found.remedy
+    assert "docker run" in found.remedy
 
 
 def test_a_server_that_is_fine_and_one_with_leftovers(stub: SimpleNamespace) -> None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import http.server
 import importlib.util
 import json
+import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.engines.qdrant.connection import address_of
+from harness.engines.qdrant.parameters import ServerSettings
+from harness.engines.remote_server import Cause
+from harness.registry.lookup import find_cards
 
 yaml = pytest.importorskip("ruamel.yaml", reason="ruamel.yaml comes with check-jsonschema")
 
@@ -83,6 +91,88 @@ def test_the_second_peer_of_the_cluster_joins_the_first(compose: dict[str, Any])
     uri = first["command"][first["command"].index("--uri") + 1]
     assert second["command"][second["command"].index("--bootstrap") + 1] == uri
     assert second["depends_on"] == {"qdrant-cluster-1": {"condition": "service_healthy"}}
+
+
+FAKE_DOCKER = """#!{python}
+import json, sys
+with open("docker-calls", "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+"""
+REPEATED = {"publish": "ports", "env": "environment", "security-opt": "security_opt", "volume": "configs"}
+
+
+@pytest.fixture
+def documented_runs(repository: Path, tmp_path: Path) -> Callable[[str], list[argparse.Namespace]]:
+    """Run the blocks of a page that start containers, with a `docker` that writes down its arguments."""
+    for name, text in (("docker", FAKE_DOCKER.format(python=sys.executable)), ("harness", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    def runs(page: str) -> list[argparse.Namespace]:
+        text = (repository / "docs" / "how-to" / page).read_text(encoding="utf-8")
+        for code in re.findall(r"^```bash\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+            if "docker run" in code:
+                environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+                subprocess.run(["bash", "-euc", code], cwd=tmp_path, env=environment, check=True)
+        calls = [json.loads(line) for line in (tmp_path / "docker-calls").read_text().splitlines()]
+        return [_parsed(call[1:]) for call in calls if call[0] == "run"]
+
+    return runs
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--detach", action="store_true")
+    for option in ("name", "shm-size"):
+        parser.add_argument(f"--{option}")
+    for option in REPEATED:
+        parser.add_argument(f"--{option}", action="append", default=[])
+    parser.add_argument("image")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser.parse_args(arguments)
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("qdrant.md", "qdrant"),
+        ("chroma.md", "chroma"),
+        ("opensearch.md", "opensearch"),
+        ("milvus.md", "milvus"),
+        ("pgvector.md", "postgresql"),
+    ],
+)
+def test_a_page_starts_the_service_of_the_compose_file(
+    compose: dict[str, Any],
+    page: str,
+    name: str,
+    documented_runs: Callable[[str], list[argparse.Namespace]],
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    """By `docker run` with its image, ports, variables, files and command, and by its name in a checkout."""
+    started = next(run for run in documented_runs(page) if run.name == name)
+    service = compose["services"][name]
+    assert started.image == service["image"]
+    assert sorted(started.publish) == sorted(service["ports"])
+    assert dict(variable.split("=", 1) for variable in started.env) == service["environment"]
+    assert started.command == service.get("command", [])
+    assert started.security_opt == service.get("security_opt", [])
+    assert started.shm_size == service.get("shm_size")
+    mounted = dict(volume.rsplit(":", 1)[::-1] for volume in started.volume)
+    assert {target: Path(source).read_text().strip() for target, source in mounted.items()} == {
+        config["target"]: compose["configs"][config["source"]]["content"].strip()
+        for config in service.get("configs", [])
+    }
+    assert f"docker compose up --wait {name}" in (repository / "docs" / "how-to" / page).read_text(encoding="utf-8")
+
+
+def test_the_remedy_for_qdrant_starts_the_service_of_the_compose_file(compose: dict[str, Any]) -> None:
+    settings = ServerSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://127.0.0.1:6333"})
+    command = re.search(r"\(docker run (.+?)\)", address_of(settings).remedies[Cause.UNREACHABLE])
+    assert command is not None
+    started, service = _parsed(shlex.split(command[1])), compose["services"]["qdrant"]
+    assert (started.image, started.publish) == (service["image"], service["ports"])
 
 
 class OnePath(http.server.BaseHTTPRequestHandler):

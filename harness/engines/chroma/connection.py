@@ -36,7 +36,8 @@ URL_VARIABLE = "HARNESS_CHROMA_URL"
 _PLACE = Place(
     *("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY", "'upsert_batch'"),
     {
-        Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+        Cause.UNREACHABLE: "start it (chroma run --port 8000), or correct 'url'; 'harness doctor' reports which "
+        "servers answer",
         Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
     },
 )

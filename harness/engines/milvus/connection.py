@@ -44,7 +44,6 @@ URL_VARIABLE = "HARNESS_MILVUS_URL"
 _PLACE = Place(
     *("Milvus", 19530, URL_VARIABLE, "MILVUS_TOKEN", "'insert_batch'"),
     {
-        Cause.UNREACHABLE: "start it (harness up milvus), or mend 'url'",
         Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
         Cause.FAILED: "the server's log says more",
         Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",

@@ -35,7 +35,8 @@ URL_VARIABLE = "HARNESS_QDRANT_URL"
 _PLACE = Place(
     *("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY", "'batch_size' or 'upload_threads'"),
     {
-        Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+        Cause.UNREACHABLE: "start it (docker run --publish 127.0.0.1:6333:6333 --publish 127.0.0.1:6334:6334 "
+        "qdrant/qdrant:v1.19.1), or correct 'url'; 'harness doctor' reports which servers answer",
         Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
         Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
     },
