@@ -27,9 +27,6 @@ from harness.wording import counted
 from harness.worker.executor import create_executor
 from harness.worker.jobs import AskJob
 
-STORE = "store"
-"""Where a job's folder holds what the vector store behind a retriever is searched by."""
-
 
 def ask_callable(
     called: CallableSpec,
@@ -54,9 +51,7 @@ def ask_callable(
     if called.http is None and called.function is None:
         file = folder / "queries.arrow"
         save_table(file, pa.table({"id": queries.ids.values, "text": queries.texts}))
-        job = AskJob(
-            called.target, file, k, options.repeat, options.warms_up, folder / STORE, called.framework, called.id_key
-        )
+        job = AskJob(called.target, file, k, options.repeat, options.warms_up, called.framework, called.id_key)
         save(folder, job)
         create_executor(options).run(folder, progress)
         return load(folder, Asked)

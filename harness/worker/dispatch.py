@@ -9,7 +9,6 @@ import importlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from harness.worker.failure import harness_error
 from harness.worker.jobs import (
     HELD,
     RELEASED,
-    TARGET_FOLDER,
     Analysed,
     AnalyseJob,
     AskJob,
@@ -98,7 +96,7 @@ def _ask(job: AskJob, context: _Context) -> object:
 
     questions = load_table(job.questions)
     with load_retriever(job.target, job.framework, job.id_key) as backend:
-        asked = ask(
+        return ask(
             backend,
             questions.column("text").to_pylist(),
             job.k,
@@ -108,13 +106,6 @@ def _ask(job: AskJob, context: _Context) -> object:
             clock=context.clock,
             progress=context.progress,
         )
-        ids, texts = questions.column("id").to_pylist(), questions.column("text").to_pylist()
-        store = backend.prepare_store(ids, texts, job.target_folder)
-        if store is not None:  # a node that has the job's files in a folder of its own names that one
-            own = str(job.target_folder)
-            named = {name: value.replace(own, TARGET_FOLDER) for name, value in store.parameters.items()}
-            store = replace(store, parameters=named)
-        return replace(asked, store=store)
 
 
 def _encode(job: EncodeJob, context: _Context) -> Encoded:

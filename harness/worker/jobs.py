@@ -42,8 +42,6 @@ HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"
 """The phase that follows: the time until then was not the trial's own."""
-TARGET_FOLDER = "{target_folder}"
-"""Stands for the target folder of an AskJob in the parameters of a store that was saved there."""
 Arithmetic = Literal["textbook", "lucene", "float32"]
 LoadKind = Literal["cold", "closed", "open"]
 """Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""
@@ -331,9 +329,6 @@ class AskJob:
 
     Each is asked ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
     ``framework`` says whose retriever the name stands for, "" for a function; ``id_key`` where its documents' ids are.
-    What its vector store is to be searched by goes to ``target_folder``, which does not exist yet and lies in the job's
-    folder, so that it comes back from any node: ``queries.npy`` and ``queries.ids.txt``, as
-    :class:`harness.encoders.precomputed.Precomputed` reads them.
     """
 
     target: str
@@ -341,7 +336,6 @@ class AskJob:
     k: int
     repeats: int
     warm_up: bool
-    target_folder: Path
     framework: str = ""
     id_key: str = ""
 

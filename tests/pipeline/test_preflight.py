@@ -315,26 +315,6 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "expected"),
-    [
-        (None, [("missing-ids", "warning")]),  # which of its documents there are is not known
-        (["new-1", "new-2", "new-3"], [("missing-ids", "error")]),
-        (["new-1", "new-2", "new-3", "a"], [("missing-ids", "warning")]),  # there may be another store
-        (["new-1", "new-2", "new-3", "a", "b", "c"], [("nothing-judged", "warning")]),
-        (["other"], [("missing-ids", "warning")]),  # hits have ids of their own
-    ],
-)
-def test_a_store_that_holds_nothing_of_what_is_expected_is_another_one(store, expected) -> None:
-    looking = examiner(None)
-    answers = [answer(f"new-{number}") for number in (1, 2, 3)]
-    answered = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
-    documents = Ids.of(store) if store is not None else None
-    examined = looking.examined_answers(answered, answers, parse_metrics("Hit@3"), 1, documents)
-    assert [(one.check, one.severity) for one in examined.findings] == expected
-    assert (examined.answered.scores is None) == (("missing-ids", "error") in expected)
-
-
-@pytest.mark.parametrize(
     ("corpora", "expected"),
     [
         ([], [("missing-ids", "warning")]),

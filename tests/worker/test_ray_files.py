@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from installed import skip_without
 
 from harness.data.progress import SilentDisplay
-from harness.engines.callable.answers import Asked
 from harness.exact import TopK
 from harness.store.columns import save_column, save_table
 from harness.store.record_files import load, save
 from harness.worker.dispatch import run_job
-from harness.worker.jobs import TARGET_FOLDER, AskJob, DenseSearchJob, EncodeJob, EncodePart
+from harness.worker.jobs import AskJob, DenseSearchJob, EncodeJob, EncodePart
 from harness.worker.ray_files import Returned, UnpackedFiles, send_files, write_returned
 
 
@@ -69,14 +67,14 @@ def test_a_file_is_put_once_until_it_changes_or_is_gone(tmp_path: Path) -> None:
     questions, others = tmp_path / "questions.arrow", tmp_path / "others.arrow"
     questions.write_bytes(b"one")
     for expected in (1, 1):
-        save(folder, AskJob("module:name", questions, 1, 1, False, folder / "store"))
+        save(folder, AskJob("module:name", questions, 1, 1, False))
         send_files(folder, store.put, store.sent)
         assert sum(array.tobytes() == b"one" for array in store.arrays) == expected
     questions.write_bytes(b"changed")
     send_files(folder, store.put, store.sent)
     assert store.arrays[store.sent[questions][1]].tobytes() == b"changed"
     questions.rename(others)
-    save(folder, AskJob("module:name", others, 1, 1, False, folder / "store"))
+    save(folder, AskJob("module:name", others, 1, 1, False))
     send_files(folder, store.put, store.sent)
     assert list(store.sent) == [others]
 
@@ -160,27 +158,3 @@ def test_absent_files_of_one_name_have_places_of_their_own(tmp_path: Path) -> No
     assert places[0] == places[2] != places[1]
     assert [place.name for place in places] == ["cache"] * 3
     assert all(place.parent.is_dir() for place in places)
-
-
-@pytest.mark.integration
-@pytest.mark.filterwarnings("ignore")  # of LangChain's own
-def test_the_store_behind_a_retriever_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_without("langchain_community")
-    monkeypatch.chdir(tmp_path)
-    Path("chunks.jsonl").write_text('{"_id": "fruit", "text": "apples"}\n')
-    folder, questions = tmp_path / "job", tmp_path / "questions.arrow"
-    folder.mkdir()
-    save_table(questions, pa.table({"id": ["a"], "text": ["apples"]}))
-    target = "retrievers_of_frameworks:langchain_faiss"
-    save(folder, AskJob(target, questions, 1, 1, False, folder / "store", "langchain", "source"))
-    ObjectStore().run_elsewhere(folder, tmp_path / "node")
-    asked = load(folder, Asked)
-    assert asked.store is not None
-    assert (asked.store.reason, asked.store.parameters["path"]) == ("", f"{TARGET_FOLDER}/index")
-    assert sorted(path.name for path in (folder / "store").rglob("*")) == [
-        "ids.txt",
-        "index",
-        "index.faiss",
-        "queries.ids.txt",
-        "queries.npy",
-    ]

@@ -16,7 +16,6 @@ from harness.data.frames import as_table
 from harness.data.progress import Clock, Progress
 from harness.data.python_values import as_id
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
-from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 
@@ -41,15 +40,13 @@ class Answer:
     """Hits in the backend's order.
 
     ``scores`` is None where it gives none; else one a hit, higher is better unless they rise. ``texts`` holds None for
-    a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty. ``store_ids``
-    are the ids that a framework's documents have in their store, () where ``ids`` are these, or where some have none.
+    a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty.
     """
 
     ids: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     texts: tuple[str | None, ...] = ()
     failure: str | None = None
-    store_ids: tuple[str, ...] = ()
 
 
 class _Hit(NamedTuple):
@@ -173,7 +170,7 @@ class Asked:
     """Answers in the order of the questions, of the first pass.
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
-    ``notes`` are the backend's own, ``store`` is the vector store that it searches, None where none is known.
+    ``notes`` are the backend's own.
     ``others`` is what other processes took meanwhile: a server that it searches may be one of them.
     """
 
@@ -181,7 +178,6 @@ class Asked:
     search_ns: Int64Array
     repeated: int = 0
     notes: tuple[str, ...] = ()
-    store: StoreBehind | None = None
     others: OtherProcesses | None = None
 
 

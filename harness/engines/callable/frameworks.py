@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -26,14 +25,13 @@ _OWN_IDS = ("id", "id_", "node_id")
 class Retriever(NamedTuple):
     """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
 
-    ``notes`` say what it is. ``takes_k`` says whether it can be told how many documents to return. ``candidate`` is the
-    object. ``own_k`` is how many documents it is set to return, None where it is not set.
+    ``notes`` say what it is. ``takes_k`` says whether it can be told how many documents to return. ``own_k`` is how
+    many documents it is set to return, None where it is not set.
     """
 
     call: Call
     read: Callable[[object], Answer]
     notes: tuple[str, ...]
-    candidate: object
     own_k: int | None = None
     takes_k: bool = True
 
@@ -68,9 +66,7 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
         )
     notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
     own_k = asking.own_k if isinstance(asking.own_k, int) else None
-    return Retriever(
-        asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate, own_k, asking.takes_k
-    )
+    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), own_k, asking.takes_k)
 
 
 def _of_langchain(candidate: Any) -> _Asking | None:
@@ -202,8 +198,7 @@ def _read(returned: object, id_key: str) -> Answer:
             raise ValueError(f"hit {place} has no '{id_key}' in its metadata (there is: {_listed(metadata)})")
         score = hit[1] if isinstance(hit, tuple) else first_of(hit, SCORES)
         rows.append({"id": value, "score": score, "text": first_of(document, TEXTS)})
-    own = [first_of(document, _OWN_IDS) or _metadata(document).get("_id") for document in documents]
-    return replace(read_answer(rows), store_ids=tuple(map(str, own)) if all(own) else ())
+    return read_answer(rows)
 
 
 def _document(hit: Any) -> Any:

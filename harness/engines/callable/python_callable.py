@@ -7,17 +7,13 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import numpy as np
-
 from harness.engines.callable.answers import Answer, read_answer
 from harness.engines.callable.frameworks import retriever_of
-from harness.engines.callable.vector_stores import StoreBehind, query_embedding, store_behind
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, nearest
 from harness.plain_url import without_secrets
 
@@ -37,14 +33,13 @@ class PythonBackend:
         *,
         read: Callable[[object], Answer] = read_answer,
         notes: tuple[str, ...] = (),
-        candidate: object = None,
         own_k: int | None = None,
         takes_k: bool = True,
     ) -> None:
-        """Take a function, how to read what it returns, and the ``candidate``, a framework's object, that it is of.
+        """Take a function, how to read what it returns, and notes for reports.
 
-        ``own_k`` is how many documents that object is set to return, None where it is not set; ``takes_k`` says
-        whether it can be told to return another number.
+        ``own_k`` is how many documents a framework's object is set to return, None where it is not set; ``takes_k``
+        says whether it can be told to return another number.
 
         Raises EngineUnavailableError for what cannot be called with a question and a number.
         """
@@ -55,7 +50,7 @@ class PythonBackend:
             )
         _require_two_arguments(function, name)
         self._function, self._name, self._read = function, name, read
-        self._notes, self.candidate = notes, candidate
+        self._notes = notes
         self._own_k, self._asked_k = own_k, own_k
         self._takes_k, self._most = takes_k, 0
         self._loop: asyncio.Runner | None = None
@@ -98,30 +93,6 @@ class PythonBackend:
         self._most = max(self._most, len(answer.ids))
         return answer
 
-    def prepare_store(self, ids: Sequence[str], questions: Sequence[str], folder: Path) -> StoreBehind | None:
-        """Return the vector store behind a framework's object; None where there is none.
-
-        Where it can be searched, the questions' vectors, by the object's own embeddings, are saved in ``folder``, which
-        does not exist yet, as :class:`harness.encoders.precomputed.Precomputed` reads them. Whatever its code raises is
-        the reason why the store is not searched.
-        """
-        index, what = folder / "index", "it could not be looked at"
-        try:
-            store = _of_user(what, lambda: store_behind(self.candidate, index))
-            if store is None or store.reason:
-                return store
-            embed = query_embedding(self.candidate)
-            if embed is None:
-                return replace(store, backend="", reason="the object does not show how it encodes questions")
-            what = "its embeddings failed"
-            vectors = _of_user(what, lambda: np.array([embed(text) for text in questions], dtype=np.float32))
-        except HarnessError as error:
-            return StoreBehind("", reason=error.what)
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / "queries.npy", vectors)
-        (folder / "queries.ids.txt").write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
-        return store
-
     def _call(self, question: str, k: int) -> object:
         returned = self._function(question, k)
         if inspect.isasyncgen(returned):
@@ -148,7 +119,6 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
         target,
         read=retriever.read,
         notes=retriever.notes,
-        candidate=retriever.candidate,
         own_k=retriever.own_k,
         takes_k=retriever.takes_k,
     )

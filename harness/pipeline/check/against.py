@@ -6,26 +6,21 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
-from harness.data.progress import Display, DisplayOfPart, RenamedDisplay
+from harness.data.progress import Display, RenamedDisplay
 from harness.data.texts import content_digest
-from harness.data.types import Corpus, Ids, Queries, Run
+from harness.data.types import Corpus, Ids, Queries
 from harness.engines.callable.answers import Answer
 from harness.engines.callable.frameworks import FRAMEWORKS
-from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import HarnessError, UsageError
-from harness.parity import Level
-from harness.pipeline.asking import STORE, ask_callable, run_of_answers
+from harness.pipeline.asking import ask_callable, run_of_answers
 from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
@@ -35,14 +30,13 @@ from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
 from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, named_expression, parse_callable
 from harness.plan.config import CompareRequest
-from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
 from harness.results.backend_info import short_labels
-from harness.results.schema_base import ErrorInfo, ParityStats
+from harness.results.schema_base import ErrorInfo
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
 from harness.results.truncation import truncation_findings
@@ -51,8 +45,6 @@ from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.failure import failure_of
-from harness.worker.jobs import TARGET_FOLDER
-from harness.worker.outcome import Outcome
 
 _NAMED = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
@@ -244,145 +236,32 @@ def ask_backend(
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
             asked = ask_callable(called, queries, k, options, work, progress, max_calls=limit)
-            store = _SearchedStore()
-            if asked.store is not None:
-                answers = [(answer.store_ids or answer.ids)[:k] for answer in asked.answers]
-                store = _searched_store(
-                    asked.store, work / STORE, answers, backend.label, plan, queries, cache, display
-                )
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
         display.done(backend.label, "failed")
         return AskedBackend(Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), [])
     display.done(backend.label, f"{counted(len(asked.answers), 'question')} asked")
-    unknown = "there is no exact reference, and " if store.parity is None else ""
-    known_by = f"its documents are known by its answers alone: {unknown}nothing was indexed"
-    notes[:0] = [known_by, *asked.notes, *store.notes]
+    known_by = "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
+    notes[:0] = [known_by, *asked.notes]
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
     expected = [expectation.id for question in golden for expectation in question.expected]
     run = run_of_answers(queries.ids, asked.answers, k, expected)
     search = answered_search(asked, run, k, timed=options.timing)
     answered = Answered(
-        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes, parity=store.parity),
+        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes),
         run=run,
         search_ns=asked.search_ns if options.timing else None,
-        exact=store.exact,
-        no_exact=store.no_exact,
         unanswered=frozenset(
             question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
         ),
     )
-    return AskedBackend(answered, list(asked.answers), store.ids)
+    return AskedBackend(answered, list(asked.answers))
 
 
 class AskedBackend(NamedTuple):
-    """A callable or an endpoint with its answers.
-
-    ``documents`` are the ids of all documents of the vector store behind it, None where they are not known.
-    """
+    """A callable or an endpoint with its answers."""
 
     answered: Answered
     answers: list[Answer]
-    documents: Ids | None = None
-
-
-class _SearchedStore(NamedTuple):
-    """The search of the vector store behind a retriever, held against an exact one.
-
-    ``exact`` and ``no_exact`` are as in Answered: there is no parity where the retriever's hits are not the store's.
-    ``ids`` are those of all its documents, None if it could not be searched.
-    """
-
-    notes: tuple[str, ...] = ()
-    parity: ParityStats | None = None
-    exact: npt.NDArray[np.bool_] | None = None
-    no_exact: str = ""
-    ids: Ids | None = None
-
-
-def _searched_store(
-    store: StoreBehind,
-    vectors: Path,
-    answers: Sequence[Sequence[str]],
-    label: str,
-    plan: AgainstPlan,
-    queries: Queries,
-    cache: Cache,
-    display: Display,
-) -> _SearchedStore:
-    """Search a vector store by the questions' vectors in the folder ``vectors``, and hold it against exact search.
-
-    ``answers`` are the retriever's own hits: what is known of the store's search is known of these only where both are
-    the same.
-    """
-    reason, ids = store.reason, None
-    if not reason:
-        kept = {name: value.replace(TARGET_FOLDER, str(vectors)) for name, value in store.parameters.items()}
-        parameters = {**kept, "model": f"precomputed:{vectors}"}
-        listed = ";".join(f"{name}={quoted(value)}" for name, value in parameters.items())
-        expression = f"store={store.backend}:{listed}"
-        request = replace(plan.request, backends=[expression], timing=False, repeat=1)
-        try:
-            searches = plan_of_backends(request)
-            alone = _without_documents(searches.dataset_name, queries)
-            (scored,) = run_on(searches, alone, cache, DisplayOfPart(display, label), lambda _: None)
-        except HarnessError as error:
-            reason = error.what
-        else:
-            run = scored.outcome.run
-            ids = run.doc_ids if run is not None else None
-            if scored.parity is not None and run is not None:
-                (trial,) = trial_results([scored], alone, searches, PROBES)
-                note = (
-                    "parity is that of the store's own search, asked with the questions' vectors by the object's own "
-                    f"embeddings, with exact search of the {counted(len(run.doc_ids), 'vector')} that "
-                    "the store gives back"
-                )
-                exact = scored.parity.per_query.level >= Level.TIE_EQUIVALENT
-                other = _other_search(store, answers, run)
-                if not other:
-                    return _SearchedStore((store.described, note), trial.parity, exact, ids=ids)
-                of_store = f"{np.count_nonzero(exact)} of {counted(len(exact), 'question')}"
-                note = f"{note}: exact up to ties for {of_store}, which says nothing of the retriever: {other}"
-                return _SearchedStore((store.described, note), no_exact=other, ids=ids)
-            reason = _no_parity(scored.outcome)
-    note = f"that search is not held against an exact one: {reason}"
-    return _SearchedStore(tuple(filter(None, (store.described, note))), ids=ids)
-
-
-def _other_search(store: StoreBehind, answers: Sequence[Sequence[str]], run: Run) -> str:
-    """Return why a retriever's hits are not those of its store's search, a run of the same questions; "" if they are.
-
-    Hits with equal scores may have changed places. Where documents have ids of their own outside the store, hits are
-    the same if each document of the store stands for one of the retriever's at every question.
-    """
-    settings = f" (its own settings: {', '.join(store.settings)})" if store.settings else ""
-    known = set(run.doc_ids)
-    by_id = any(name in known for hits in answers for name in hits)
-    if not by_id and settings and any(answers):
-        return f"its documents have other ids than the store's, so that hits cannot be compared{settings}"
-    names: dict[str, str] = {}
-    different = 0
-    for query, own in enumerate(answers):
-        hits = run.of_query(query)
-        stored, scores = run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist()
-        if not by_id and len(own) == len(stored):
-            stored = [names.setdefault(place, name) for place, name in zip(stored, own, strict=True)]
-            different += stored != list(own)
-            continue
-        score_of = dict(zip(stored, scores, strict=True))
-        different += sorted(own) != sorted(stored) or [score_of[name] for name in own] != scores
-    if not different:
-        return ""
-    questions = f"{different} of {counted(len(answers), 'question')}"
-    return f"its hits are not those of the store's own search for {questions}{settings}"
-
-
-def _no_parity(outcome: Outcome) -> str:
-    """Return why the search of an external index was not held against an exact one, in a line."""
-    if outcome.failure is not None:
-        return outcome.failure.message.partition("\n")[0]
-    external = outcome.record.external if outcome.record is not None else None
-    return (external.no_reference if external is not None else None) or "it has no exact reference"

@@ -23,7 +23,7 @@ class Answered:
     for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
     the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
     name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
-    reference's run to a depth beyond k, None without. ``no_exact`` is why ``exact`` is None, "" where nothing is known.
+    reference's run to a depth beyond k, None without.
     """
 
     trial: TrialResult
@@ -34,7 +34,6 @@ class Answered:
     problems: tuple[str, ...] = ()
     unanswered: frozenset[str] = frozenset()
     reference: Run | None = None
-    no_exact: str = ""
 
     @property
     def label(self) -> str:

@@ -258,8 +258,7 @@ class CheckJudge:
 
 def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> Sample | str:
     if answered.exact is None:
-        reason = f": {answered.no_exact}" if answered.no_exact else ""
-        return f"'{answered.label}' is not held against an exact reference{reason}"
+        return f"'{answered.label}' is not compared with an exact reference"
     values = answered.exact[kept].astype(np.float64)
     if not len(values):
         return "the slice has no question"

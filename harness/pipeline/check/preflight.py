@@ -452,31 +452,13 @@ class Examiner:
         return Examined(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
 
     def examined_answers(
-        self,
-        answered: Answered,
-        answers: Sequence[Answer],
-        metrics: Sequence[Metric],
-        relevance: int,
-        documents: Ids | None = None,
+        self, answered: Answered, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
     ) -> Examined:
-        """Examine a backend by its ``answers``; score it if nothing is wrong.
-
-        ``documents`` are the ids of the vector store behind it, None where nobody knows them. If all hits are among
-        them, so should be what is expected: if none of it is, it is another store.
-        """
+        """Examine a backend by its ``answers``; score it if nothing is wrong."""
         if answered.run is None:
             return Examined(answered, self.expected, ())
-        hits = {doc_id for answer in answers for doc_id in answer.ids}
-        if documents is not None and not (hits and bool((documents.rows_of(Ids.of(hits)) >= 0).all())):
-            documents = None
-        missing: list[Finding] = []
-        if documents is not None:
-            expected = Expected(self.golden, self.match, documents)
-            # a retriever may search another store too, so that some of what is expected may be there
-            where = "the vector store behind it"
-            missing = missing_ids(self.golden, expected, where, ["missing-ids"], external=True)
         pairs = list(zip(self.golden, answers, strict=True))
-        findings = tuple(self._preflight(pairs, len(documents) if documents is not None else None, missing))
+        findings = tuple(self._preflight(pairs, None, []))
         scores = answered.scores
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)

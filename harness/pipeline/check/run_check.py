@@ -226,9 +226,7 @@ def _against(
         asked = ask_backend(
             backend, backend.called, against, own, plan.golden, queries, request.k, cache=cache, display=display
         )
-        every.append(
-            examiner.examined_answers(asked.answered, asked.answers, metrics, request.relevance, asked.documents)
-        )
+        every.append(examiner.examined_answers(asked.answered, asked.answers, metrics, request.relevance))
     return every
 
 
