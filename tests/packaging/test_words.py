@@ -29,7 +29,6 @@ ALLOWED = {
             ("docs/how-to/from-other-frameworks.md", "retriever"),
             ("docs/reference/cli.md", "retriever"),
             ("harness/engines/callable/frameworks.py", "retriever"),
-            ("harness/pipeline/check/against.py", "retriever"),
             ("harness/plan/callables.py", "retriever"),
             ("harness/plan/config.py", "retriever"),
         ),
