@@ -56,10 +56,11 @@ def _urls(request: DoctorRequest) -> dict[str, str]:
 
 def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
     """Remove collections from the servers that are named; without any name, Qdrant's says how to name one."""
-    from harness.doctor.servers import SERVERS, left_collections, remove_collections
+    from harness.doctor.servers import find_servers, left_collections, remove_collections
 
-    named = [engine for engine, server in SERVERS.items() if server.is_named(urls[engine])] or ["Qdrant"]
-    left = {engine: left_collections(SERVERS[engine], urls[engine]) for engine in named}
+    servers = find_servers()
+    named = [engine for engine, server in servers.items() if server.is_named(urls.get(engine, ""))] or ["Qdrant"]
+    left = {engine: left_collections(servers[engine], urls.get(engine, "")) for engine in named}
     count = sum(map(len, left.values()))
     if not count:
         typer.echo("no collection that harness made is on the server")
@@ -70,7 +71,7 @@ def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
         if not typer.confirm(f"remove {count}?", err=True):
             return
     for engine, names in left.items():
-        remove_collections(SERVERS[engine], urls[engine], names)
+        remove_collections(servers[engine], urls.get(engine, ""), names)
     typer.echo(f"{count} removed", err=True)
 
 

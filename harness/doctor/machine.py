@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from harness._version import __version__
 from harness.doctor.finding import Finding, fail, ok, warn
-from harness.doctor.servers import SERVERS, examine_server
-from harness.errors import BackendError, HarnessError
+from harness.doctor.servers import examine_server, find_servers
+from harness.errors import BackendError, CardError, HarnessError
 from harness.java import jvm
 from harness.registry.lookup import find_cards, find_families, is_shipped, load_engine
 from harness.store.cache import Cache
@@ -212,10 +212,17 @@ def examine(urls: Mapping[str, str] = MappingProxyType({}), checks: Mapping[str,
 
     ``urls`` names servers by their engine; one without is looked for where its environment variable says.
     """
-    every: dict[str, Check] = dict(checks)
-    for engine, server in SERVERS.items():
-        every[f"{engine} server"] = partial(examine_server, server, urls.get(engine, ""))
-    return [_outcome(name, check) for name, check in every.items()]
+    return [_outcome(name, check) for name, check in {**checks, **_server_checks(urls)}.items()]
+
+
+def _server_checks(urls: Mapping[str, str]) -> dict[str, Check]:
+    try:
+        servers = find_servers()
+    except CardError as error:
+        return {"servers": partial(fail, "servers", error.what, error.fix or _REPORT)}
+    return {
+        f"{engine} server": partial(examine_server, server, urls.get(engine, "")) for engine, server in servers.items()
+    }
 
 
 def _outcome(name: str, check: Check) -> Finding:

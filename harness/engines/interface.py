@@ -19,6 +19,7 @@ import numpy.typing as npt
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
+from harness.engines.remote_server import ServerKind
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -303,6 +304,11 @@ class EngineInterface(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
+
+    @classmethod
+    def server_kind(cls) -> ServerKind | None:
+        """Return the servers that the engine runs on, which ``harness doctor`` examines; None if it needs no server."""
+        return None
 
     def require_address(self) -> None:  # noqa: B027 - most engines run in the process
         """Raise EngineUnavailableError if the engine needs a server that no parameter and no variable names.

@@ -11,11 +11,11 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from harness.errors import (
@@ -26,6 +26,7 @@ from harness.errors import (
     RejectedInputError,
 )
 from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.registry.parameters import ParameterValue
 from harness.remote import credentials
 from harness.remote.credentials import basic_login, hide, read_key
 
@@ -60,7 +61,8 @@ class Place(NamedTuple):
 
     ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
     that the parameter ``api_key_env`` may replace. ``batch`` names in quotes the parameters that make calls smaller;
-    ``remedies`` stand in place of those for any server.
+    ``remedies`` stand in place of those for any server. ``doctor_option`` is the option of ``harness doctor`` that
+    takes an address, "" for an engine whose address comes from the variable only.
     """
 
     engine: str
@@ -69,6 +71,7 @@ class Place(NamedTuple):
     key_variable: str
     batch: str = "'batch_size'"
     remedies: Mapping[Cause, str] = {}
+    doctor_option: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Address:
     """A server: ``url`` without user-info, fit to be shown, and the secrets apart.
 
     ``key_variable`` names the environment variable that an API key is looked for in; ``headers`` hold a user name and a
-    password; ``secrets`` are whatever must not be shown. ``batch`` and ``remedies`` are those of its :class:`Place`.
+    password; ``secrets`` are whatever must not be shown. ``batch`` and what follows are those of its :class:`Place`.
     """
 
     engine: str
@@ -88,6 +91,7 @@ class Address:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     batch: str = field(default="'batch_size'", repr=False)
     remedies: Mapping[Cause, str] = field(default_factory=dict, repr=False)
+    doctor_option: str = field(default="", repr=False)
 
     @property
     def authentication(self) -> str:
@@ -153,6 +157,7 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
         secrets=tuple(secret for secret in secrets if secret),
         batch=place.batch,
         remedies=place.remedies,
+        doctor_option=place.doctor_option,
     )
 
 
@@ -366,3 +371,54 @@ class ServerClient:
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
         """Return the context in which to make calls that raise FaultError."""
         return server_errors(self.address, doing)
+
+
+class ServerConnection(ServerClient, ABC):
+    """A server that answered, with all its collections: those of the harness and those of other programs.
+
+    Attributes:
+        version: The server's own.
+        doubt: A remark on the version; "" if there is none.
+        kind: The server's own word for a collection; ``kinds`` is its plural.
+    """
+
+    version: str
+    doubt: str = ""
+    kind: ClassVar[str] = "collection"
+    kinds: ClassVar[str] = "collections"
+
+    @property
+    def description(self) -> str:
+        """Return the address, the engine and its version."""
+        return f"{self.address.url}, {self.address.engine} {self.version}"
+
+    @abstractmethod
+    def list_names(self) -> Iterable[str]:
+        """Return the names of all collections; raises the client's errors."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a collection by one call; raises the client's errors."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+    def all_collections(self) -> list[str]:
+        """Return the names of all collections; raises BackendError."""
+        return self.retrier.ask(self.address, f"listing its {self.kinds}", lambda: list(self.list_names()))
+
+    def remove_collection(self, name: str) -> None:
+        """Remove a collection; raises BackendError."""
+        self.retrier.ask(self.address, f"removing the {self.kind} '{name}'", lambda: self.remove(name))
+
+
+class ServerKind(NamedTuple):
+    """Servers that an engine runs on: how they are named, and the function that connects to one.
+
+    ``connect`` takes all parameters of a backend, of which an empty ``url`` stands for the variable of ``place``. It
+    raises BackendError where nothing answers, or another service.
+    """
+
+    place: Place
+    connect: Callable[[Mapping[str, ParameterValue]], ServerConnection]

@@ -13,13 +13,13 @@ from typing import TypeVar
 import orjson
 
 from harness.engines.interface import LEFT_BEHIND
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, Retrier, redact
+from harness.engines.remote_server import Cause, Fault, FaultError, Retrier, ServerConnection, redact
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 COLLECTION_FILE = "collection.json"
 """Beside the manifest: which collection of the server holds the index."""
-REMOVAL_S = 1.5
+_REMOVAL_S = 1.5
 _ANSWER_S = 2.0
 """Both are shorter than the time that a worker has to end: a collection that stays must still be named."""
 _log = logging.getLogger("harness")
@@ -81,34 +81,28 @@ def create_collection(
             raise
 
 
-def remove_collection(
-    name: str, address: Address, retrier: Retrier, remove: Callable[[], object], doctor: str, kind: str = "collection"
-) -> None:
+def remove_collection(server: ServerConnection, name: str) -> None:
     """Remove a collection, also after a failure, without raising and without waiting for a server that hangs.
 
-    Args:
-        name: Of the collection, which is named on standard error when it stays.
-        address: Of the server.
-        retrier: Repeats ``remove`` for :data:`REMOVAL_S`.
-        remove: The client's call that removes it.
-        doctor: The doctor's option that names the server.
-        kind: The server's own word for a collection.
+    The call is repeated for 1.5 seconds. A collection that stays is named on standard error.
     """
-    remedy = f"'harness doctor {doctor} {address.url} --remove-left-collections'"
+    address, retrier = server.address, type(server.retrier)(_REMOVAL_S)
 
-    def removed() -> None:
+    def remove() -> None:
         try:
-            retrier.call(remove)
+            retrier.call(lambda: server.remove(name))
         except FaultError as error:
             if error.fault.cause is not Cause.MISSING:
                 raise
 
     try:
-        within(_ANSWER_S, removed)
+        within(_ANSWER_S, remove)
     except FaultError as error:
+        option = f"{address.doctor_option} {address.url} " if address.doctor_option else ""
         _log.warning(
             "%sthe %s '%s' could not be removed: %s; %s does it",
-            *(LEFT_BEHIND, kind, name, redact(str(error), address), remedy),
+            *(LEFT_BEHIND, server.kind, name, redact(str(error), address)),
+            f"'harness doctor {option}--remove-left-collections'",
         )
 
 

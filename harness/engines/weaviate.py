@@ -12,7 +12,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,17 +25,27 @@ from harness.engines.base import ClientEngine, Documents, Filterable, LoadedInde
 from harness.engines.http_server import HttpRetrier, HttpServer, as_json
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo, Storage
-from harness.engines.remote_server import Cause, Fault, FaultError, Place, ServerClient, read_address
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    FaultError,
+    Place,
+    ServerConnection,
+    ServerKind,
+    read_address,
+)
+from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["URL_VARIABLE", "Server", "WeaviateEngine"]
 
 URL_VARIABLE = "HARNESS_WEAVIATE_URL"
-_PLACE = Place(
+PLACE = Place(
     *("Weaviate", 8080, URL_VARIABLE, "WEAVIATE_API_KEY", "'insert_batch'"),
     {Cause.UNREADABLE: "check that 'url' names Weaviate's REST port and that no proxy changes its answers"},
+    "--weaviate-url",
 )
 _DISTANCES = {"cosine": "cosine", "dot": "dot", "l2": "l2-squared"}
 _UNTESTED = "tests run against a stub of its protocol; parity was measured by hand on 1.40.0-dev in November 2026"
@@ -55,21 +64,26 @@ class _Retrier(HttpRetrier):
             return answer.text
 
 
-class Server(ServerClient, HttpServer):
+def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
+    """Return the server that ``url`` names, or ``HARNESS_WEAVIATE_URL``; raises as :func:`read_address`."""
+    return read_address(PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+
+
+class Server(HttpServer, ServerConnection):
     """A Weaviate that answered; several threads may use it."""
 
-    def __init__(self, url: str, key_variable: str, timeout_s: float, retry_s: float) -> None:
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Connect to the server at ``url``, or where ``HARNESS_WEAVIATE_URL`` says.
 
         Raises:
             EngineUnavailableError: Nothing answers, or something else.
             RejectedInputError: The address holds what must not be shown.
         """
-        self.address = read_address(_PLACE, url, key_variable, os.environ)
-        self.retrier, headers = _Retrier(retry_s), dict(self.address.headers)
+        self.address = address_of(parameters)
+        self.retrier, headers = _Retrier(float(parameters["retry_s"])), dict(self.address.headers)
         if self.address.api_key is not None:
             headers["authorization"] = f"Bearer {self.address.api_key}"
-        super().__init__(self.address.url, headers, timeout_s)
+        super().__init__(self.address.url, headers, float(parameters["timeout_s"]))
         try:
             meta = _Retrier(0).identify(self.address, lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
@@ -90,6 +104,14 @@ class Server(ServerClient, HttpServer):
             words = "; ".join(str(error.get("message")) for error in answer["errors"])
             raise FaultError(Fault(Cause.REFUSED, words), 1, 0.0)
         return answer["data"]
+
+    def list_names(self) -> list[str]:
+        """Return the names of all collections."""
+        return [str(collection["class"]) for collection in self.call("GET", "/v1/schema")["classes"]]
+
+    def remove(self, name: str) -> None:
+        """Remove a collection."""
+        self.call("DELETE", f"/v1/schema/{name}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -124,13 +146,16 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if no server is named."""
-        read_address(_PLACE, str(self.parameters["url"]), str(self.parameters["api_key_env"]), os.environ)
+        address_of(self.parameters)
+
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of Weaviate's servers."""
+        return ServerKind(PLACE, Server)
 
     def info(self) -> EngineInfo:
         """Connect, and find the collection of the folder where there is one."""
-        wanted = self.parameters
-        url, key = str(wanted["url"]), str(wanted["api_key_env"])
-        self._server = self.use(Server(url, key, float(wanted["timeout_s"]), float(wanted["retry_s"])))
+        self._server = self.use(Server(self.parameters))
         if self.finished:
             self._collection = saved_name(self.folder)
             self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
@@ -141,7 +166,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         self._collection = re.sub(r"[^A-Za-z0-9_]", "_", new_name(folder)).capitalize()
         save_name(folder, self._collection)
         if not self.parameters["keep"]:
-            self.resources.callback(self._remove)
+            self.resources.callback(remove_collection, self._server, self._collection)
         parameters = self.parameters
         index: dict[str, ParameterValue] = {"distance": _DISTANCES[str(parameters["similarity"])]}
         if parameters["index"] == "hnsw":
@@ -263,11 +288,6 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     def size(self, folder: Path) -> Storage:
         """Return nothing known: a server tells nothing about its disk."""
         return Storage(None, 0)
-
-    def _remove(self) -> None:
-        """Remove the collection that was made here."""
-        remove = partial(self._server.call, "DELETE", f"/v1/schema/{self._collection}")
-        remove_collection(self._collection, self._server.address, _Retrier(REMOVAL_S), remove, "--weaviate-url")
 
 
 def _id_of(row: int) -> str:

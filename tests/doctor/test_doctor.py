@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import partial
@@ -22,13 +23,19 @@ from warm_harness import harness_command
 
 from harness.cli.app import _build
 from harness.doctor import CHECKS, Finding, State, examine, machine
-from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
+from harness.doctor.servers import examine_server, find_servers, left_collections, remove_collections
 from harness.errors import BackendError, EngineUnavailableError
 from harness.java import jvm
 
 GIB = 1024**3
-qdrant_server = partial(examine_server, SERVERS["Qdrant"])
-chroma_server = partial(examine_server, SERVERS["Chroma"])
+
+
+def qdrant_server(url: str) -> Finding:
+    return examine_server(find_servers()["Qdrant"], url)
+
+
+def chroma_server(url: str) -> Finding:
+    return examine_server(find_servers()["Chroma"], url)
 
 
 def test_every_default_check_says_something_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +46,7 @@ def test_every_default_check_says_something_here(monkeypatch: pytest.MonkeyPatch
     assert {tuple(one) for one in written} == {("name", "state", "detail", "remedy")}
     found = [Finding(**{**one, "state": State(one["state"])}) for one in written]
     assert result.returncode == (3 if any(one.state is State.FAIL for one in found) else 0)
-    assert [one.name for one in found] == [*CHECKS, *(f"{engine} server" for engine in SERVERS)]
+    assert [one.name for one in found] == [*CHECKS, *(f"{engine} server" for engine in find_servers())]
     assert all(one.detail for one in found)
     assert all(one.remedy for one in found if one.state is not State.OK), "a line that is not fine says what to do"
     assert not any(one.remedy for one in found if one.state is State.OK)
@@ -191,6 +198,105 @@ def test_a_card_that_disagrees_with_its_class(tmp_path: Path, monkeypatch: pytes
     assert (found.state, found.detail.endswith("'Mine' never reads 'effort'")) == (State.FAIL, True)
 
 
+SERVER_CARD = f"""{CARD}
+[parameters.url]
+type = "str"
+default = ""
+scope = "engine"
+help = "the server's address"
+"""
+SERVER_ENGINE = """
+import os
+from collections.abc import Iterable
+
+from harness.engines.csr import CsrEngine
+from harness.engines.http_server import HttpRetrier
+from harness.engines.remote_server import Place, ServerConnection, ServerKind, read_address
+
+PLACE = Place("Mine", 7, "MY_URL", "MY_KEY")
+
+
+class Retrier(HttpRetrier):
+    def words_of(self, answer):
+        return answer.text
+
+
+class Connection(ServerConnection):
+    version = "3.2"
+    stored = ["harness-a-01234567", "mine"]
+
+    def __init__(self, parameters):
+        self.address = read_address(PLACE, parameters["url"], PLACE.key_variable, os.environ)
+        self.retrier = Retrier(parameters["retry_s"])
+
+    def list_names(self):
+        return self.stored
+
+    def remove(self, name):
+        self.stored.remove(name)
+
+    def close(self):
+        pass
+
+
+class Mine(CsrEngine):
+    def __init__(self, parameters):
+        super().__init__(parameters)
+        self.effort, self.address = parameters["effort"], parameters["url"]
+
+    @classmethod
+    def server_kind(cls):
+        return ServerKind(PLACE, Connection)
+"""
+
+
+@pytest.fixture
+def plugged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A card and an engine on a server, as another package brings them; the file of the engine."""
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends" / "mine.toml").write_text(SERVER_CARD.replace("my_engine", "my_server_engine"))
+    (tmp_path / "my_server_engine.py").write_text(SERVER_ENGINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "my_server_engine.py"
+    sys.modules.pop("my_server_engine", None)
+
+
+def test_the_server_of_a_plug_in_is_examined_by_its_own_class(
+    plugged_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert examine_server(find_servers()["Mine"], "") == ("Mine server", State.OK, "not configured (MY_URL)", "")
+    monkeypatch.setenv("MY_URL", "http://host")
+    assert "Mine server" in {finding.name for finding in examine(checks={})}
+    left = examine_server(find_servers()["Mine"], "")
+    assert left.state is State.WARN
+    assert left.detail == "http://host:7, Mine 3.2, 2 collections, 1 of them made by harness: harness-a-01234567"
+    removed = run("--remove-left-collections", "--yes")
+    assert (removed.exit_code, removed.stdout.splitlines()) == (0, ["harness-a-01234567"])
+    assert examine_server(find_servers()["Mine"], "").detail == "http://host:7, Mine 3.2, 1 collection"
+
+
+def test_a_plug_in_that_fails_to_name_its_server_hides_no_other_check(plugged_in: Path) -> None:
+    plugged_in.write_text(SERVER_ENGINE.replace("return ServerKind(PLACE, Connection)", "raise ValueError('no')"))
+    first, servers = examine(checks={"Python": machine.python})
+    assert (first.state, servers.name, servers.state) == (State.OK, "servers", State.FAIL)
+    assert "mine.toml': server_kind of its engine raised ValueError: no" in servers.detail
+
+
+def test_an_engine_that_cannot_be_imported_hides_no_server(plugged_in: Path) -> None:
+    plugged_in.write_text("import no_such_client")
+    assert "Mine" not in find_servers()
+    assert "Qdrant" in find_servers()
+
+
+def test_finding_the_servers_loads_no_client() -> None:
+    clients = ("qdrant_client", "qdrant_edge", "chromadb", "pymilvus", "psycopg", "faiss", "lancedb", "pandas")
+    loaded = f"print([name for name in {clients} if name in sys.modules])"
+    code = f"import sys\nfrom harness.doctor.servers import find_servers\nfind_servers()\n{loaded}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "[]\n"
+
+
 @pytest.mark.parametrize(("free", "state"), [(20, State.OK), (2, State.WARN), (0.5, State.FAIL)])
 def test_memory(free: float, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free * GIB, total=32 * GIB))
@@ -318,7 +424,7 @@ def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) ->
     skip_without("chromadb")
     from chroma_indexes import served
 
-    server = SERVERS["Chroma"]
+    server = find_servers()["Chroma"]
     remove_collections(server, chroma_url, left_collections(server, chroma_url))  # what other tests left
     with served(chroma_url) as client:
         client.create_collection("harness-a-01234567", embedding_function=None)
@@ -347,12 +453,12 @@ def test_the_command_removes_indexes_that_were_left_on_elasticsearch() -> None:
     with serve_indexes() as stub:
         stub.indexes = {name: {} for name in ("mine", "harness-a-01234567", "harness--b-1-89abcdef")}
         stub.documents = {name: {} for name in stub.indexes}
-        found = examine_server(SERVERS["Elasticsearch"], stub.url)
+        found = examine_server(find_servers()["Elasticsearch"], stub.url)
         removed = run("--elasticsearch-url", stub.url, "--remove-left-collections", "--yes")
         assert list(stub.indexes) == ["mine"]
-        wrong = examine_server(SERVERS["OpenSearch"], stub.url)
+        wrong = examine_server(find_servers()["OpenSearch"], stub.url)
         with pytest.raises(BackendError, match="removing the index 'harness-a-01234567'"):
-            remove_collections(SERVERS["Elasticsearch"], stub.url, ["harness-a-01234567"])
+            remove_collections(find_servers()["Elasticsearch"], stub.url, ["harness-a-01234567"])
     assert found.state is State.WARN
     assert found.detail.startswith(f"{stub.url}, Elasticsearch 8.19.2, 3 indexes, 2 of them made by harness")
     assert (removed.exit_code, removed.stdout) == (0, "harness--b-1-89abcdef\nharness-a-01234567\n")

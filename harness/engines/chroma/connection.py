@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -21,6 +22,7 @@ from harness.engines.remote_server import (
     Cause,
     Fault,
     Place,
+    ServerConnection,
     last_answer,
     note_answer,
     read_address,
@@ -30,18 +32,21 @@ from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import uses_tls
 from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
-_PLACE = Place(
+PLACE = Place(
     *("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY", "'upsert_batch'"),
     {
         Cause.UNREACHABLE: "start it (chroma run --port 8000), or correct 'url'; 'harness doctor' reports which "
         "servers answer",
         Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
     },
+    "--chroma-url",
 )
 _MAJOR = 1
+_PAGE = 100
 _SILENT = (
     "Chroma's server calls itself 1.0.0 in every release that was looked at (1.5.9 is the newest of them): "
     "look at the package or image for its real version"
@@ -51,17 +56,41 @@ _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 """Errors of the client where an answer has an unexpected shape."""
 
 
-class Connection(NamedTuple):
-    """A client of a server that answered; ``doubt`` is a remark on its version, or ''."""
+@dataclass(frozen=True)
+class Connection(ServerConnection):
+    """A client of a server that answered; ``note`` is a remark on its version, or ''."""
 
+    address: Address
+    retrier: Retrier
     client: Any
     version: str
-    doubt: str
+    note: str
+
+    def list_names(self) -> Iterator[str]:
+        """Yield the names of all collections, which are read page by page."""
+        count = 0
+        while page := self.client.list_collections(_PAGE, count):
+            yield from (str(collection.name) for collection in page)
+            count += len(page)
+
+    def remove(self, name: str) -> None:
+        """Remove a collection."""
+        self.client.delete_collection(name)
+
+    def close(self) -> None:
+        """Close the client with all its connections."""
+        close_http_client(self.client)
 
 
 def address_of(parameters: ChromaParameters, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``parameters`` name, or ``HARNESS_CHROMA_URL``; raises as :func:`read_address`."""
-    return read_address(_PLACE, parameters.url, parameters.api_key_env, environment)
+    return read_address(PLACE, parameters.url, parameters.api_key_env, environment)
+
+
+def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
+    """Return a client of the server that the parameters of a backend name; raises what :func:`connect` raises."""
+    settings = ChromaParameters.of(parameters)
+    return connect(address_of(settings), settings)
 
 
 def persistent_client(folder: Path, database: str) -> Any:
@@ -90,7 +119,7 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
             return answer.json()
 
         version = str(once.identify(address, lambda: get("/version")))
-        doubt = _check_version(version, address)
+        note = _check_version(version, address)
         tenant, database = parameters.tenant, parameters.database
         place = f"/tenants/{quote(tenant)}/databases/{quote(database)}"
         once.ask(address, f"looking for the database '{database}' of '{tenant}'", lambda: get(place))
@@ -99,7 +128,7 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
     session = http_session(client)
     session.timeout = httpx.Timeout(parameters.timeout_s)
     session.event_hooks = hooks
-    return Connection(client, version, doubt)
+    return Connection(address, Retrier(parameters.retry_s), client, version, note)
 
 
 def http_session(client: Any) -> Any:

@@ -27,12 +27,13 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import PACKAGE, address_of, close_http_client, connect
+from harness.engines.chroma.connection import PACKAGE, PLACE, address_of, open_server
 from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.chroma.server import ServerCollection
 from harness.engines.interface import Caveats
+from harness.engines.remote_server import ServerKind
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
@@ -80,10 +81,14 @@ class ChromaEngine(
         settings = ChromaParameters.of(parameters)
         if settings.mode == "embedded":
             return {"mode": settings.mode, **versions_of(PACKAGE)}
-        address = address_of(settings)
-        connection = connect(address, settings)
-        close_http_client(connection.client)
-        return {"mode": settings.mode, "url": address.url, "chroma": connection.version}
+        connection = open_server(parameters)
+        connection.close()
+        return {"mode": settings.mode, "url": connection.address.url, "chroma": connection.version}
+
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of Chroma's servers."""
+        return ServerKind(PLACE, open_server)
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched and none is named."""

@@ -6,18 +6,16 @@ Only calls that read ever reach a collection that somebody else made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from harness.data.progress import Progress
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import Retrier, address_of, close_http_client, connect
+from harness.engines.chroma.connection import Connection, Retrier, address_of, connect
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.remote_server import Cause, FaultError, ServerClient
 from harness.engines.server_collection import (
-    REMOVAL_S,
     create_collection,
     new_name,
     remove_collection,
@@ -36,6 +34,7 @@ class ServerCollection(ServerClient, Collection):
     """A collection on a server. One that it created it removes when it is closed, unless it is to be kept."""
 
     retrier: Retrier
+    _server: Connection
 
     def __init__(self, parameters: ChromaParameters) -> None:
         super().__init__(parameters)
@@ -44,14 +43,15 @@ class ServerCollection(ServerClient, Collection):
         self._attached: tuple[int, str] | None = None
 
     def _connect(self, collection: str) -> None:
-        self._client, self._version, self._doubt = connect(self.address, self.parameters)
+        self._server = connect(self.address, self.parameters)
+        self._client = self._server.client
         self.name = collection
 
     @property
     def info(self) -> EngineInfo:
         """Return the version that the server gives, with a doubt about it."""
         mode = "server" if self._attached is None else "server, an external collection"
-        return EngineInfo("Chroma", self._version, mode, self._doubt)
+        return EngineInfo("Chroma", self._server.version, mode, self._server.note)
 
     def create(self, folder: Path) -> None:
         """Make a new, empty collection, named after ``folder``; an answer that was lost on the way does not matter."""
@@ -134,7 +134,6 @@ class ServerCollection(ServerClient, Collection):
             return
         try:
             if self._owns and not self.parameters.keep:
-                remove = partial(client.delete_collection, self.name)
-                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--chroma-url")
+                remove_collection(self._server, self.name)
         finally:
-            close_http_client(client)
+            self._server.close()

@@ -19,11 +19,10 @@ from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
 from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
+from harness.engines.milvus.connection import PACKAGE, Connection, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, ServerClient
 from harness.engines.server_collection import (
-    REMOVAL_S,
     create_collection,
     new_name,
     remove_collection,
@@ -113,6 +112,7 @@ class Collection(ServerClient):
         self.retrier = Retrier(float(parameters["retry_s"])) if self._on_server else _LiteRetrier(_LITE_READY_S)
         self._limit = float(parameters["optimize_timeout_s"])
         self._client: Any = None
+        self._server: Connection | None = None
         self._lite: LiteServer | None = None
         self._version, self._filter, self._owns = "", "", False
         self._folder: Path | None = None
@@ -187,7 +187,8 @@ class Collection(ServerClient):
     def _open(self, file: Path, named: str = "") -> None:
         """Open the file, or the server; messages call the file what the user ``named``."""
         if self._on_server:
-            self._client, self._version, self.address = connect(self.parameters)
+            self._server = connect(self.parameters)
+            self._client, self._version, self.address = self._server.client, self._server.version, self._server.address
             return
         require_milvus()
         self._lite, self._folder, self.address = LiteServer(file, named), file.parent, _lite_address(named or str(file))
@@ -392,9 +393,8 @@ class Collection(ServerClient):
         self.retrier.give_up()
         client, self._client = self._client, None
         try:
-            if client is not None and self._owns and self._lite is None and not self.parameters["keep"]:
-                remove = partial(client.drop_collection, self.name, retry_times=0)
-                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--milvus-url")
+            if self._server is not None and self._owns and not self.parameters["keep"]:
+                remove_collection(self._server, self.name)
         finally:
             if client is not None:
                 client.close()

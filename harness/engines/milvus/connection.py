@@ -9,8 +9,9 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.engines import remote_server
@@ -20,6 +21,7 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
+    ServerConnection,
     grpc_fault,
     read_address,
     server_errors,
@@ -30,7 +32,7 @@ from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "PACKAGE",
-    "URL_VARIABLE",
+    "PLACE",
     "Connection",
     "Retrier",
     "address_of",
@@ -40,14 +42,14 @@ __all__ = [
 ]
 
 PACKAGE = "pymilvus"
-URL_VARIABLE = "HARNESS_MILVUS_URL"
-_PLACE = Place(
-    *("Milvus", 19530, URL_VARIABLE, "MILVUS_TOKEN", "'insert_batch'"),
+PLACE = Place(
+    *("Milvus", 19530, "HARNESS_MILVUS_URL", "MILVUS_TOKEN", "'insert_batch'"),
     {
         Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
         Cause.FAILED: "the server's log says more",
         Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",
     },
+    "--milvus-url",
 )
 _OLDEST = (2, 4)
 """The first version with sparse vectors."""
@@ -81,12 +83,26 @@ _NOT_READY = re.compile(r"not ready|starting|no available|has not been init", re
 """The last is Milvus Lite's, of a file that was opened just now."""
 
 
-class Connection(NamedTuple):
-    """A client of a server that answered, the server's version, and its address."""
+@dataclass(frozen=True)
+class Connection(ServerConnection):
+    """A client of a server that answered."""
 
+    address: Address
+    retrier: Retrier
     client: Any
     version: str
-    address: Address
+
+    def list_names(self) -> list[str]:
+        """Return the names of all collections."""
+        return list(self.client.list_collections(retry_times=0))
+
+    def remove(self, name: str) -> None:
+        """Remove a collection."""
+        self.client.drop_collection(name, retry_times=0)
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
 
 
 def require_milvus(module: str = PACKAGE) -> ModuleType:
@@ -97,7 +113,7 @@ def require_milvus(module: str = PACKAGE) -> ModuleType:
 
 def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
     """Return the server that ``url`` names, or ``HARNESS_MILVUS_URL``; raises as :func:`read_address`."""
-    return read_address(_PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+    return read_address(PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
 
 
 def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
@@ -131,7 +147,7 @@ def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
     except BaseException:
         client.close()
         raise
-    return Connection(client, version, address)
+    return Connection(address, Retrier(float(parameters["retry_s"])), client, version)
 
 
 def _require_listener(address: Address, timeout_s: float) -> None:

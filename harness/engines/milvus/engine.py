@@ -37,9 +37,10 @@ from harness.engines.milvus.collection import (
     IndexSettings,
     is_server,
 )
-from harness.engines.milvus.connection import PACKAGE, address_of, connect
+from harness.engines.milvus.connection import PACKAGE, PLACE, address_of, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
+from harness.engines.remote_server import ServerKind
 from harness.errors import RejectedInputError
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
@@ -124,9 +125,14 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         """
         if not is_server(parameters):
             return {"mode": "lite", **versions_of(PACKAGE, LITE)}
-        client, server, address = connect(parameters)
-        client.close()
-        return {"mode": "server", "url": address.url, "milvus": server}
+        connection = connect(parameters)
+        connection.close()
+        return {"mode": "server", "url": connection.address.url, "milvus": connection.version}
+
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of Milvus's servers."""
+        return ServerKind(PLACE, connect)
 
     stored_field: ClassVar[str] = VECTOR
     """The field that :meth:`values` go into."""

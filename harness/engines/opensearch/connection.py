@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import orjson
 
 from harness.engines.http_server import HttpRetrier, HttpServer
-from harness.engines.remote_server import Address, Cause, Fault, Place, read_address
+from harness.engines.remote_server import Address, Cause, Fault, Place, ServerConnection, read_address
 from harness.errors import EngineUnavailableError
 
 __all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect"]
@@ -39,31 +40,49 @@ class Product(NamedTuple):
 
 OPENSEARCH = Product(
     "OpenSearch",
-    Place("OpenSearch", 9200, "HARNESS_OPENSEARCH_URL", "OPENSEARCH_API_KEY", remedies=_REMEDIES),
+    Place(
+        *("OpenSearch", 9200, "HARNESS_OPENSEARCH_URL", "OPENSEARCH_API_KEY"),
+        remedies=_REMEDIES,
+        doctor_option="--opensearch-url",
+    ),
     range(1, 4),
     "Bearer",
     3,
 )
 ELASTICSEARCH = Product(
     "Elasticsearch",
-    Place("Elasticsearch", 9200, "HARNESS_ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY", remedies=_REMEDIES),
+    Place(
+        *("Elasticsearch", 9200, "HARNESS_ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY"),
+        remedies=_REMEDIES,
+        doctor_option="--elasticsearch-url",
+    ),
     range(7, 10),
     "ApiKey",
     None,
 )
 
 
-class Connection(HttpServer):
+class Connection(HttpServer, ServerConnection):
     """A client of a server that answered."""
+
+    kind, kinds = "index", "indexes"
 
     def __init__(self, product: Product, address: Address, headers: Mapping[str, str], timeout_s: float) -> None:
         super().__init__(address.url, headers, timeout_s)
-        self.product, self.address, self.version = product, address, ""
+        self.product, self.address, self.version, self.retrier = product, address, "", Retrier(0)
 
     @property
     def major(self) -> int:
         """Return the server's major version."""
         return int(self.version.partition(".")[0])
+
+    def list_names(self) -> list[str]:
+        """Return the names of all indexes."""
+        return [str(index["index"]) for index in self.call("GET", "/_cat/indices", options={"format": "json"})]
+
+    def remove(self, name: str) -> None:
+        """Remove an index."""
+        self.call("DELETE", f"/{quote(name, safe='')}")
 
 
 def address_of(product: Product, url: str, key_variable: str, environment: Mapping[str, str] = os.environ) -> Address:

@@ -26,6 +26,7 @@ from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent,
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, address_of, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
+from harness.engines.remote_server import ServerKind
 from harness.engines.server_collection import new_name, save_name, saved_name
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -100,6 +101,11 @@ class OpenSearchEngine(
 
     def _info(self, mode: str) -> EngineInfo:
         return EngineInfo(self.product.name, self._index.connection.version, mode)
+
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of the product's servers."""
+        return ServerKind(cls.product.place, cls._connect)
 
     @classmethod
     def _connect(cls, parameters: Mapping[str, ParameterValue]) -> Connection:

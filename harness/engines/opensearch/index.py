@@ -18,7 +18,7 @@ import orjson
 from harness.engines.interface import Storage
 from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier
 from harness.engines.remote_server import Cause, FaultError, ServerClient, redact
-from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection
+from harness.engines.server_collection import create_collection, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -265,9 +265,7 @@ class ServerIndex(ServerClient):
         self.retrier.give_up()
         try:
             if self._owns and not self._parameters["keep"]:
-                option = f"--{self.connection.product.name.lower()}-url"
-                remove = partial(self.connection.call, "DELETE", self._path)
-                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, option, "index")
+                remove_collection(self.connection, self.name)
         finally:
             self.connection.close()
 

@@ -34,7 +34,7 @@ from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
-from harness.engines.pgvector.session import Binary, Retrier, Session, address_of, quoted
+from harness.engines.pgvector.session import PLACE, Binary, Session, address_of, quoted
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
     OPERATORS,
@@ -43,7 +43,8 @@ from harness.engines.pgvector.vectors import (
     sparse_bytes,
     sparse_vectors,
 )
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.remote_server import ServerKind
+from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
 from harness.errors import RejectedInputError
 from harness.exact import bm25_idf
 from harness.registry.optional import versions_of
@@ -100,6 +101,11 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         with closing(Session.of_server(parameters)) as session:
             return {"url": session.address.url, "postgresql": _versions(session)}
 
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of PostgreSQL's servers."""
+        return ServerKind(PLACE, Session.of_server)
+
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched and none is named."""
         if _is_remote(self.parameters):
@@ -140,16 +146,10 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._table, self._dimensions = new_name(folder).lower().replace("-", "_"), self._width(documents.column)
         save_name(folder, self._table)
         if self._server is None and not self.parameters["keep"]:
-            self.resources.callback(self._remove)
+            self.resources.callback(remove_collection, self._session, self._table)
         fields = "".join(f", {column} text" for column in self._fields(documents).values())
         vector = f"vector {self._type}({self._dimensions})"
         self._ask("making the table", f"CREATE TABLE {{table}} (row integer PRIMARY KEY, {vector}{fields})")
-
-    def _remove(self) -> None:
-        def remove() -> None:  # not by Session.ask, which repeats it for as long as any other call
-            self._session.connection().execute(f"DROP TABLE IF EXISTS {self._quoted}")
-
-        remove_collection(self._table, self._session.address, Retrier(REMOVAL_S), remove, "--postgres-url", "table")
 
     @property
     def _quoted(self) -> str:

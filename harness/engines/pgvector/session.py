@@ -8,13 +8,13 @@ from typing import Any, Self, TypeVar
 
 from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
-from harness.engines.remote_server import Address, Cause, Fault, ServerClient
+from harness.engines.remote_server import Address, Cause, Fault, Place, ServerConnection
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["URL_VARIABLE", "Binary", "Retrier", "Session", "address_of", "quoted", "require_psycopg"]
+__all__ = ["PLACE", "URL_VARIABLE", "Binary", "Retrier", "Session", "address_of", "quoted", "require_psycopg"]
 
 URL_VARIABLE = "HARNESS_POSTGRES_URL"
 _PORT = 5432
@@ -26,6 +26,7 @@ _REMEDIES = {
     "vector; if the table: somebody else removed it",
     Cause.FAILED: "the server's log says more",
 }
+PLACE = Place(*("PostgreSQL", _PORT, URL_VARIABLE, "PGPASSWORD"), remedies=_REMEDIES, doctor_option="--postgres-url")
 _BY_CODE = {
     "57P03": Cause.BUSY,
     "53300": Cause.LIMITED,
@@ -83,6 +84,7 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
         api_key=secret or None,
         secrets=tuple(filter(None, (secret, parts.get("sslpassword")))),
         remedies=_REMEDIES,
+        doctor_option=PLACE.doctor_option,
     )
 
 
@@ -136,11 +138,13 @@ class Retrier(remote_server.Retrier):
         return Fault(Cause.UNREACHABLE if "connection failed" in words or "refused" in words else Cause.BROKEN, words)
 
 
-class Session(ServerClient):
+class Session(ServerConnection):
     """One connection to a server, opened anew when it breaks, with the same ``settings``.
 
     With ``reading`` everything happens in one transaction that sees the state of its beginning, and can only read.
     """
+
+    kind, kinds = "table", "tables"
 
     def __init__(self, conninfo: str, address: Address, parameters: Mapping[str, ParameterValue]) -> None:
         self._conninfo, self.address = conninfo, address
@@ -165,6 +169,21 @@ class Session(ServerClient):
         address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD", remedies=_REMEDIES)
         conninfo = require_psycopg("psycopg.conninfo").make_conninfo
         return cls(conninfo(host=server.host, user=USER, dbname=DATABASE, port=_PORT), address, parameters)
+
+    @property
+    def version(self) -> str:  # type: ignore[override]  # read from the server
+        """Return the server's version; raises errors of the harness."""
+        ((version,),) = self.rows("asking for its version", "SHOW server_version")
+        return str(version)
+
+    def list_names(self) -> list[str]:
+        """Return the names of the tables in the current schema."""
+        rows = self.ask("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        return [str(name) for (name,) in rows]
+
+    def remove(self, name: str) -> None:
+        """Remove a table, without the repetitions of :meth:`ask`."""
+        self.connection().execute(f"DROP TABLE IF EXISTS {quoted(name)}")
 
     def connection(self) -> Any:
         """Return the connection, a new one where the last one broke; raises errors of the client."""

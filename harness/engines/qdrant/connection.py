@@ -6,9 +6,10 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from traceback import walk_tb
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,6 +22,7 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
+    ServerConnection,
     cause_of_misreading,
     cause_of_status,
     grpc_fault,
@@ -30,9 +32,10 @@ from harness.engines.remote_server import (
 from harness.errors import EngineUnavailableError
 from harness.plain_url import uses_tls
 from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 URL_VARIABLE = "HARNESS_QDRANT_URL"
-_PLACE = Place(
+PLACE = Place(
     *("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY", "'batch_size' or 'upload_threads'"),
     {
         Cause.UNREACHABLE: "start it (docker run --publish 127.0.0.1:6333:6333 --publish 127.0.0.1:6334:6334 "
@@ -40,6 +43,7 @@ _PLACE = Place(
         Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
         Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
     },
+    "--url",
 )
 _PROBE_S = 2
 _OLDEST = (1, 10)
@@ -50,18 +54,44 @@ _READS_GRPC = "GrpcToRest."
 _REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
 
 
-class Connection(NamedTuple):
-    """A client of a server that answered: ``transport`` is grpc or rest, ``doubt`` a remark on the versions, or ''."""
+@dataclass(frozen=True)
+class Connection(ServerConnection):
+    """A client of a server that answered: ``transport`` is grpc or rest."""
 
+    address: Address
+    retrier: Retrier
     client: Any
     version: str
     transport: str
     doubt: str
 
+    @property
+    def description(self) -> str:
+        """Return the address, the version and the transport."""
+        return f"{super().description} over {self.transport}"
+
+    def list_names(self) -> list[str]:
+        """Return the names of all collections."""
+        return [str(collection.name) for collection in self.client.get_collections().collections]
+
+    def remove(self, name: str) -> None:
+        """Remove a collection."""
+        self.client.delete_collection(name)
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
+
 
 def address_of(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``settings`` name, or ``HARNESS_QDRANT_URL``; raises as :func:`read_address`."""
-    return read_address(_PLACE, settings.url, settings.api_key_env, environment)
+    return read_address(PLACE, settings.url, settings.api_key_env, environment)
+
+
+def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
+    """Return a client of the server that the parameters of a backend name; raises what :func:`connect` raises."""
+    settings = ServerSettings.of(parameters)
+    return connect(address_of(settings), settings)
 
 
 def connect(address: Address, settings: ServerSettings) -> Connection:
@@ -85,7 +115,8 @@ def connect(address: Address, settings: ServerSettings) -> Connection:
                 f"what answers at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",
                 fix="mend 'url'",
             )
-        return Connection(client, info.version, transport, check_versions(info.version, version("qdrant-client")))
+        doubt = check_versions(info.version, version("qdrant-client"))
+        return Connection(address, Retrier(settings.retry_s), client, info.version, transport, doubt)
     except BaseException:
         client.close()
         raise

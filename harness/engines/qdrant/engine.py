@@ -36,11 +36,12 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_dense, require_sparse
 from harness.engines.interface import Caveats, Hits, SearchResult
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
-from harness.engines.qdrant.connection import address_of, connect
+from harness.engines.qdrant.connection import PLACE, address_of, open_server
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
 from harness.engines.qdrant.external_index import ExternalPoints, pages
-from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings, ServerSettings
+from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings
 from harness.engines.qdrant.server import ServerCollection
+from harness.engines.remote_server import ServerKind
 from harness.engines.server_collection import mode_of, new_name, saved_name
 from harness.errors import EngineTimeoutError
 from harness.registry.optional import versions_of
@@ -77,11 +78,14 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         mode = mode_of(parameters, NEUTRAL)
         if mode == "edge":
             return {"mode": mode, **versions_of(PACKAGE)}
-        server = ServerSettings.of(parameters)
-        address = address_of(server)
-        connection = connect(address, server)
-        connection.client.close()
-        return {"mode": mode, "url": address.url, "qdrant": connection.version}
+        connection = open_server(parameters)
+        connection.close()
+        return {"mode": mode, "url": connection.address.url, "qdrant": connection.version}
+
+    @classmethod
+    def server_kind(cls) -> ServerKind:
+        """Return that of Qdrant's servers."""
+        return ServerKind(PLACE, open_server)
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched and none is named."""

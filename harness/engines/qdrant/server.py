@@ -26,7 +26,7 @@ from harness.engines.qdrant.parameters import (
     QdrantSettings,
 )
 from harness.engines.remote_server import FaultError, ServerClient, redact
-from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection, save_name
+from harness.engines.server_collection import create_collection, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -46,11 +46,11 @@ class ServerCollection(ServerClient, Collection):
         ``folder`` is that of the index; None for a collection that somebody else made.
         """
         self.name, self.address, self._folder = name, address_of(settings.server), folder
-        connection = connect(self.address, settings.server)
+        self._server = connection = connect(self.address, settings.server)
         info = EngineInfo("Qdrant", connection.version, f"server, {connection.transport}", connection.doubt)
         super().__init__(require_client("qdrant_client.models"), settings, info)
         self._client, self._transport = connection.client, connection.transport
-        self.retrier = Retrier(settings.server.retry_s)
+        self.retrier = connection.retrier
         self._shards, self._owns = settings.server.shards, False
         self._content: tuple[int, str] | None = None
 
@@ -292,10 +292,9 @@ class ServerCollection(ServerClient, Collection):
         self.retrier.give_up()
         try:
             if self._owns and not self.settings.server.keep:
-                remove = partial(self._client.delete_collection, self.name)
-                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--url")
+                remove_collection(self._server, self.name)
         finally:
-            self._client.close()
+            self._server.close()
 
     def _look(self, doing: str = "") -> Any:
         doing = doing or f"looking at the collection '{self.name}'"

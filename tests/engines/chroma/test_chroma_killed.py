@@ -19,7 +19,7 @@ from warm_harness import harness_command
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.doctor.servers import SERVERS, left_collections, remove_collections
+from harness.doctor.servers import find_servers, left_collections, remove_collections
 from harness.engines.chroma.engine import ChromaEngine
 from harness.errors import EngineUnavailableError
 from harness.registry.lookup import find_cards
@@ -89,12 +89,12 @@ def test_a_server_that_is_killed_half_way(
     assert "left behind: the collection 'harness-killed-" in caplog.text
     assert "'harness doctor --chroma-url http://127.0.0.1:" in caplog.text
     server.start()
-    left = left_collections(SERVERS["Chroma"], server.url)
+    left = left_collections(find_servers()["Chroma"], server.url)
     assert [name.startswith("harness-killed-") for name in left] == [True]
-    remove_collections(SERVERS["Chroma"], server.url, left)
+    remove_collections(find_servers()["Chroma"], server.url, left)
     found = run(server, tmp_path / "again", Killing(server))
     assert np.array_equal(found, np.argsort(-ASKED.dense @ GIVEN.dense.T, axis=1)[:, :5])
-    assert left_collections(SERVERS["Chroma"], server.url) == []
+    assert left_collections(find_servers()["Chroma"], server.url) == []
 
 
 def killed(server: ChromaServer) -> Act:

@@ -27,7 +27,7 @@ from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.doctor import State
-from harness.doctor.servers import SERVERS, examine_server
+from harness.doctor.servers import examine_server, find_servers
 from harness.engines.milvus.collection import LARGEST_K, Collection
 from harness.engines.milvus.connection import Retrier, require_milvus
 from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
@@ -317,6 +317,6 @@ def test_a_server_that_is_not_there_is_named() -> None:
     parameters = {**DENSE, "url": "http://127.0.0.1:9", "timeout_s": 1}
     with pytest.raises(EngineUnavailableError, match=r"Milvus at http://127\.0\.0\.1:9 cannot be reached"):
         MilvusEngine.identity(parameters)
-    finding = examine_server(SERVERS["Milvus"], "http://127.0.0.1:9")
+    finding = examine_server(find_servers()["Milvus"], "http://127.0.0.1:9")
     assert finding.state is State.FAIL
     assert finding.detail.startswith("Milvus at http://127.0.0.1:9 cannot be reached while connecting")

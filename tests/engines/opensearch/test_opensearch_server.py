@@ -23,7 +23,7 @@ from small_world import write_collection
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
+from harness.doctor.servers import examine_server, find_servers, left_collections, remove_collections
 from harness.engines.interface import SearchResult
 from harness.engines.opensearch.connection import OPENSEARCH, Product
 from harness.engines.opensearch.engine import ElasticsearchEngine, OpenSearchEngine
@@ -320,7 +320,7 @@ class ServerTests:
         assert [np.float32(hit["_score"]) for hit in hits] == [np.float32(1.0619229), np.float32(0.1895027)]
 
     def test_the_doctor_finds_and_removes_what_was_left(self, url: str) -> None:
-        known, left = SERVERS[self.engine.product.name], ["harness--b-1-89abcdef", "harness-a-01234567"]
+        known, left = find_servers()[self.engine.product.name], ["harness--b-1-89abcdef", "harness-a-01234567"]
         for name in ("mine", *left):
             self.server.put(f"/{name}").raise_for_status()
         detail = examine_server(known, url).detail

@@ -18,11 +18,12 @@ from postgres_server import write_table
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.doctor import State
-from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
+from harness.doctor.servers import examine_server, find_servers, left_collections, remove_collections
 from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.pgvector.engine import PgvectorEngine, PgvectorSparseEngine
 from harness.engines.pgvector.session import Retrier, Session, address_of
 from harness.engines.remote_server import Cause
+from harness.engines.server_collection import remove_collection
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -395,7 +396,7 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"CREATE TABLE {left} (row integer)")
         connection.execute("CREATE TABLE harness_notes (row integer)")
-    server = SERVERS["PostgreSQL"]
+    server = find_servers()["PostgreSQL"]
     try:
         assert left_collections(server, postgres_url) == [left]
         found = examine_server(server, postgres_url)
@@ -410,8 +411,6 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
 
 def test_a_table_that_stays_is_named_with_what_removes_it(caplog: pytest.LogCaptureFixture) -> None:
     url = "postgresql://127.0.0.1:9/gone"
-    engine = PgvectorEngine(DEFAULTS)
-    engine._table, engine._session = "harness_left", Session.of_server({**DEFAULTS, "url": url, "retry_s": 60.0})
-    engine._remove()
+    remove_collection(Session.of_server({**DEFAULTS, "url": url, "retry_s": 60.0}), "harness_left")
     assert "left behind: the table 'harness_left' could not be removed: connection failed" in caplog.text
     assert f"'harness doctor --postgres-url {url} --remove-left-collections' does it" in caplog.text

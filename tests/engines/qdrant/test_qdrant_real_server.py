@@ -10,7 +10,7 @@ from installed import skip_module_without
 from small_world import DOCUMENTS, write_collection
 
 import harness
-from harness.doctor.servers import SERVERS, left_collections
+from harness.doctor.servers import find_servers, left_collections
 from harness.engines.qdrant.connection import URL_VARIABLE
 
 skip_module_without("qdrant_client")
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
-    before = left_collections(SERVERS["Qdrant"], "")
+    before = left_collections(find_servers()["Qdrant"], "")
     found = harness.compare(
         f"qdrant:mode=server;analyzer=whitespace;shards={shards}",
         write_collection(tmp_path / "small"),
@@ -41,4 +41,4 @@ def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
     assert (served.parity.queries, served.parity.different) == (4, 0)
     (fixed,) = served.open_loop
     assert (fixed.queries, fixed.errors, fixed.unserved, fixed.different_queries) == (15, 0, 0, 0)
-    assert left_collections(SERVERS["Qdrant"], "") == before
+    assert left_collections(find_servers()["Qdrant"], "") == before

@@ -212,8 +212,9 @@ def test_a_queue_of_updates_is_no_idle_server(monkeypatch: pytest.MonkeyPatch) -
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=9)),
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=0)),
     ]
-    connection = Connection(SimpleNamespace(get_collection=lambda _: states.pop(0)), "1", "rest", "")
     settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"}, "sparse")
+    client = SimpleNamespace(get_collection=lambda _: states.pop(0))
+    connection = Connection(address_of(settings.server), Retrier(0), client, "1", "rest", "")
     monkeypatch.setattr(server, "connect", lambda *_: connection)
     collection = ServerCollection("c", settings)
     assert [collection.optimise() for _ in range(3)] == [True, True, False]

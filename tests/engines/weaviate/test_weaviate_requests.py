@@ -17,7 +17,7 @@ from weaviate_stub import WeaviateStub
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
+from harness.doctor.servers import examine_server, find_servers, left_collections, remove_collections
 from harness.engines.weaviate import URL_VARIABLE, WeaviateEngine
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
@@ -149,7 +149,7 @@ def test_a_key_goes_into_the_header_and_nowhere_else(
 def test_the_doctor_finds_and_removes_what_was_left(stub: WeaviateStub, tmp_path: Path) -> None:
     searched(stub, tmp_path, keep=True)
     stub.classes["Article"] = {"class": "Article"}
-    (left,) = left_collections(SERVERS["Weaviate"], stub.url)
-    assert examine_server(SERVERS["Weaviate"], stub.url).detail.endswith(f"1 of them made by harness: {left}")
-    remove_collections(SERVERS["Weaviate"], stub.url, [left])
+    (left,) = left_collections(find_servers()["Weaviate"], stub.url)
+    assert examine_server(find_servers()["Weaviate"], stub.url).detail.endswith(f"1 of them made by harness: {left}")
+    remove_collections(find_servers()["Weaviate"], stub.url, [left])
     assert list(stub.classes) == ["Article"]
