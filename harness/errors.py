@@ -11,7 +11,7 @@ The tree, with the exit code that the command line gives each branch::
     ├── MetricError              3   a metric of another package is faulty, or fails
     ├── LoaderError              3   a loader of another package fails
     ├── CacheError               3   a cache entry is damaged and could not be rebuilt
-    ├── ResultError              3   a stored result is missing, damaged or of a newer schema
+    ├── ResultError              3   a stored result is missing, damaged or of another schema
     └── BackendError             3   one backend could not do its work
         ├── MissingExtraError    3   an optional dependency is not installed
         ├── EngineUnavailableError  3   the engine cannot start or be reached
@@ -221,7 +221,7 @@ class CacheError(HarnessError):
 
 
 class ResultError(HarnessError):
-    """A stored result is missing, damaged, or written by a newer schema."""
+    """A stored result is missing, damaged, or has another version of the schema."""
 
     repeats_arguments = True
 

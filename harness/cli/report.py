@@ -52,14 +52,11 @@ def report(request: ReportRequest) -> None:
 def _stored(path: Path) -> Result:
     """Read a stored result.
 
-    A folder of regress gives the two results compared, its report.json the comparison that ran for it. Earlier versions
-    wrote the verdict into a file of its own.
+    A folder of regress gives the two results compared, its report.json the comparison that ran for it.
     """
-    from harness.results.stored import StoredResult, read_change, read_report
-    from harness.store.result_folder import FORMER_CHANGE, PER_QUERY
+    from harness.results.stored import StoredResult, read_report
+    from harness.store.result_folder import PER_QUERY
 
-    if (path / FORMER_CHANGE).exists():
-        return read_change(path)
     report = read_report(path)
     if (path / PER_QUERY).is_file():
         StoredResult(path, report).per_query()  # raises if the report's means are not those of the queries

@@ -19,7 +19,7 @@ from harness.encoders.settings import Facts, Model, Role, Settings
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.store.cache import JSON, file_digest
 
-_SCHEME = 1
+_SCHEME = 2
 """Version of the key: raised when a change of the harness changes the vectors that some model gives."""
 _DIMENSIONS = 384
 """Width of random vectors without truncate_dim, the same as that of all-MiniLM-L6-v2."""
@@ -83,8 +83,6 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
         "truncate_dim": settings.truncate_dim,
         "normalize": settings.normalize,
         "max_active_dims": settings.max_active_dims,
-        # the first version kept all weights of these models, whatever max_active_dims said
-        **({"cut": 1} if settings.max_active_dims and not settings.source.has_files else {}),
         "max_seq_length": settings.max_seq_length,
         "dtype": settings.dtype,
         "texts": texts,

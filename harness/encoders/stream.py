@@ -66,9 +66,9 @@ class Made:
     prompt: str
     batch_size: int
     facts: Mapping[str, ParameterValue]
-    chunks: int = 0
-    limit: int | None = None
-    limit_from: str = ""
+    chunks: int
+    limit: int | None
+    limit_from: str
 
 
 class Done(NamedTuple):
@@ -244,7 +244,7 @@ def read_made(folder: Path) -> Made:
 
 
 def read_lengths(folder: Path, role: Role) -> TextLengths | None:
-    """Return the lengths of the texts of a finished encoding; None if the model, or its version then, kept none."""
+    """Return the lengths of the texts of a finished encoding; None if the model reports none."""
     path, made = folder / _lengths_file(role), read_made(folder)
     return TextLengths(load_column(path), made.limit, made.limit_from) if path.exists() else None
 

@@ -29,7 +29,7 @@ from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
 from harness.pipeline.probes import PROBES
-from harness.plan.config import LOCAL, Resume
+from harness.plan.config import Resume
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -46,7 +46,7 @@ from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
 from harness.worker.process import Finished
 
-SCHEME = 20
+SCHEME = 21
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]
@@ -176,8 +176,6 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
     machine, options = environment.machine(), asdict(plan.execution)
-    if plan.execution.executor == LOCAL:
-        del options["executor"]  # nor do outcomes name it that were stored when there was no other
     conditions = {
         "machine": {
             "processor": machine.processor,

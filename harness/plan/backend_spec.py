@@ -29,7 +29,7 @@ from harness.plan.option_fields import Mistakes
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, reason_not_a_card
-from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue, current_spelling
+from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue
 from harness.user_path import existing_path
 
 _RUN = "run"
@@ -438,8 +438,7 @@ class _Parser(Mistakes):
         for part in split_outside(rest, ";"):
             key, equals, text = part.partition("=")
             written = key.strip()
-            key = written if written in parameters else current_spelling(written)
-            key = names.get(key, key)
+            key = names.get(written, written)
             if not equals or not key:
                 word, *more = part.split() or [""]
                 shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password

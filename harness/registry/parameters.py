@@ -28,7 +28,6 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
 _OF_ENGINES = Path(__file__).parent.parent / "engines" / "parameters.toml"
-_FORMER = re.compile(r"\bexisting\b")
 _OF_MODELS = "models"
 """The table of what encoders that run a model have in common."""
 
@@ -129,14 +128,6 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
 def shared_parameters() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the tables of parameters that several engines have, as they are written, by the names for ``use``."""
     return MappingProxyType(read_document(_OF_ENGINES).values)
-
-
-def current_spelling(text: str) -> str:
-    """Return the name of a parameter, a label or an engine's mode in today's words.
-
-    ``external=true`` was ``existing=true``: users may still write it so, and older results and baselines hold it.
-    """
-    return _FORMER.sub("external", text)
 
 
 def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str, Parameter]:

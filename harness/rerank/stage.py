@@ -26,12 +26,12 @@ from harness.store.cache import JSON, Cache, LockedEntry
 from harness.store.columns import load_table, save_table
 
 _KIND = "rerank"
-_SCHEME = 1
+_SCHEME = 2
 _FILE = "scores.arrow"
 
 
 class StoredScore(NamedTuple):
-    """A score, with the length of its pair as in :class:`TextLengths`; unknown in entries of earlier versions.
+    """A score, with the length of its pair as in :class:`TextLengths`; unknown if the reranker does not report it.
 
     ``limit`` is 0 if there is none.
     """
@@ -151,8 +151,7 @@ def digest(content: str) -> bytes:
 def _read(folder: Path) -> _Scores:
     table = load_table(folder / _FILE)
     columns: list[Iterable[Any]] = [as_numpy(table["score"])]
-    if "length" in table.column_names:
-        columns += [table[name].to_pylist() for name in StoredScore._fields[1:]]
+    columns += [table[name].to_pylist() for name in StoredScore._fields[1:]]
     scores = itertools.starmap(StoredScore, zip(*columns, strict=True))
     return dict(zip(table["content"].to_pylist(), scores, strict=True))
 

@@ -23,7 +23,7 @@ from harness.results.consistency import refuse_contradictions
 from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
 from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
-from harness.results.upgrade import StoredJson, read_stored_json, validated
+from harness.results.stored_json import StoredJson, read_stored_json, validate
 from harness.store.disk import replacing
 from harness.store.result_folder import target_path
 from harness.user_path import user_path
@@ -45,14 +45,11 @@ class QueryLine(Record):
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
     first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
     ranks: dict[str, int] | None = Field(
-        default=None,
-        description="relevant document -> its rank, to depth k; null where not kept, as in version 1",
+        description="relevant document -> its rank, to depth k; null without judgments",
     )
-    order_digest: str | None = Field(
-        default=None, description="of the ids of the whole ranking; null in files of earlier versions"
-    )
+    order_digest: str | None = Field(description="of the ids of the whole ranking; null without hits")
     scores_digest: str | None = Field(
-        default=None, description="of which document has which score, whatever the order of equal scores"
+        description="of which document has which score, whatever the order of equal scores; null without hits"
     )
 
 
@@ -119,7 +116,7 @@ def save_baseline(comparison: Comparison, path: str | Path) -> None:
 def describe_baseline(path: Path) -> str:
     """Say what a baseline is of: backends, datasets and date; or that it cannot be read."""
     try:
-        report = validated(_content(path), Baseline).report
+        report = validate(_content(path), Baseline).report
     except ResultError:
         return "one that cannot be read"
     backends = ", ".join(info.label for info in report.backends)
@@ -130,9 +127,9 @@ def describe_baseline(path: Path) -> str:
 def read_baseline(path: Path) -> list[ResultSnapshot]:
     """Return what a baseline holds of each of its datasets.
 
-    Raises ResultError where it is missing, damaged, none, or of a newer schema.
+    Raises ResultError if it is missing, damaged, not a baseline, or of another schema.
     """
-    baseline = validated(_content(path), Baseline)
+    baseline = validate(_content(path), Baseline)
     refuse_contradictions(path, baseline.report)
     return [_snapshot(path, baseline, name, kept) for name, kept in baseline.datasets.items()]
 
@@ -188,7 +185,7 @@ def _content(path: Path) -> StoredJson:
     content = read_stored_json(path, "a baseline", missing=missing)
     if content.kind != "baseline":
         raise ResultError(f"'{path}' is not a baseline of harness", fix="name one that --save-baseline wrote")
-    return content.refuse_newer(SCHEMA_VERSION)
+    return content.refuse_other_schema(SCHEMA_VERSION)
 
 
 def _lines(report: Result, snapshots: Sequence[ResultSnapshot], depth: int) -> Iterator[bytes]:

@@ -45,9 +45,8 @@ class ExpectationResult(Record):
     rank: int | None = Field(description="rank of the first hit, counted from 1; null where it is not among the k hits")
     found: str | None = Field(description="the document of that hit: the id itself, or a chunk of it")
     reference_rank: Count | None = Field(
-        default=None,
-        description="rank in the exact reference, followed to rank 1,000; null where it is not among these, without a "
-        "reference, and in results of earlier versions",
+        description="rank in the exact reference, followed to rank 1,000; null where it is not among these, and "
+        "without a reference",
     )
 
 
@@ -57,10 +56,7 @@ class QuestionResult(Record):
     id: str
     line: Count = Field(description="line of the golden set's file, counted from 1")
     question: str | None = Field(description="null with `--no-text`")
-    text_digest: str | None = Field(
-        default=None,
-        description="the beginning of the SHA-256 of the question; null in results of earlier versions",
-    )
+    text_digest: str = Field(description="the beginning of the SHA-256 of the question")
     expected: list[ExpectationResult]
     values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
     top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")

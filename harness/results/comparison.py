@@ -66,7 +66,7 @@ class Comparison(Shown):
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
-        """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema.
+        """Read a result folder; raises ResultError when it is missing, damaged, or of another schema.
 
         Runs are read when :meth:`run` asks for them.
         """

@@ -58,7 +58,7 @@ def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.Data
         sha256="",
         documents=0,
         empty_documents=0,
-        queries=schema_base.QueryCounts(searched=0, judged=0, relevant=0),
+        queries=schema_base.QueryCounts(searched=0, judged=0, relevant=0, without_id=0),
         judgments=0,
         sampled_from=None,
         provenance={},

@@ -14,10 +14,10 @@ LEFT_OUT = "empty documents left out"
 
 
 class GoldenContent(NamedTuple):
-    """A question, None where its text is not known, with the ids that it expects and their grades."""
+    """A question with the ids that it expects and their grades."""
 
     id: str
-    question: str | None
+    question: str
     expected: Sequence[tuple[str, int]]
 
 
@@ -40,7 +40,7 @@ def golden_dataset(
     questions: Sequence[GoldenContent],
     expecting: int,
     *,
-    without_id: int | None = None,
+    without_id: int,
 ) -> DatasetInfo:
     """Return a corpus with a golden set, of that ``source`` and digest, for queries and judgments.
 

@@ -116,14 +116,14 @@ class MetricJudgement(Record):
     total_loss_p: float | None = Field(
         default=None,
         description="what `gate_p` would be if every query had lost everything in all that is gated; null where there "
-        "is no gate or nothing to lose, below 2 queries, and in reports of earlier versions",
+        "is no gate or nothing to lose, and below 2 queries",
     )
     gate_reason: str = Field(default="", description="why the gate was not judged; empty where it was")
     reason: str = Field(description="why the verdict is what it is, in words")
     sentence: str = Field(
         default="",
         description="in plain words: by how much the mean moved, how many queries lost and gained, what is allowed, "
-        "and the chance of this without a change; empty in reports of earlier versions",
+        "and the chance of this without a change",
     )
 
 
@@ -158,10 +158,8 @@ class QueryValue(Record):
         "themselves are those for none of them being; null where it cannot be computed"
     )
     after_if_relevant: float | None
-    lost: list[str] | None = Field(
-        default=None,
-        description="relevant documents among the first that this metric looks at before, and not now, best first; "
-        "null in reports of earlier versions",
+    lost: list[str] = Field(
+        description="relevant documents among the first that this metric looks at before, and not now, best first"
     )
 
 
@@ -173,20 +171,20 @@ class RankedDocument(Record):
     rank_after: int | None
     chunk_before: str | None = Field(
         default=None,
-        description="the first chunk in the ranking of this expected document; null where ids match exactly, where it "
-        "is not found, and in reports of earlier versions",
+        description="the first chunk in the ranking of this expected document; null where ids match exactly, and "
+        "where it is not found",
     )
     chunk_after: str | None = None
     further_chunk_of: str | None = Field(
         default=None,
         description="the expected document of which this is a later chunk, which counts for nothing more; null for "
-        "other documents, and in reports of earlier versions",
+        "other documents",
     )
     grade: int | None = Field(description="judgment for this query; null without one")
     absent_before: Absence | None = Field(
         default=None,
         description="why `rank_before` is null: `not found` to depth k, or `not kept` by a baseline, which says "
-        "nothing; null in reports of earlier versions",
+        "nothing; null if there is a rank",
     )
     absent_after: Absence | None = None
 
@@ -257,10 +255,9 @@ class BackendChange(Record):
     dataset: str = Field(description="name of the dataset, as in `data`")
     before: str = Field(description="label")
     after: str
-    paired_by: PairedBy | None = Field(
-        default=None,
+    paired_by: PairedBy = Field(
         description="`given` (--pair), `label`, `name`, or `position`: nothing but their place says that they belong "
-        "together, and a warning says so; null in reports of earlier versions",
+        "together, and a warning says so",
     )
     status: Literal["ok", "failed"]
     error: str | None = Field(description="which side failed, and why")

@@ -33,7 +33,6 @@ from harness.results.schema_base import (
     Json,
     MachineInfo,
     MetricValue,
-    Parameters,
     ParityStats,
     PlanRecord,
     Record,
@@ -81,12 +80,9 @@ class SpreadStats(Record):
     )
     metrics: dict[str, SpreadValue]
     costs: dict[str, SpreadValue] = Field(
-        default_factory=dict,
-        description="times, rate and bytes of `each` that every build has; empty in results of earlier versions",
+        description="times, rate and bytes of `each` that every build has",
     )
-    each: list[BuildStats] = Field(
-        default_factory=list, description="every build by itself; empty in results of earlier versions"
-    )
+    each: list[BuildStats] = Field(description="every build by itself")
 
 
 class RerankingStats(Record):
@@ -133,8 +129,8 @@ class TruncationStats(Record):
     texts: Literal["documents", "queries", "pairs"]
     number: Count = Field(description="texts in all")
     counted: Count = Field(
-        description="texts whose length is known; fewer than `number` for a sample, and for what was cached before "
-        "lengths were counted"
+        description="texts whose length is known; fewer than `number` for a sample, and if the model does not report "
+        "all lengths"
     )
     truncated: Count = Field(description="counted texts that are longer than the model reads")
     relevant: Count | None = Field(
@@ -187,10 +183,9 @@ class TrialResult(Record):
     )
     truncation: list[TruncationStats] = Field(
         default=[],
-        description="how much its model reads of documents, queries or pairs; empty without a model, and in results "
-        "of earlier versions",
+        description="how much its model reads of documents, queries or pairs; empty without a model",
     )
-    parameters: Parameters = Field(default={})
+    parameters: dict[str, Json] = Field(default={})
     phases: PhaseTimes | None = None
     index: IndexStats | None = None
     search: SearchStats | None = None
@@ -272,15 +267,12 @@ class PairedDifference(Record):
         "the pairs of the first metric, and null for the others, which are no part of the test"
     )
     comparisons: Count | None = Field(
-        default=None,
         description="over how many comparisons p is adjusted: metrics of a pair that are equal on every query count "
-        "once; null where it is not adjusted, and in results of earlier versions",
+        "once; null where it is not adjusted",
     )
     detectable: float | None = Field(
-        default=None,
         description="smallest true difference that so many queries show with power 0.8 at 0.05 divided by the number "
-        "of comparisons that p is adjusted for, the hardest step; null where nothing differs, and in results of "
-        "earlier versions",
+        "of comparisons that p is adjusted for, the hardest step; null where nothing differs",
     )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
@@ -301,19 +293,14 @@ class FrontierPoint(Record):
     value: str = Field(description="as it is written in labels")
     quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
-    recall: float | None = Field(
-        default=None, description="share of the exact best k that was found; null without a reference"
-    )
+    recall: float | None = Field(description="share of the exact best k that was found; null without a reference")
     p50_ms: float | None = Field(description="null where no latencies were measured")
-    p95_ms: float | None = Field(default=None, description="null as p50_ms, and in results of earlier versions")
-    bytes: Count | None = Field(
-        default=None,
-        description="of its index; null where the engine does not tell, and in earlier results",
-    )
+    p95_ms: float | None = Field(description="null as p50_ms")
+    bytes: Count | None = Field(description="of its index; null where the engine does not tell")
     on_frontier: bool = Field(
         description="no other value has at least its quality, at most its p95 and at most its bytes, one of them "
-        "better; without bytes of any value that was measured by the other two, in results of earlier versions by "
-        "quality and p50; false too where quality or latency was not measured"
+        "better; without bytes of any value that was measured by the other two; false too where quality or latency "
+        "was not measured"
     )
     on_recall_frontier: bool = Field(default=False, description="the same with its recall for its quality")
 

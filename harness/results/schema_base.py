@@ -7,19 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
-from harness.registry.parameters import current_spelling
+from pydantic import BaseModel, ConfigDict, Field
 
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
-
-
-Parameters = Annotated[
-    dict[str, Json], AfterValidator(lambda values: {current_spelling(name): value for name, value in values.items()})
-]
-Mode = Annotated[str, AfterValidator(current_spelling)]
-"""How an engine was reached. It and the names of parameters are read in today's words, whatever version wrote them."""
 
 
 class Record(BaseModel):
@@ -71,11 +62,7 @@ class QueryCounts(Record):
     searched: Count = Field(description="queries sent to every backend")
     judged: Count = Field(description="queries with at least one judgment")
     relevant: Count = Field(description="queries with at least one relevant document")
-    without_id: Count | None = Field(
-        default=None,
-        description="queries to which their file gives no id, so that they go by their line; null in results of "
-        "earlier versions",
-    )
+    without_id: Count = Field(description="queries to which their file gives no id, so that they go by their line")
 
 
 class EvaluatedCounts(Record):
@@ -104,9 +91,7 @@ class ContentDigests(Record):
     documents: str
     queries: str
     judgments: str | None = Field(description="null for a dataset without judgments")
-    candidates: str | None = Field(
-        default=None, description="null where all documents compete, and in results of earlier versions"
-    )
+    candidates: str | None = Field(default=None, description="null where all documents compete")
 
 
 class IdenticalIdsInfo(Record):
@@ -146,10 +131,12 @@ class DatasetInfo(Record):
     documents_sampled_from: int | None = Field(
         default=None, description="documents in the dataset, when only its judged ones and a sample were indexed"
     )
-    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
+    identical_ids: IdenticalIdsInfo | None = Field(
+        default=None, description="null for a dataset without documents, or that could not be loaded"
+    )
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")
     candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
-    content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
+    content: ContentDigests | None = Field(default=None, description="null for a dataset that could not be loaded")
     error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, one of several")
     unread_files: dict[str, Count] = Field(
         default_factory=dict,
@@ -157,13 +144,20 @@ class DatasetInfo(Record):
         "begins with a dot",
     )
 
+    @property
+    def digests(self) -> ContentDigests:
+        """The digests of its parts; raises ValueError for a dataset that could not be loaded."""
+        if self.content is None:
+            raise ValueError(f"the dataset '{self.name}' could not be loaded")
+        return self.content
+
 
 class EngineDescription(Record):
     """Identity of the software that really ran."""
 
     name: str
     version: str
-    mode: Mode = Field(description="how the engine was reached: embedded, server, …")
+    mode: str = Field(description="how the engine was reached: embedded, server, …")
 
 
 class MetricValue(Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from harness.results.schema_base import Count, Json, Record
 
@@ -251,7 +251,6 @@ class FilteredStats(Record):
     selectivity: float = Field(description="their share of all documents")
     recall: dict[str, float] = Field(
         default={},
-        validation_alias=AliasChoices("recall", "overlap"),  # its name until it was called what it is
         description="depth -> share of the exact filtered best that was found, mean over all queries, 1 for those that "
         "agree up to ties; empty without a reference",
     )

@@ -4,10 +4,6 @@ A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parit
 (with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments beside them
 (``qrels/<dataset>.tsv``) every figure can be computed again without running anything. ``queries/<dataset>.parquet``
 holds the texts of the queries, unless the user asked for none. ``report.html`` is the same for people.
-
-The first version held one dataset: its tables have no such column, its hits lie in ``runs``, its judgments and queries
-in ``qrels.tsv`` and ``queries.parquet``; the hits of a check on several corpora are called after backend and corpus.
-Such folders are read as if they were of today.
 """
 
 from __future__ import annotations
@@ -24,14 +20,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import read_parquet, strings, write_parquet
+from harness.data.arrow import read_parquet, write_parquet
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.consistency import refuse_contradictions, refuse_other_values
 from harness.results.schema import SCHEMA_VERSION, Result
-from harness.results.upgrade import read_stored_json, validated
+from harness.results.stored_json import read_stored_json, validate
 from harness.store.result_folder import (
-    FORMER_CHANGE,
     LATENCIES,
     PARITY,
     PER_QUERY,
@@ -114,7 +109,7 @@ def _made(folder: Path) -> Path:
 def read_report(folder: Path, *kinds: str) -> Result:
     """Read ``report.json`` of a result folder (or that file itself), written by one of some verbs (any by default).
 
-    Raises ResultError when it is missing, malformed, of a newer schema, a baseline, or written by another verb.
+    Raises ResultError when it is missing, malformed, of another schema, a baseline, or written by another verb.
     """
     missing = ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote")
     content = read_stored_json(folder / REPORT_NAME if folder.is_dir() else folder, "a report", missing=missing)
@@ -128,18 +123,14 @@ def read_report(folder: Path, *kinds: str) -> Result:
         raise ResultError(
             f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
         )
-    report = validated(content.refuse_newer(SCHEMA_VERSION), Result)
+    report = validate(content.refuse_other_schema(SCHEMA_VERSION), Result)
     refuse_contradictions(content.path, report)
     return report
 
 
 def read_change(folder: Path) -> Result:
-    """Read what a folder of ``regress`` or ``diff`` says of two results; errors as in :func:`read_report`.
-
-    The first version wrote that beside the report of the later result, whose place was ``report.json``.
-    """
-    former = folder / FORMER_CHANGE
-    return read_report(former if former.exists() else folder, "regress", "diff")
+    """Read what a folder of ``regress`` or ``diff`` says of two results; errors as in :func:`read_report`."""
+    return read_report(folder, "regress", "diff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +167,19 @@ class StoredResult:
         """Return a dataset's judgments; None where there are none. Raises DataError where they are malformed."""
         from harness.loaders.trec import read_qrels
 
-        places = (self.folder / QRELS / f"{file_name(dataset)}.tsv", self.folder / "qrels.tsv")
-        return next((read_qrels(place) for place in places if place.exists()), None)
+        path = self.folder / QRELS / f"{file_name(dataset)}.tsv"
+        return read_qrels(path) if path.exists() else None
 
     def query_texts(self, dataset: str) -> dict[str, str]:
         """Return the texts of a dataset's queries by id, in their order; empty where no texts are stored."""
-        for place in (self.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}", self.folder / "queries.parquet"):
-            if place.exists():
-                table = _read_table(place, {"id": _TEXT, "text": _TEXT})
-                return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
-        return {}
+        path = self.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}"
+        if not path.exists():
+            return {}
+        table = _read_table(path, {"id": _TEXT, "text": _TEXT})
+        return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
     def _table(self, name: str, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
-        table = _read_table(self.folder / name, columns)
-        if "dataset" in table.schema.names:
-            return table
-        return table.add_column(0, "dataset", strings([self.report.dataset.name] * len(table)))
+        return _read_table(self.folder / name, {"dataset": _TEXT, **columns})
 
 
 def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
@@ -222,9 +210,8 @@ def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
 
     The last two that were read are kept: two results that are compared are asked for their hits again and again.
     """
-    runs, former = folder / RUNS, (file_name(label), file_name(f"{label} on {dataset}"))
-    places = [runs / file_name(dataset) / file_name(label), *(runs / name for name in former)]
-    for path in (place.with_name(place.name + suffix) for suffix in (_TREC, _PARQUET) for place in places):
+    for suffix in (_TREC, _PARQUET):
+        path = folder / RUNS / file_name(dataset) / f"{file_name(label)}{suffix}"
         if path.exists():
             state = path.stat()
             return _run_of(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))

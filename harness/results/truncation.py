@@ -20,8 +20,7 @@ from harness.worker.vectors import EncodedTexts
 _LEAST_SHARE = 0.01
 """Share of truncated documents below which nothing is said unless one is relevant: a few texts are long everywhere."""
 _NOUNS = {"documents": "document", "queries": "query", "pairs": "pair"}
-_UNCOUNTED = "an earlier version encoded them, or the model's tokenizer does not report lengths"
-_CACHED = "the scores were cached before lengths were counted"
+_UNCOUNTED = "the model's tokenizer does not report lengths"
 
 
 def truncation_stats(outcome: Outcome, dataset: Dataset, qrels: Qrels | None, relevance: int) -> list[TruncationStats]:
@@ -38,7 +37,7 @@ def truncation_stats(outcome: Outcome, dataset: Dataset, qrels: Qrels | None, re
     reranked = outcome.combined.reranked if outcome.combined is not None else None
     if reranked is not None and reranked.lengths is not None:
         relevant = _relevant_pairs(reranked.pairs, dataset, qrels, relevance)
-        stats.append(_stats("pairs", len(reranked.scores), reranked.lengths, relevant, _CACHED))
+        stats.append(_stats("pairs", len(reranked.scores), reranked.lengths, relevant))
     return stats
 
 
@@ -88,7 +87,7 @@ def _in_words(part: TruncationStats) -> str:
 
 
 def _stats(
-    texts: str, number: int, lengths: TextLengths | None, relevant: BoolArray | None, unknown: str
+    texts: str, number: int, lengths: TextLengths | None, relevant: BoolArray | None, unknown: str = ""
 ) -> TruncationStats:
     lengths = lengths if lengths is not None else TextLengths.unknown(0)
     known = lengths.counts[:, 0] != UNKNOWN

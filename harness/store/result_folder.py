@@ -22,11 +22,7 @@ from harness.user_path import user_path
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 RUNS, QRELS, QUERIES = "runs", "qrels", "queries"
-FORMER_CHANGE = "regression.json"
-"""File beside the report of the later of two results, in which the first version compared them."""
-_FORMER = {"qrels.tsv", "queries.parquet"}
-"""Files of the first version, which held one dataset."""
-_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html", FORMER_CHANGE, *_FORMER}
+_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html"}
 """Names that a new result never takes over from the one that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 
@@ -81,7 +77,7 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
         return
     if not runs and RUNS in names:
         raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
-    if not names & {REPORT_NAME, FORMER_CHANGE}:
+    if REPORT_NAME not in names:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")

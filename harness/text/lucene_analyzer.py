@@ -58,9 +58,7 @@ def language_code(language: str) -> str:
 def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
     """Return name and SHA-256 of the jar that a :class:`LuceneAnalyzer` would run. Starts no JVM."""
     path = find_jar(jar)
-    # the first version left terms of no characters out, which English does not have
-    empty = {} if language == "english" else {"empty_terms": "counted"}
-    return {"language": language_code(language), "jar": path.name, "sha256": steady_digest(path), **empty}
+    return {"language": language_code(language), "jar": path.name, "sha256": steady_digest(path)}
 
 
 class LuceneAnalyzer:

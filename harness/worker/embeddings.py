@@ -61,7 +61,6 @@ _NO_LENGTHS: Mapping[SourceKind, str] = {
     "http": "the endpoint does not report how much it reads",
 }
 """Why nobody knows how much of a text a model reads, by where its vectors come from."""
-_FROM_CACHE = "the vectors were cached before lengths were counted"
 _SPENT = ("calls", "repeated_calls", "tokens")
 
 
@@ -355,7 +354,7 @@ def _texts(settings: Settings, role: Role, folder: Path) -> EncodedTexts:
     number = read_made(folder).rows
     if lengths is not None:
         return EncodedTexts(role, number, lengths)
-    return EncodedTexts(role, number, None, _NO_LENGTHS.get(settings.source.kind, _FROM_CACHE))
+    return EncodedTexts(role, number, None, _NO_LENGTHS.get(settings.source.kind, ""))
 
 
 def _facts(

@@ -32,7 +32,7 @@ from harness.worker.jobs import Analysed, AnalyseJob
 from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
 
-_SCHEME = 1
+_SCHEME = 2
 _BM25 = "bm25"
 _JAVA = ("heap", "jar")
 

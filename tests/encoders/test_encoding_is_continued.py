@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
@@ -166,17 +165,12 @@ def test_lengths_that_were_not_counted_before_stay_unknown(tmp_path: Path) -> No
     assert lengths.counts.tolist() == [[-1, -1]] * before + [[n, max(0, n - 30)] for n in range(before, TEXTS)]
 
 
-def test_an_encoding_of_an_earlier_version_has_no_lengths(tmp_path: Path) -> None:
+def test_a_model_that_reports_no_lengths_has_none(tmp_path: Path) -> None:
     encode(tmp_path, Model("dense"))
-    made = orjson.loads((tmp_path / "made.json").read_bytes())
-    del made["limit"], made["limit_from"]
-    (tmp_path / "made.json").write_bytes(orjson.dumps(made))
     assert read_lengths(tmp_path, "documents") is None
-    assert read_made(tmp_path).rows == TEXTS
     (tmp_path / "model").mkdir()
     given = {name: one.default for name, one in encoder_parameters("dense").items()}
     of_folder = Settings.of("dense", {**given, "model": str(tmp_path / "model")})
-    texts = _texts(of_folder, "documents", tmp_path)
-    assert texts == ("documents", TEXTS, None, "the vectors were cached before lengths were counted")
+    assert _texts(of_folder, "documents", tmp_path) == ("documents", TEXTS, None, "")
     python = Settings.of("dense", {**given, "model": "python:some:model"})
     assert "does not report" in _texts(python, "documents", tmp_path).unknown

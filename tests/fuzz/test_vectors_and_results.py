@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,11 @@ from fuzzing import JSON_VALUES, NUMBERS, SCALARS, files, fuzz, survives, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from sample_report import sample_report
 
 from harness.cli.config import read_settings
 from harness.data.inputs import Inputs
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.precomputed import Precomputed
 from harness.encoders.settings import EncoderName, Settings
@@ -26,10 +26,10 @@ from harness.registry.cards import read_backend_card
 from harness.registry.dataset_cards import read_dataset_card
 from harness.registry.strict_toml import read_document
 from harness.results.baseline import read_baseline
-from harness.results.stored import StoredResult
+from harness.results.scored import parity_table, per_query_table
+from harness.results.stored import ResultContent, StoredResult, write_result
 
 COLUMNS = st.sampled_from(["id", "vector", "indices", "values", "x"])
-STORED = Path(__file__).parents[1] / "results" / "stored"
 
 
 @fuzz
@@ -130,7 +130,7 @@ def changed(value: Any, path: list[int], new: Any) -> Any:
 @given(changes())
 def test_reports_that_were_changed(tmp_path_factory: Any, change: tuple[list[int], Any]) -> None:
     place = tmp_path_factory.getbasetemp()
-    report = json.loads((STORED / "comparison-2.json").read_bytes())
+    report = json.loads(sample_report().model_dump_json(by_alias=True))
     path = place / "report.json"
     path.write_bytes(json.dumps(changed(report, *change)).encode(errors="surrogatepass"))
     survives(lambda: StoredResult.open(path))
@@ -142,7 +142,12 @@ def test_reports_that_were_changed(tmp_path_factory: Any, change: tuple[list[int
 def test_tables_of_stored_results(tmp_path_factory: Any, file: tuple[str, bytes], name: str) -> None:
     place = tmp_path_factory.getbasetemp() / "stored"
     if not place.exists():
-        shutil.copytree(next((STORED / "folders").glob("comparison-*")), place)
+        content = ResultContent(
+            per_query_table([], "cranfield"),
+            parity_table([], "cranfield"),
+            qrels={"cranfield": qrels_from_dict({"q": {"a": 1}})},
+        )
+        write_result(place, sample_report(), content)
     stored = StoredResult.open(place)
     table = place / f"{name}.parquet"
     before = table.read_bytes() if table.exists() else b""

@@ -22,7 +22,6 @@ OTHER_WORDS = {
 STEMS = re.compile("retriever|subject|oracle|measure|existing|held", re.IGNORECASE)
 """One of them is in every match."""
 ALLOWED = {
-    ("harness/results/upgrade.py", "oracle"): "reads results of earlier versions",
     ("harness/rerank/judge.py", "subject"): "a prompt: what a text is about",
     **dict.fromkeys(
         (

@@ -108,14 +108,13 @@ def test_a_text_that_occurs_twice_is_paired_in_order() -> None:
 
 
 def test_ids_that_a_file_gives_pair_queries_whatever_they_look_like() -> None:
-    """The same text under another id is another query then, and so is one of an earlier version."""
-    for count in (0, None):
-        before, after = (with_count(asked(rows), count) for rows in (THREE, [NEW, *THREE]))
-        with pytest.raises(ResultError, match="have no query in common"):
-            compare_one(before, after, UNGATED)
+    """The same text under another id is another query then."""
+    before, after = (with_count(asked(rows), 0) for rows in (THREE, [NEW, *THREE]))
+    with pytest.raises(ResultError, match="have no query in common"):
+        compare_one(before, after, UNGATED)
 
 
-def with_count(one: ResultSnapshot, count: int | None) -> ResultSnapshot:
+def with_count(one: ResultSnapshot, count: int) -> ResultSnapshot:
     counts = one.report.dataset.queries.model_copy(update={"without_id": count})
     return with_dataset(one, queries=counts)
 

@@ -109,7 +109,6 @@ def test_what_no_flag_says_is_a_call_in_python(
         (0.1, 0.1, {}),
         (["0.1", "AP=0.2"], 0.1, {"AP": 0.2}),
         ("AP=0.2", None, {"AP": 0.2}),
-        ("oracle overlap@10=0.02", None, {"reference overlap@10": 0.02}),
         ({"AP": 0, "": 1}, 1.0, {"AP": 0.0}),
     ],
 )

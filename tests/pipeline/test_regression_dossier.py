@@ -128,17 +128,6 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
     assert (labelled.lost, labelled.gained) == (2, 0)
 
 
-def test_a_baseline_of_the_first_version_is_followed_as_deep_as_it_keeps(tmp_path: Path) -> None:
-    path = tmp_path / "deep.json"
-    write_one(path, side({"csr": DEEP}, resolved=TWENTY, metrics="AP"))
-    stored = json.loads(path.read_bytes())
-    for line in stored["datasets"]["cranfield"]["rankings"]:
-        del line["ranks"]
-    path.write_text(json.dumps(stored))
-    found = dossier_of(read_one(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY, metrics="AP"))
-    assert (found.relevant_depth, found.lost, found.gained) == (10, 0, 0)
-
-
 def test_both_rankings_stand_side_by_side(before: ResultSnapshot, after: ResultSnapshot) -> None:
     query = dossier_of(before, after).queries[0]
     assert query.documents == [

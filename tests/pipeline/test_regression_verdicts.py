@@ -112,7 +112,7 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
     value = SpreadValue(mean=0.5, sd=0.03, min=0.47, max=0.53)
     spread = SpreadStats(
         builds=3, queries=60, identical={}, identical_share={}, pairwise_overlap={}, reference_overlap={},
-        metrics={"nDCG@10": value},
+        metrics={"nDCG@10": value}, costs={}, each=[],
     )  # fmt: skip
     noisy = judged(before, after, Rules(), spread=spread)[0]
     assert (plain.verdict, plain.noise_floor) == ("worse", None)
@@ -132,7 +132,7 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
         ({"deterministic": True}, {"deterministic": True}, ""),
         ({}, {}, ""),
     ],
-    ids=["both", "the later one", "a fusion", "neither", "results of earlier versions"],
+    ids=["both", "the later one", "a fusion", "neither", "nothing built"],
 )
 def test_a_difference_that_may_be_of_builds_alone_is_said(
     before: dict[str, Any], after: dict[str, Any], said: str

@@ -142,12 +142,6 @@ def test_a_card_that_cannot_mean_it_is_refused(tmp_path: Path, before: str, afte
     assert message in str(refusal.value)
 
 
-def test_the_former_name_of_external_is_repeated_as_it_was_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_backends(f"csr:existing=yes;path={tmp_path}")
-    assert str(caught.value) == "backend 'csr', parameter 'existing': 'yes' is not true or false"
-
-
 @pytest.mark.parametrize("form", ["flat:external=true;path=.{}", "rrf:csr+(flat:external=true;path=.{})"])
 def test_the_model_that_made_the_vectors_is_asked_for(form: str) -> None:
     """Another one, such as the default, would be seen to be wrong by its vectors alone, if there are any."""

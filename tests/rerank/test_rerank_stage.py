@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.data.arrow import byte_strings
 from harness.data.progress import SilentDisplay
 from harness.encoders.token_counts import TextLengths
 from harness.errors import EngineUnavailableError
@@ -19,7 +18,7 @@ from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import keyword_count
 from harness.rerank.stage import Candidates, ScoreCache, StoredScore, digest, score_candidates
 from harness.store.cache import Cache
-from harness.store.columns import load_table, save_table
+from harness.store.columns import load_table
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
 DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])
@@ -128,18 +127,6 @@ def test_lengths_of_pairs_are_kept_with_their_scores(tmp_path):
         assert lengths.counts.tolist() == [[5, 0], [18, 12], [11, 5]]
         assert lengths[1:] == (6, "a setting", "characters")
     assert again.loads == 0
-
-
-def test_scores_of_an_earlier_version_have_unknown_lengths_and_are_not_computed_again(tmp_path):
-    cache = ScoreCache(Cache(tmp_path), "lengths", {})
-    with Cache(tmp_path).lock("rerank", cache._key("cat")) as entry:
-        table = pa.table({"content": byte_strings([digest("a cat")], 32), "score": pa.chunked_array([np.float32([5])])})
-        entry.put(lambda folder: save_table(folder / "scores.arrow", table), about="")
-    reranker = Counting()
-    lengths = counted(cache, reranker, candidates((0, 0), (0, 1)))
-    assert lengths is not None
-    assert lengths.counts.tolist() == [[-1, -1], [18, 12]]
-    assert reranker.asked == [("cat", "a dog chased a cat")]
 
 
 def test_a_reranker_that_reports_no_lengths(tmp_path):

@@ -12,21 +12,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import harness
 from harness.errors import UnknownNameError, UsageError
 from harness.results.comparison import Comparison
 from harness.results.schema import Leaderboard, LeaderboardRow
 
-ONE = Path(__file__).parent / "stored" / "folders" / "comparison-1"
+DATASET = harness.Dataset.of(
+    {"d1": "quick brown fox", "d2": "lazy dog", "d3": "quick dog", "d4": "rivers lakes"},
+    {"q1": "quick fox", "q2": "dog", "q3": "lakes"},
+    {"q1": {"d1": 2, "d3": 1}, "q2": {"d2": 1, "d3": 1}, "q3": {"d4": 1}},
+    name="tiny",
+)
 LABELS = ["csr", "csr:k1=1.2"]
 
 
 @pytest.fixture(scope="module")
-def two() -> Comparison:
-    """Two datasets: a stored one, and the same under another name with half its values."""
-    first = Comparison.load(ONE)
-    info, report = first.report.dataset, first.report
-    runs = {label: first.run(label) for label in LABELS}
-    content = replace(first.contents["tiny"], runs=runs)
+def one() -> Comparison:
+    return harness.compare(LABELS, DATASET, k=3, metrics="nDCG@10,AP,R@3", isolation="none", warm_up=0.01)
+
+
+@pytest.fixture(scope="module")
+def two(one: Comparison) -> Comparison:
+    """Two datasets: one that was compared, and the same under another name with half its values."""
+    info, report = one.report.dataset, one.report
+    runs = {label: one.run(label) for label in LABELS}
+    content = replace(one.contents["tiny"], runs=runs)
     moved = [
         trial.model_copy(
             update={
@@ -67,11 +77,11 @@ def two() -> Comparison:
     )
     return Comparison(
         whole,
-        both(first.values),
-        both(first.agreement),
+        both(one.values),
+        both(one.agreement),
         {"tiny": content, "half": content},
         None,
-        both(first.latencies),
+        both(one.latencies),
     )
 
 
@@ -95,12 +105,12 @@ def test_frames_of_several_datasets_say_which(two: Comparison) -> None:
     assert set(two.per_query()["dataset"]) == set(two.agreement_per_query()["dataset"]) == {"tiny", "half"}
 
 
-def test_a_leaderboard_has_a_column_for_each_dataset(two: Comparison) -> None:
+def test_a_leaderboard_has_a_column_for_each_dataset(one: Comparison, two: Comparison) -> None:
     board = two.leaderboard()
     assert board.index.to_list() == [("AP", "csr"), ("AP", "csr:k1=1.2")]
     own = ["rank", "mean", "ci_low", "ci_high", "mean_rank", "wins", "datasets"]
     assert list(board.columns) == [*own, "on tiny", "on half"]
-    assert Comparison.load(ONE).leaderboard().empty
+    assert one.leaderboard().empty
 
 
 @pytest.mark.parametrize("name", ["mean", "rank", "wins", "on tiny"])

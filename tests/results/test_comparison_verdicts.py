@@ -216,15 +216,16 @@ def test_what_so_many_queries_would_show_is_what_the_family_leaves_them() -> Non
     details = [line.detail for line in verdicts(result.model_copy(update={"differences": beyond}))]
     assert any("; 52 queries are too few to show any difference" in detail for detail in details)
     assert not any("5.69" in detail for detail in details)
-    older = [line.detail for line in verdicts(result.model_copy(update={"differences": rows}))]
-    assert not any("can show" in detail for detail in older)
+    unknown = [row.model_copy(update={"detectable": None}) for row in rows]
+    details = [line.detail for line in verdicts(result.model_copy(update={"differences": unknown}))]
+    assert not any("can show" in detail for detail in details)
 
 
 def against(a: str, b: str, difference: float, verdict: str, dataset: str) -> PairedDifference:
     return PairedDifference(
         dataset=dataset, a=a, b=b, metric="nDCG@10", difference=difference, ci_low=None, ci_high=None, p=0.01,
-        p_adjusted=0.01 if verdict != "undecided" else 0.4, effect=None, wins=9, ties=0, losses=1, within_ties=False,
-        verdict=verdict,
+        p_adjusted=0.01 if verdict != "undecided" else 0.4, comparisons=2, detectable=None, effect=None,
+        wins=9, ties=0, losses=1, within_ties=False, verdict=verdict,
     )  # fmt: skip
 
 

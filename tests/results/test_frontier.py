@@ -15,7 +15,6 @@ from harness.report.documents.comparison_figures import swept_frontiers
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
 from harness.report.formats import render
 from harness.results.frontier import frontier_stats, on_frontier
-from harness.results.schema import FrontierPoint
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_a_value_of_a_backend_with_another_label_has_its_point() -> None:
     assert [(point.value, point.backend) for point in one.points] == [("100", "chroma:ef_search=10")]
 
 
-def test_json_has_the_points_whatever_version_stored_the_report() -> None:
+def test_json_has_the_points_of_the_frontier() -> None:
     (sweep,) = json.loads(render(swept_report(), "json"))["frontiers"]
     assert (sweep["backend"], sweep["parameter"], sweep["metric"]) == ("chroma", "ef_search", "nDCG@10")
     assert sweep["points"][0] == {
@@ -117,18 +116,6 @@ def test_a_smaller_index_is_on_the_frontier_and_one_that_several_values_search_h
     untold = [trial.model_copy(update={"index": None}) for trial in trials]
     (by_time,) = frontier_stats(SWEEPS, report.datasets, untold)
     assert [point.on_frontier for point in by_time.points] == [True, True, False, False]
-
-
-def test_a_frontier_of_an_earlier_result_says_that_it_is_one_of_the_median() -> None:
-    report = swept_report()
-    (one,) = report.frontiers
-    earlier = [
-        FrontierPoint(**point.model_dump(exclude={"recall", "p95_ms", "bytes", "on_recall_frontier"}))
-        for point in one.points
-    ]
-    stored = report.model_copy(update={"frontiers": [one.model_copy(update={"points": earlier})]})
-    (table,) = frontier_tables(stored)
-    assert table.legend[0].endswith("at most its p50")
 
 
 def test_pictures_show_recall_against_latency_and_size() -> None:

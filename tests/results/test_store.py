@@ -16,6 +16,7 @@ from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
+from harness.results.schema import SCHEMA_VERSION
 from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, StoredResult, file_name, read_report, read_stored_run, write_result
 from harness.store.result_folder import check_target
@@ -81,12 +82,8 @@ def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already holds a result"):
         write(folder)
     (folder / "runs" / "old").touch()
-    (folder / "qrels.tsv").write_text("of a result of the first version")
     (folder / "notes.txt").write_text("mine")
-    (folder / "regression.json").write_text("what the earlier result was judged by")
     write(folder, overwrite=True)
-    assert not (folder / "regression.json").exists()
-    assert not (folder / "qrels.tsv").exists()
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "runs" / "old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
@@ -99,13 +96,22 @@ def test_a_folder_of_the_user_is_never_replaced(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_newer_schema_is_refused_politely(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "message", "fix"),
+    [
+        (SCHEMA_VERSION + 1, "this harness reads schema", "pip install --upgrade retrieval-harness"),
+        (SCHEMA_VERSION - 1, "this harness reads schema", "make the file again with this version of harness"),
+        (0, "which does not exist", "name a result folder"),
+    ],
+)
+def test_another_schema_is_refused_with_a_remedy(tmp_path: Path, version: int, message: str, fix: str) -> None:
     write(tmp_path / "r")
     path = tmp_path / "r" / "report.json"
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "schema": 99}))
-    with pytest.raises(ResultError, match="has schema 99, this harness reads up to 2"):
+    path.write_text(json.dumps({**content, "schema": version}))
+    with pytest.raises(ResultError, match=f"has schema {version}, {message}") as refused:
         read_report(tmp_path / "r")
+    assert refused.value.fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,8 @@ def test_a_newer_schema_is_refused_politely(tmp_path: Path) -> None:
     [
         ("{", "is not JSON"),
         ("[]", "names no schema"),
-        ('{"schema": 1}', "is damaged: kind: Field required"),
+        ('{"schema": true}', "names no schema"),
+        (f'{{"schema": {SCHEMA_VERSION}}}', "is damaged: kind: Field required"),
     ],
 )
 def test_a_damaged_report_is_named(tmp_path: Path, content: str, message: str) -> None:
@@ -179,6 +186,7 @@ from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
 from harness.pipeline.regress.read_snapshot import read_snapshots
+from harness.results.schema import SCHEMA_VERSION
 from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, write_result
 

@@ -81,7 +81,7 @@ def side(
     base = sample_report()
     settings = {"k": 10, "ties": "trec_eval", "queries": "relevant", "relevance": 1, "seed": 42, "isolation": "process"}
     plan = {**settings, "metrics": metrics.split(","), **(resolved or {})}
-    counts = schema_base.QueryCounts(searched=len(texts), judged=len(grades), relevant=len(grades))
+    counts = schema_base.QueryCounts(searched=len(texts), judged=len(grades), relevant=len(grades), without_id=0)
     content = schema_base.ContentDigests(
         documents="d" * 64, queries=text_digest("".join(texts.values())), judgments="j" * 64
     )

@@ -260,6 +260,8 @@ def sample_report() -> schema.Result:
         ci_high=0.0012,
         p=0.7,
         p_adjusted=0.9,
+        comparisons=2,
+        detectable=0.0016,
         effect=0.02,
         wins=20,
         ties=22,
@@ -270,7 +272,7 @@ def sample_report() -> schema.Result:
     significant = {"metric": "nDCG@10", "difference": -0.0213, "p": 0.002, "p_adjusted": 0.004, "within_ties": False}
     worse = difference.model_copy(update={**significant, "verdict": "worse"})
     return schema.Result(
-        schema=2,
+        schema=schema.SCHEMA_VERSION,
         created="2026-01-02T03:04:05+00:00",
         kind="compare",
         command=["harness", "compare", "--backends", "qdrant,lucene:model=ql,broken"],
@@ -300,7 +302,7 @@ def sample_report() -> schema.Result:
                 sha256="1" * 64,
                 documents=1400,
                 empty_documents=2,
-                queries=schema_base.QueryCounts(searched=64, judged=52, relevant=52),
+                queries=schema_base.QueryCounts(searched=64, judged=52, relevant=52, without_id=0),
                 judgments=796,
                 sampled_from=None,
                 provenance={"licence": "none stated"},

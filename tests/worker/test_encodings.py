@@ -196,4 +196,4 @@ def test_parts_are_dealt_by_the_texts_that_are_left() -> None:
     ],
 )
 def test_texts_with_vectors_are_counted_in_words(rows: int, encoded: int | None, words: str) -> None:
-    assert encoding_in_words(Made(rows, 3, 500_000_000, None, "", 8, {}), "queries", encoded) == words
+    assert encoding_in_words(Made(rows, 3, 500_000_000, None, "", 8, {}, 1, None, ""), "queries", encoded) == words

@@ -34,7 +34,6 @@ from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
-from harness.registry.parameters import current_spelling
 from harness.results.backend_info import short_labels
 from harness.results.schema_base import ErrorInfo
 from harness.results.scored import QrelsOf
@@ -86,7 +85,7 @@ def _parse(text: str) -> Against:
     called = parse_callable(expression)
     if called is not None:
         return Against(name or called.label, _with(name, called.expression), called)
-    parts = {current_spelling(part.strip()) for part in re.split(r"[:;]", expression)}
+    parts = {part.strip() for part in re.split(r"[:;]", expression)}
     backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
     shown = without_secrets(expression)
     return Against(name or shown, _with(name, shown), backend=backend)

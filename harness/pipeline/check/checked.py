@@ -39,7 +39,7 @@ class Checked(Shown):
 
     @classmethod
     def load(cls, folder: str | Path) -> Checked:
-        """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
+        """Read a result folder; raises ResultError when it is missing, damaged, or of another schema."""
         path = user_path(folder)
         report = read_report(path, "check")
         answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]

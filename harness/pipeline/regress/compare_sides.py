@@ -44,7 +44,6 @@ from harness.results.regression_schema import (
 )
 from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
-from harness.results.upgrade import current_figure
 from harness.stats import GATE_RULES, PAIRED_TESTS
 from harness.wording import counted
 
@@ -109,9 +108,8 @@ def _drops(gate: GateOptions) -> dict[str, float]:
         texts = [(name, number) for name, _, number in (text.rpartition("=") for text in parts)]
     drops: dict[str, float] = {}
     mistakes: list[UsageError] = []
-    for written, number in texts:
-        name = current_figure(written)
-        shown = f"--max-drop {written}={number}" if name else f"--max-drop {number}"
+    for name, number in texts:
+        shown = f"--max-drop {name}={number}" if name else f"--max-drop {number}"
         if name in drops:
             mistakes.append(UsageError(f"--max-drop is given twice for {name or 'all metrics'}", fix="drop one"))
         try:

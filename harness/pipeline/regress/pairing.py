@@ -10,7 +10,6 @@ from harness.data.golden_set import is_line_id
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.labels import grades_of
-from harness.registry.parameters import current_spelling
 from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo
@@ -24,7 +23,6 @@ _MEASURED = {
     *("calls", "repeated_calls", "tokens", "calls_before"),
 }
 """Facts about an encoder or second stage that are of one run, and no settings."""
-_DIGEST = "model_digest"
 _MEMORY_UNIT = 1024**3
 _PARTS = ("documents", "queries", "judgments", "candidates")
 """Parts of a dataset that may differ by themselves."""
@@ -63,9 +61,8 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], s
         refuse_missing(pair.before, left)
         refuse_missing(pair.after, right)
         take(*pair, "given")
-    former = {current_spelling(label): label for label in left}
-    for label in [label for label in right if current_spelling(label) in former]:
-        take(former[current_spelling(label)], label, "label")
+    for label in [label for label in right if label in left]:
+        take(label, label, "label")
     for name in dict.fromkeys(trial.name for trial in right.values()):
         same_name = [[label for label, trial in side.items() if trial.name == name] for side in (left, right)]
         if len(same_name[0]) == len(same_name[1]):
@@ -286,18 +283,11 @@ def _known_queries(side: ResultSnapshot) -> dict[str, None]:
 
 def _sameness(before: ResultSnapshot, after: ResultSnapshot) -> dict[str, Sameness]:
     """Return for each part of the data whether it is the same in both results."""
-    infos = earlier, later = before.report.dataset, after.report.dataset
+    earlier, later = before.report.dataset, after.report.dataset
     parts: dict[str, Sameness] = dict.fromkeys(_PARTS, "same")
     if earlier.sha256 != later.sha256:
-        contents = [info.content.model_dump() if info.content is not None else {} for info in infos]
-        for part in _PARTS:
-            known = all(part in content for content in contents)
-            parts[part] = "unknown" if not known else "same" if contents[0][part] == contents[1][part] else "different"
-        if any(
-            info.candidates is not None and content.get("candidates") is None
-            for info, content in zip(infos, contents, strict=True)
-        ):
-            parts["candidates"] = "unknown"
+        contents = [info.digests.model_dump() for info in (earlier, later)]
+        parts = {part: "same" if contents[0][part] == contents[1][part] else "different" for part in _PARTS}
     if not earlier.documents and not later.documents:  # those of backends that a check only asks
         parts["documents"] = "unknown"
     return parts
@@ -311,14 +301,10 @@ def _warnings(
     if relation.documents == "different":
         counts = f"{counted(earlier.documents, 'document')} before, {later.documents:,} now"
         warnings.append(f"THE DOCUMENTS ARE NOT THE SAME ({counts}): differences are the documents' too")
-    if relation.documents == relation.queries == "unknown":
-        warnings.append("the data are not the same, and the earlier result does not say which part of them changed")
     if relation.judgments == "different":
         warnings.append(_judgments_warning(earlier, later, relation, rejudged))
     if relation.candidates == "different":
         warnings.append("THE CANDIDATES ARE NOT THE SAME: queries are ranked among other documents than before")
-    if relation.candidates == "unknown" and relation.documents != "unknown":
-        warnings.append("a side does not say which candidates its queries were ranked among: they may have changed")
     if relation.queries == "different":
         counts = f"{counted(relation.queries_before, 'query')} before, {relation.queries_after:,} now"
         warnings.append(f"{counts}: only the {relation.common_queries:,} that both have are compared")
@@ -369,8 +355,6 @@ def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]
     yield from _changes("parameters", after.label, *parameters)
     names = {*before.encoder, *after.encoder} - _MEASURED
     left_out = {name for name in names if all(_repeats_parameter(side, name) for side in (before, after))}
-    if not all(side.encoder.get(_DIGEST) for side in (before, after)):  # results of earlier versions have none
-        left_out.add(_DIGEST)
     facts = [
         {name: value for name, value in side.encoder.items() if name in names - left_out} for side in (before, after)
     ]
@@ -413,7 +397,7 @@ def _engine(backend: TrialResult) -> dict[str, Value]:
 
 
 def _dataset(report: Result) -> dict[str, Value]:
-    info, content = report.dataset, report.dataset.content
+    info = report.dataset
     facts: dict[str, Value] = {
         "name": info.name,
         "documents": info.documents,
@@ -425,12 +409,7 @@ def _dataset(report: Result) -> dict[str, Value]:
         "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
         **{f"provenance: {name}": value for name, value in info.provenance.items() if name != "path"},
     }
-    if content is None:
-        return {**facts, "content": info.sha256}
-    digests = content.model_dump()
-    if info.candidates is not None and content.candidates is None:
-        digests["candidates"] = "not recorded"
-    return {**facts, **{f"content of {part}": digest for part, digest in digests.items()}}
+    return {**facts, **{f"content of {part}": digest for part, digest in info.digests.model_dump().items()}}
 
 
 def _plan(report: Result) -> dict[str, Value]:

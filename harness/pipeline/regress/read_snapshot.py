@@ -17,9 +17,9 @@ from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import ErrorInfo, PlanRecord
-from harness.results.snapshot import RenamedRun, ResultSnapshot, snapshots_of, text_digest
+from harness.results.snapshot import RenamedRun, ResultSnapshot, snapshots_of
 from harness.results.stored import read_report, read_stored_run
-from harness.store.result_folder import FORMER_CHANGE, REPORT_NAME
+from harness.store.result_folder import REPORT_NAME
 
 _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
 """Settings of a check that change no figure of a question, and those that the data and the backends tell of."""
@@ -31,24 +31,18 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     Each corpus of a check is a dataset; backends with documents of their own belong to the only corpus, or else to
     a dataset of theirs.
 
-    Raises ResultError where it is none of them, damaged, or of a newer schema.
+    Raises ResultError where it is none of them, damaged, or of another schema.
     """
     folder = path.parent if path.name == REPORT_NAME else path
     if not folder.is_dir():
         return read_baseline(folder)
-    if not (folder / REPORT_NAME).exists() and (folder / FORMER_CHANGE).exists():
-        raise _only_a_change(folder)
     result = read_report(folder)
     if result.kind == "diff":
-        raise _only_a_change(folder)
+        raise ResultError(
+            f"'{folder}' holds what `harness diff` found, and no result of its own",
+            fix="name one of the two results that it compared",
+        )
     return _of_check(folder, result) if result.kind == "check" else snapshots_of(Comparison.load(folder))
-
-
-def _only_a_change(folder: Path) -> ResultError:
-    return ResultError(
-        f"'{folder}' holds what `harness diff` found, and no result of its own",
-        fix="name one of the two results that it compared",
-    )
 
 
 def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
@@ -81,19 +75,12 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         figures={label: _figures(trial) for label, trial in answered.items()},
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
-        digests={question.id: digest for question in questions if (digest := _text_digest(question)) is not None},
+        digests={question.id: question.text_digest for question in questions},
         qrels=qrels_from_dict(_expected(questions)),
         kind="check",
         rescorable=exact,
         rename=None if exact else partial(_with_expected_ids, match),
     )
-
-
-def _text_digest(question: QuestionResult) -> str | None:
-    """Return the digest of a question; None in a result of an earlier version without texts."""
-    if question.text_digest is None and question.question is not None:
-        return text_digest(question.question)
-    return question.text_digest
 
 
 def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:

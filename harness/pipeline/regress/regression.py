@@ -44,7 +44,7 @@ class Regression(Shown):
 
     @classmethod
     def load(cls, folder: str | Path) -> Regression:
-        """Read what a folder says of two results; raises ResultError when it is missing, damaged or of a newer schema.
+        """Read what a folder says of two results; raises ResultError when it is missing, damaged or of another schema.
 
         :func:`with_rankings` adds what :meth:`html` draws the queries from.
         """

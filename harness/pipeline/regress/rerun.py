@@ -14,7 +14,6 @@ from harness.plan.config import CompareRequest, Output, RegressRequest, rerun_fi
 from harness.plan.expressions import in_parentheses, split_outside
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields, option_words
 from harness.plan.plan import Plan
-from harness.registry.parameters import current_spelling
 from harness.results.schema_base import PlanRecord
 from harness.results.snapshot import ResultSnapshot
 
@@ -140,7 +139,7 @@ def _parse(text: str) -> _Change:
         key, equals, value = part.partition("=")
         if not colon or not name.strip() or not equals or not key.strip():
             raise UsageError(f"--set {text}: '{part or text}' is not key=value", fix=_FORM)
-        values[current_spelling(key.strip())] = value.strip()
+        values[key.strip()] = value.strip()
     return _Change(name.strip(), values)
 
 

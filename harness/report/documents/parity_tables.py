@@ -198,7 +198,7 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         _point(point, trial, metric, depths, judged=judged, lossy=lossy)
         for point, trial in zip(frontier.points, trials, strict=True)
     ]
-    costs = "p50" if all(point.p95_ms is None for point in frontier.points) else "p95"
+    costs = "p95"
     measured = [point for point in frontier.points if point.quality is not None and point.p95_ms is not None]
     if measured and all(point.bytes is not None for point in measured):
         costs = "p95 and size of the index"

@@ -73,7 +73,7 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Seque
     word = "lost" if sign < 0 else "gained"
     title = f"{label}: queries that {word} most in {names} ({len(chosen)} of {total:,})"
     short = short_ids([query.query for query, _ in chosen])
-    docs = short_ids(doc for query, value in chosen for doc in _lost(query, value))
+    docs = short_ids(doc for query, value in chosen for doc in value.lost)
     rows = [_mover(query, value, dossier.depth, short[query.query], docs) for query, value in chosen]
     return Table(title, columns, rows, detail=sign > 0)
 
@@ -82,11 +82,6 @@ def _total(backend: BackendChange, metric: str, sign: int) -> int | None:
     """Return how many queries lost or gained of a metric; None for a metric that was not judged."""
     counts = (judged.losses if sign < 0 else judged.wins for judged in backend.metrics if judged.metric == metric)
     return next(counts, None)
-
-
-def _lost(query: QueryChange, value: QueryValue) -> Sequence[str]:
-    """Return the relevant documents that left what a metric looks at."""
-    return value.lost if value.lost is not None else query.lost
 
 
 def _mover(query: QueryChange, value: QueryValue, depth: int, name: str, docs: Mapping[str, str]) -> list[Cell]:
@@ -105,7 +100,7 @@ def _mover(query: QueryChange, value: QueryValue, depth: int, name: str, docs: M
         text(judged),
         count(len(query.entered)),
         count(len(query.left)),
-        text(id_list([docs[doc] for doc in _lost(query, value)])),
+        text(id_list([docs[doc] for doc in value.lost])),
     ]
 
 

@@ -171,11 +171,8 @@ def _not_judged(report: Change) -> Iterator[Verdict]:
 
 
 def _sentence(report: Change, backend: BackendChange, metrics: Sequence[MetricJudgement]) -> str:
-    sentence = metrics[0].sentence
-    said = (
-        _names(metrics) + sentence.removeprefix(metrics[0].metric) if sentence else verdict_line(metrics, report.rule)
-    )
-    return f"{backend.after}{report.on(backend)}: {said}"
+    text = metrics[0].sentence.removeprefix(metrics[0].metric)
+    return f"{backend.after}{report.on(backend)}: {_names(metrics)}{text}"
 
 
 def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
