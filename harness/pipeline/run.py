@@ -25,7 +25,7 @@ from harness.errors import CacheError, CardError, HarnessError, MissingHitsError
 from harness.loaders.trec import read_run
 from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers, taken_for_distances
 from harness.pipeline.probes import PROBES
-from harness.pipeline.probes.probe import HeldOpen, Probe, ProbedTrial, run_probes
+from harness.pipeline.probes.probe import OpenIndexProbing, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.callables import CallableSpec
 from harness.plan.options import ExecutionOptions
@@ -329,12 +329,12 @@ class _Trials:
         save(job_folder, job)
         probes, probed = self._probes(trial, on_index=True), replace(probed, job=job)
         measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
-        with HeldOpen(measure, job.release, progress) as held_open:
+        with OpenIndexProbing(measure, job.release) as probing:
             try:
-                finished = self.executor.run(job_folder, held_open)
+                finished = self.executor.run(job_folder, progress, probing.begin)
             except HarnessError as error:  # one that was killed could not compare the index with what it was before
                 raise changed_too(job_folder / _HASHES, error, progress) from error
-            measurements = held_open.measurements()
+            measurements = probing.measurements()
         record = load(job_folder, TrialRecord)
         if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)

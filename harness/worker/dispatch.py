@@ -17,8 +17,6 @@ from harness.data.progress import Clock, Progress
 from harness.store.record_files import is_saved, load, save
 from harness.worker.failure import harness_error
 from harness.worker.jobs import (
-    HELD,
-    RELEASED,
     Analysed,
     AnalyseJob,
     AskJob,
@@ -40,26 +38,43 @@ _BATCH = 2000
 _POLL_S = 0.05
 
 
+class JobEvents(NamedTuple):
+    """Calls by which a job reports more than its progress.
+
+    Attributes:
+        before_open: called when everything but the engine is in memory.
+        waiting: called when a trial begins to keep a server's index open for clients, until its ``release`` file
+            exists.
+        resumed: called when it goes on: the time since ``waiting`` is not the trial's.
+    """
+
+    before_open: Callable[[], None] = lambda: None
+    waiting: Callable[[], None] = lambda: None
+    resumed: Callable[[], None] = lambda: None
+
+
+_NO_EVENTS = JobEvents()
+
+
 class _Context(NamedTuple):
-    """Arguments that all jobs share; ``before_open`` is called when everything but the engine is in memory."""
+    """Arguments that all jobs share."""
 
     folder: Path
     progress: Progress
     clock: Clock
-    before_open: Callable[[], None]
+    events: JobEvents
 
 
 def run_job(
-    folder: Path, progress: Progress, *, before_open: Callable[[], None], clock: Clock = time.perf_counter_ns
+    folder: Path, progress: Progress, events: JobEvents = _NO_EVENTS, *, clock: Clock = time.perf_counter_ns
 ) -> None:
     """Run the job that is saved in ``folder``, and save its result there.
 
-    ``before_open`` is called when everything but the engine is in memory. Raises HarnessError and nothing else, see
-    :func:`harness.worker.failure.harness_error`.
+    Raises HarnessError and nothing else, see :func:`harness.worker.failure.harness_error`.
     """
     try:
         kind = job_class(folder)
-        save(folder, _RUNNERS[kind](load(folder, kind), _Context(folder, progress, clock, before_open)))
+        save(folder, _RUNNERS[kind](load(folder, kind), _Context(folder, progress, clock, events)))
     except Exception as error:
         reported = harness_error(error, folder)
         if reported is error:
@@ -164,7 +179,7 @@ def _search(job: TrialJob, context: _Context) -> object:
     from harness.worker.trial import run_trial
 
     hold = partial(_hold_open, job, context)
-    return run_trial(job, context.progress, context.clock, before_open=context.before_open, before_close=hold)
+    return run_trial(job, context.progress, context.clock, before_open=context.events.before_open, before_close=hold)
 
 
 def _hold_open(job: TrialJob, context: _Context, record: TrialRecord) -> None:
@@ -172,22 +187,23 @@ def _hold_open(job: TrialJob, context: _Context, record: TrialRecord) -> None:
     if job.release is None or not record.engine.is_server:
         return
     save(context.folder, record)
-    context.progress.start(HELD, None)
+    context.events.waiting()
     while not job.release.exists():
         time.sleep(_POLL_S)
-    context.progress.start(RELEASED, None)
+    context.events.resumed()
+    context.progress.start("close", None)
 
 
 def _measure(job: ClientJob, context: _Context) -> object:
     from harness.worker.load_client import run_client
 
-    return run_client(job, context.progress, context.clock, time.sleep, before_open=context.before_open)
+    return run_client(job, context.progress, context.clock, time.sleep, before_open=context.events.before_open)
 
 
 def _churn(job: ChurnJob, context: _Context) -> object:
     from harness.worker.churn import run_churn
 
-    return run_churn(job, context.progress, context.clock, before_open=context.before_open)
+    return run_churn(job, context.progress, context.clock, before_open=context.events.before_open)
 
 
 def _search_exactly(job: SparseSearchJob | DenseSearchJob, context: _Context) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.errors import EngineFailureError
 from harness.plan.config import LOCAL, Isolation
 from harness.plan.options import ExecutionOptions
-from harness.worker.dispatch import run_job
+from harness.worker.dispatch import JobEvents, run_job
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_executor import ClusterFacts, RayExecutor, cluster
 
@@ -27,9 +27,10 @@ class Executor(Protocol):
         ``device`` is what a model is asked to run on, ``cpu``, ``cuda`` or ``auto``.
         """
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
         """Run one job to its end; its results are in ``folder``. Raises HarnessError when it failed.
 
+        ``on_waiting`` is called, and returns at once, when a trial keeps a server's index open for clients.
         May be called from several threads when the plan says so. An exception that is raised in the thread that waits,
         KeyboardInterrupt above all, ends the job.
         """
@@ -46,10 +47,10 @@ class Workers:
         """Return 1: a model uses all cores of this machine."""
         return 1
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
         """Run one job in a worker; raises as :meth:`harness.worker.process.Worker.run` does."""
         worker = Worker(folder, deadline_s=self._deadline_s, memory_limit_bytes=self._memory_limit_bytes)
-        return worker.run(progress)
+        return worker.run(progress, on_waiting)
 
 
 class InProcess:
@@ -63,11 +64,12 @@ class InProcess:
         """Return 1: there is one process."""
         return 1
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
         """Run one job here and now; it cannot be called from several threads."""
+        events = JobEvents() if on_waiting is None else JobEvents(waiting=on_waiting)
         try:
             with _stdout_to_stderr():
-                run_job(folder, progress, before_open=lambda: None)
+                run_job(folder, progress, events)
         except SystemExit as error:
             raise EngineFailureError(
                 f"the engine asked Python to exit with {error.code!r}", fix="this is a defect of the engine"

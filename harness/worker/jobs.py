@@ -38,10 +38,6 @@ from harness.registry.parameters import ParameterValue
 from harness.stats.timing import Samples
 from harness.store.cpu_use import OtherProcesses
 
-HELD = "held open for clients"
-"""The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
-RELEASED = "close"
-"""The phase that follows: the time until then was not the trial's own."""
 Arithmetic = Literal["textbook", "lucene", "float32"]
 LoadKind = Literal["cold", "closed", "open"]
 """Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""

@@ -24,7 +24,7 @@ import psutil
 
 from harness.errors import HarnessError
 from harness.worker.descendants import guard_group
-from harness.worker.dispatch import run_job
+from harness.worker.dispatch import JobEvents, run_job
 from harness.worker.spawn import JOB_END
 
 
@@ -47,6 +47,14 @@ class PipeProgress:
         memory = psutil.Process().memory_info()
         self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
 
+    def waiting(self) -> None:
+        """Tell the parent that the job waits for clients of its index."""
+        self.send(event="waiting")
+
+    def resumed(self) -> None:
+        """Tell the parent that the job goes on."""
+        self.send(event="resumed")
+
     def send(self, **message: str | int | list[str] | None) -> None:
         """Send one message to the parent."""
         self.pipe.write(orjson.dumps(message) + b"\n")
@@ -68,7 +76,7 @@ def main() -> int:
     guard_group()
     signal.signal(signal.SIGTERM, _leave)
     try:
-        run_job(folder, progress, before_open=progress.memory_baseline)
+        run_job(folder, progress, JobEvents(progress.memory_baseline, progress.waiting, progress.resumed))
     except HarnessError as error:
         # through the pipe: the disk of the job's folder may be full
         progress.send(event="failed", type=type(error).__name__, what=error.what, fix=error.fix, log=list(error.log))

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,6 @@ from harness.store.machine_state import killed_error
 from harness.worker import spawn
 from harness.worker.descendants import Used, end_family, family_memory, has_ended, memory_of, started_by
 from harness.worker.failure import RemoteError, ReportedError
-from harness.worker.jobs import HELD
 
 _POLL_S = 0.02
 _FAMILY_POLL_S = 0.2
@@ -65,7 +65,7 @@ class Worker:
         deadline_s: float | None = None,
         memory_limit_bytes: int | None = None,
     ) -> None:
-        """``deadline_s`` is for the job's own work: while it is held open for clients that clock stands.
+        """``deadline_s`` is for the job's own work: while it waits for clients that clock stands.
 
         ``memory_limit_bytes`` is for the resident memory of the process and of all that it started, at any time.
         """
@@ -73,7 +73,8 @@ class Worker:
         self._log = job / "log.txt"
         self._deadline_s, self._memory_limit_bytes = deadline_s, memory_limit_bytes
         self._worked_s, self._working_since = 0.0, time.monotonic()
-        self._held = False
+        self._waiting = False
+        self._on_waiting: Callable[[], None] | None = None
         self._family_seen = 0.0
         self._finished = False
         self._reported: ReportedError | None = None
@@ -83,8 +84,8 @@ class Worker:
         self._base_anonymous: int | None = None
         self._peak_anonymous: int | None = None
 
-    def run(self, progress: Progress) -> Finished:
-        """Run the job to its end.
+    def run(self, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+        """Run the job to its end; ``on_waiting`` is called when it waits for clients of its index.
 
         Raises RemoteError for a failure that the job reported, EngineFailureError when the process died, MachineError
         when the system ended it or had no room left, EngineTimeoutError when it outlived the deadline and
@@ -92,7 +93,7 @@ class Worker:
         """
         with self._log.open("wb") as log:
             worker = spawn.take_worker(log)
-        process = worker.process
+        process, self._on_waiting = worker.process, on_waiting
         try:
             spawn.send_job(worker, self._job)
             self._listen(process, progress)
@@ -136,15 +137,17 @@ class Worker:
             elif ended:  # a process that it forked may keep the pipe open
                 return
 
-    def _hold(self, *, holding: bool) -> None:
-        """Stop the clock of the deadline, or let it go on."""
-        now = time.monotonic()
-        if holding != self._held:
-            self._worked_s += now - self._working_since if holding else 0.0
-            self._held, self._working_since = holding, now
+    def _pause(self) -> None:
+        """Stop the clock of the deadline."""
+        self._worked_s += time.monotonic() - self._working_since
+        self._waiting = True
+
+    def _resume(self) -> None:
+        """Let the clock of the deadline go on."""
+        self._working_since, self._waiting = time.monotonic(), False
 
     def _check_deadline(self) -> None:
-        worked_s = self._worked_s + (0.0 if self._held else time.monotonic() - self._working_since)
+        worked_s = self._worked_s + (0.0 if self._waiting else time.monotonic() - self._working_since)
         if self._deadline_s is not None and worked_s > self._deadline_s:
             raise EngineTimeoutError(
                 f"still running after {self._deadline_s:g} s",
@@ -182,12 +185,17 @@ class Worker:
         match message["event"]:
             case "start":
                 phase, total = str(message["phase"]), message["total"]
-                self._hold(holding=phase == HELD)
                 if self._base_anonymous is not None:  # the engine is open: has it started servers?
                     self._watch_servers(leader)
                 progress.start(phase, int(str(total)) if total is not None else None)
             case "advance":
                 progress.advance(int(str(message["amount"])))
+            case "waiting":
+                self._pause()
+                if self._on_waiting is not None:
+                    self._on_waiting()
+            case "resumed":
+                self._resume()
             case "memory_baseline":
                 self._base_anonymous = int(str(message["anonymous_bytes"]))
                 self._peak_anonymous = self._base_anonymous

@@ -101,6 +101,10 @@ class NodeError(ReportedError):
     remote: bool = False
 
 
+class Waiting(NamedTuple):
+    """The job keeps a server's index open for clients."""
+
+
 class Unseen(NamedTuple):
     """The job's folder is not to be seen on a node."""
 
@@ -319,7 +323,7 @@ class RayExecutor:
         facts = self._cluster.facts
         return max(1, facts.gpus if self._on_gpu(device) else facts.cores)
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
         """Run one job on a node; again on another, up to three times, when its node is lost.
 
         A node that does not see the folder gets the files through Ray's object store. Raises as
@@ -332,10 +336,10 @@ class RayExecutor:
             limits = self._deadline_s, self._memory_limit_bytes
             node_arguments = (str(folder), _mark(folder), __version__, str(Path.cwd()), *limits)
             try:
-                finished = self._follow((*node_arguments, None), folder, progress)
+                finished = self._follow((*node_arguments, None), folder, progress, on_waiting)
                 if finished is None:
                     sent = send_files(folder, self._cluster.put, self._cluster.sent)
-                    finished = self._follow((*node_arguments, sent), folder, progress)
+                    finished = self._follow((*node_arguments, sent), folder, progress, on_waiting)
                 if finished is not None:
                     return finished
             except exceptions.OutOfMemoryError as error:
@@ -359,7 +363,13 @@ class RayExecutor:
             f"its node was lost {_TRIES} times", fix="look at the nodes' memory and logs: ray status, ray logs"
         )
 
-    def _follow(self, arguments: tuple[object, ...], folder: Path, progress: Progress) -> Finished | None:
+    def _follow(
+        self,
+        arguments: tuple[object, ...],
+        folder: Path,
+        progress: Progress,
+        on_waiting: Callable[[], None] | None,
+    ) -> Finished | None:
         """Pass on what the node reports of the job until it has ended; raise the error that it failed with.
 
         None where the node does not see the folder of the job.
@@ -376,6 +386,9 @@ class RayExecutor:
                     write_returned(message)
                 case NodeError():
                     raise _error(message)
+                case Waiting():
+                    if on_waiting is not None:
+                        on_waiting()
                 case (str(phase), total):
                     progress.start(phase, cast("int | None", total))
                 case int(amount):
@@ -465,7 +478,7 @@ def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) 
     def work() -> None:
         worker = Worker(place, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
         try:
-            messages.put(worker.run(_Sent(messages)))
+            messages.put(worker.run(_Sent(messages), lambda: messages.put(Waiting())))
         except HarnessError as error:
             remote = isinstance(error, RemoteError)
             kind = error.type_name if isinstance(error, RemoteError) else type(error).__name__

@@ -51,7 +51,7 @@ class HereAndNow:
     def run(self, folder: Path, progress: Progress) -> Finished:
         try:
             with self._alone:
-                run_job(folder, progress, before_open=lambda: None)
+                run_job(folder, progress)
         except DataError as error:  # as a worker reports it
             raise RemoteError("DataError", error.what, error.fix, []) from error
         return Finished(None, None, ())

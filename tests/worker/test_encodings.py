@@ -45,7 +45,7 @@ class WhiteSpace:
         self.jobs.append(job)
         time.sleep(0.2)  # so that whoever does not wait for it is seen
         save(folder, replace(job, analyzer="whitespace"))
-        run_job(folder, progress, before_open=lambda: None, clock=StepClock())
+        run_job(folder, progress, clock=StepClock())
         return Finished(None, None, ())
 
 

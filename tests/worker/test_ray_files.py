@@ -39,7 +39,7 @@ class ObjectStore:
     def run_elsewhere(self, folder: Path, node: Path) -> None:
         """Run the job in ``folder`` with copies of its files below ``node``."""
         unpacked = self.unpack(folder, node)
-        run_job(unpacked.here(folder), SilentDisplay().section(""), before_open=lambda: None)
+        run_job(unpacked.here(folder), SilentDisplay().section(""))
         for file in unpacked.changes():
             write_returned(file)
 

@@ -60,7 +60,7 @@ class Slots:
 
     def run(self, folder: Path, progress: Progress) -> Finished:
         self.jobs += 1
-        run_job(folder, progress, before_open=lambda: None)
+        run_job(folder, progress)
         return Finished(None, None, ())
 
 

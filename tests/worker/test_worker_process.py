@@ -23,7 +23,7 @@ from harness.errors import EngineFailureError, EngineTimeoutError, MachineError,
 from harness.store.record_files import load, save
 from harness.worker import spawn
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import HELD, TrialJob, TrialRecord
+from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.process import Worker
 from harness.worker.spawn import MARK_VARIABLE
 
@@ -178,17 +178,15 @@ def test_a_thread_that_an_engine_leaves_behind_does_not_hold_the_result_back(tmp
     assert load(folder, TrialRecord).index.indexed == 3
 
 
-class Releases(Recorder):
-    """Lets the trial go on some seconds after it began to hold its index open."""
+class Clients:
+    """Lets a waiting trial go on some seconds later."""
 
     def __init__(self, release: Path, *, after_s: float) -> None:
-        super().__init__()
-        self.release, self.after_s = release, after_s
+        self.release, self.after_s, self.calls = release, after_s, 0
 
-    def start(self, phase: str, total: int | None) -> None:
-        super().start(phase, total)
-        if phase == HELD:
-            threading.Timer(self.after_s, self.release.touch).start()
+    def __call__(self) -> None:
+        self.calls += 1
+        threading.Timer(self.after_s, self.release.touch).start()
 
 
 def held_folder(tmp_path: Path, engine: str) -> Path:
@@ -199,18 +197,19 @@ def held_folder(tmp_path: Path, engine: str) -> Path:
 
 @pytest.mark.usefixtures("copied")
 def test_the_deadline_stands_still_while_the_index_is_held_for_clients(tmp_path: Path) -> None:
-    progress = Releases(tmp_path / "release", after_s=11.0)
+    progress, clients = Recorder(), Clients(tmp_path / "release", after_s=11.0)
     started = time.monotonic()
-    Worker(held_folder(tmp_path, "Server"), deadline_s=10.0).run(progress)
+    Worker(held_folder(tmp_path, "Server"), deadline_s=10.0).run(progress, clients)
     assert time.monotonic() - started > 11
-    assert [phase for phase, _ in progress.phases][-2:] == [HELD, "close"]
+    assert clients.calls == 1
+    assert progress.phases[-1] == ("close", None)
 
 
 @pytest.mark.usefixtures("copied")
 def test_the_deadline_goes_on_after_it_was_held(tmp_path: Path) -> None:
-    progress = Releases(tmp_path / "release", after_s=0.1)
+    progress, clients = Recorder(), Clients(tmp_path / "release", after_s=0.1)
     with pytest.raises(EngineTimeoutError, match="still running after 5 s"):
-        Worker(held_folder(tmp_path, "NeverCloses"), deadline_s=5.0).run(progress)
+        Worker(held_folder(tmp_path, "NeverCloses"), deadline_s=5.0).run(progress, clients)
     assert progress.phases[-1][0] == "close"
 
 

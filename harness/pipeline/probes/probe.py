@@ -29,7 +29,7 @@ from harness.stats.timing import latency
 from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
 from harness.worker.executor import Executor
-from harness.worker.jobs import HELD, TrialJob, TrialRecord
+from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Measurements, Outcome, checked_run, refuse_lost_documents
 from harness.worker.process import Finished
 from harness.worker.threads import Aside
@@ -231,31 +231,25 @@ def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: P
     return {name: record for name, record in records.items() if record is not None}
 
 
-class HeldOpen:
-    """A trial's progress, which measures when the trial says that it holds its index open for that.
+class OpenIndexProbing:
+    """Measuring while a trial waits with its index open, which ends the waiting.
 
     A server drops the index when its engine closes, so probes come before; other engines close first. Measuring goes
-    on in a thread: whoever reports the trial's progress goes on watching the trial. Leaving the ``with`` block ends
-    measurements that still run: their index is gone.
+    on in a thread, so that the executor keeps watching the trial. Leaving the ``with`` block ends measurements that
+    still run: their index is gone.
     """
 
-    def __init__(self, measure: Callable[[], dict[str, object]], release: Path | None, progress: Progress) -> None:
-        self._run, self._release, self._progress = measure, release, progress
+    def __init__(self, measure: Callable[[], dict[str, object]], release: Path | None) -> None:
+        """Call ``measure``, then write ``release``, the file that the trial waits for."""
+        self._run, self._release = measure, release
         self._aside: Aside[dict[str, object]] = Aside()
 
-    def start(self, phase: str, total: int | None) -> None:
-        """Pass the phase on, or begin to measure, after which the trial goes on."""
-        if phase == HELD:
-            self._aside.begin(self._measure)
-        else:
-            self._progress.start(phase, total)
-
-    def advance(self, amount: int) -> None:
-        """Pass it on."""
-        self._progress.advance(amount)
+    def begin(self) -> None:
+        """Begin to measure; return at once."""
+        self._aside.begin(self._measure)
 
     def measurements(self) -> dict[str, object] | None:
-        """Return what was measured while the trial held its index, None when it did not; raises as measuring did."""
+        """Return what was measured, None if the trial did not wait; raises what measuring raised."""
         return self._aside.result()
 
     def _measure(self) -> dict[str, object]:
@@ -265,7 +259,7 @@ class HeldOpen:
             if self._release is not None:
                 self._release.touch()
 
-    def __enter__(self) -> HeldOpen:
+    def __enter__(self) -> OpenIndexProbing:
         return self
 
     def __exit__(self, *_: object) -> None:
