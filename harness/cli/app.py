@@ -1,7 +1,7 @@
 """The command ``harness``: the one place where errors become messages and exit codes.
 
 A verb writes results to stdout and everything else to stderr, and returns, raises HarnessError, or raises
-``typer.Exit`` with a code of the page ``docs/reference/exit-codes-and-errors.md``.
+click's ``Exit`` with a code of the page ``docs/reference/exit-codes-and-errors.md``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import Any, NoReturn
 
-import typer
-import typer.core
-import typer.main
+import click
 
 from harness._version import __version__
+from harness.cli.group import OrderedGroup
 from harness.cli.verbs import VERBS, ExitCode, load_verb
 from harness.errors import HarnessError, UsageError
 from harness.plain_url import without_secrets
@@ -85,7 +84,7 @@ def _run(closed: frozenset[int]) -> NoReturn:
         if sys.stdout.fileno() in closed:
             raise UsageError("standard output is closed: results have no place to go", fix="redirect it to a file")
         with _interruptions():
-            typer.main.get_command(_build()).main(prog_name="harness")
+            _build().main(prog_name="harness")
     except HarnessError as error:
         _exit_with(error)
     except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
@@ -101,7 +100,7 @@ def _run(closed: frozenset[int]) -> NoReturn:
 def _exit_with(error: HarnessError) -> NoReturn:
     from harness.cli.plain import lists_in_width
 
-    typer.echo(lists_in_width(f"harness: {error}"), err=True)
+    click.echo(lists_in_width(f"harness: {error}"), err=True)
     sys.exit(error.exit_code)
 
 
@@ -114,74 +113,66 @@ def _require_folder() -> None:
         raise UsageError(f"the path of the current folder is not UTF-8: {Path.cwd()}", fix="rename it") from error
 
 
-_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
-"""What Typer raises for a wrong command line, and does not export."""
-
-
-class _LazyGroup(typer.core.TyperGroup):
+class _LazyGroup(OrderedGroup):
     """Verbs are listed from the table and imported when one is resolved."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _interruptions(), _refusals():
             return super().make_context(*args, **kwargs)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         with _interruptions(), _refusals():
             return super().invoke(ctx)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if name is None else _load_command(name), rest
 
 
-def _build() -> typer.Typer:
-    app = typer.Typer(
-        cls=_LazyGroup,
+def _build() -> click.Group:
+    return _LazyGroup(
+        "harness",
         help="Benchmark retrieval backends on real engines and hold each one against an exact reference.",
+        params=[
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                help="Show the version and exit.",
+            )
+        ],
+        commands={name: click.Command(name, help=verb.help) for name, verb in VERBS.items()},
         no_args_is_help=True,
-        rich_markup_mode=None,  # help without Rich: a third less to import, the same text for people and generated docs
     )
-    app.callback()(_options)
-    for name, verb in VERBS.items():
-        app.command(name, help=verb.help)(_listed_only)
-    return app
 
 
-def _load_command(name: str) -> Any:
-    from harness.cli.verb import VerbGroup, command_of, group_of
+def _load_command(name: str) -> click.Command:
+    from harness.cli.verb import VerbCommand, VerbGroup
 
     verb = load_verb(name)
-    return group_of(verb) if isinstance(verb, VerbGroup) else command_of(name, verb, configured=VERBS[name].configured)
+    return verb if isinstance(verb, VerbGroup) else VerbCommand(name, verb, configured=VERBS[name].configured)
 
 
-def _listed_only() -> None:
-    """Stand for a verb in the list of verbs; resolving it imports the real one."""
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"harness {__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Take the options before the verb."""
+def _print_version(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given and not context.resilient_parsing:
+        click.echo(f"harness {__version__}")
+        context.exit()
 
 
 @contextmanager
 def _interruptions() -> Iterator[None]:
-    """Ctrl-C and a reader that went away, which Typer would report with the code of a failed threshold."""
+    """Ctrl-C and a reader that went away, which click would report with the code of a failed threshold."""
     try:
         yield
         sys.stdout.flush()
     except KeyboardInterrupt as interrupted:
-        typer.echo("harness: interrupted", err=True)
+        click.echo("harness: interrupted", err=True)
         for note in getattr(interrupted, "__notes__", ()):
-            typer.echo(f"  {note}", err=True)
+            click.echo(f"  {note}", err=True)
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         if not _reader_is_gone():  # another pipe broke
@@ -194,12 +185,14 @@ def _interruptions() -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Show no secret of what Typer does not take."""
+    """Show no secret of what click does not take."""
     try:
         yield
-    except _UsageError as refused:
-        refused.message = without_secrets(refused.message)
-        raise
+    except click.UsageError as refused:
+        message = refused.format_message()
+        if without_secrets(message) == message:
+            raise
+        raise click.UsageError(without_secrets(message), refused.ctx) from refused
 
 
 def _reader_is_gone() -> bool:
@@ -210,7 +203,7 @@ def _reader_is_gone() -> bool:
 
 def _exit_with_defect() -> NoReturn:
     traceback.print_exc()
-    typer.echo(
+    click.echo(
         f"harness: this is a defect of harness {__version__}, not of your input.\n"
         "  Please report it with the lines above, the command, and the output of `pip freeze`.",
         err=True,

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import typer
+import click
+from click.exceptions import Exit
 
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import VerbGroup, verb
@@ -46,10 +47,10 @@ def _list(request: CacheRequest) -> None:
     if request.format == "json":
         print_json([_described(entry) for entry in entries])
     elif not entries:
-        typer.echo(_nothing(kept, request.kind))
+        click.echo(_nothing(kept, request.kind))
     else:
         print_result(page(Table("", _COLUMNS, [_row(entry) for entry in entries])))
-        typer.echo(f"\n{_counted(entries)} in '{kept.root}'")
+        click.echo(f"\n{_counted(entries)} in '{kept.root}'")
 
 
 @verb(CacheRequest)
@@ -65,14 +66,14 @@ def _verify(request: CacheRequest) -> None:
     if request.format == "json":
         print_json([{**_named(entry), "fault": fault} for entry, fault in faults])
     elif not entries:
-        typer.echo(_nothing(kept, request.kind))
+        click.echo(_nothing(kept, request.kind))
     else:
         for entry, fault in damaged:
-            typer.echo(f"damaged: {entry.kind} {entry.name[:_SHORT]} ('{entry.path}'): {fault}")
-        typer.echo(f"{len(damaged)} damaged" if damaged else f"{_counted(entries)}, every checksum is right")
+            click.echo(f"damaged: {entry.kind} {entry.name[:_SHORT]} ('{entry.path}'): {fault}")
+        click.echo(f"{len(damaged)} damaged" if damaged else f"{_counted(entries)}, every checksum is right")
     if damaged:
-        typer.echo("a damaged entry is never used: it is made anew when it is needed, or remove it", err=True)
-        raise typer.Exit(ExitCode.FAILED)
+        click.echo("a damaged entry is never used: it is made anew when it is needed, or remove it", err=True)
+        raise Exit(ExitCode.FAILED)
 
 
 @verb(CacheRemoveRequest)
@@ -91,7 +92,7 @@ def _remove_chosen(request: CacheRemoveRequest) -> None:
     named = _named_entries(kept, request.entries, request.kind)
     chosen = [entry for entry in named if now - entry.made >= age_s]
     if chosen and not request.yes and not _agreed(chosen):
-        typer.echo("nothing was removed", err=True)
+        click.echo("nothing was removed", err=True)
         return
     _remove(kept, chosen)
 
@@ -112,7 +113,7 @@ def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
     ]
     if not comparison_running(cache):
         sweep(cache)
-    typer.echo(f"removed {_counted(removed)}" if removed else "nothing was removed")
+    click.echo(f"removed {_counted(removed)}" if removed else "nothing was removed")
     kept = len(chosen) - len(removed)
     if kept:
         raise CacheError(
@@ -138,7 +139,7 @@ def _named_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> l
 def _agreed(chosen: Sequence[Entry]) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(f"{_counted(chosen)} would be removed", fix="pass --yes where nobody can be asked")
-    return typer.confirm(f"remove {_counted(chosen)}?", err=True)
+    return click.confirm(f"remove {_counted(chosen)}?", err=True)
 
 
 def _age_s(text: str | None) -> float:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from harness.cli.dataset_pages import card_page, family_page, list_table, members_table, size, stored_facts
 from harness.cli.output import page, print_json, print_result, progress_display
@@ -39,7 +39,7 @@ def _list(request: ListRequest) -> None:
         print_json([asdict(entry) | of_family for entry, of_family in zip(known, members, strict=True)])
         return
     print_result(page(list_table(known)))
-    typer.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
+    click.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
 
 
 @verb(SearchRequest)
@@ -61,7 +61,7 @@ def _search(request: SearchRequest) -> None:
         print_result(page(members_table(matching)))
     else:
         words = " and ".join(map(repr, request.words))
-        typer.echo(f"no dataset has {words}: try fewer words, or harness datasets", err=True)
+        click.echo(f"no dataset has {words}: try fewer words, or harness datasets", err=True)
 
 
 @verb(InfoRequest)
@@ -100,7 +100,7 @@ def _show_uncarded(request: InfoRequest) -> None:
             print_json({"name": name, "subsets": subsets})
         else:
             lines = [f"{name}: {len(subsets)} subsets, each a dataset", *(f"  {subset}" for subset in subsets)]
-            typer.echo("\n".join(lines))
+            click.echo("\n".join(lines))
         return
     here = stored_files(name, cards=request.cards)
     if as_json:
@@ -153,12 +153,12 @@ def _remove(request: RemoveRequest) -> None:
             print_json({"name": here.name, "freed": 0})
         else:
             of_user = "" if here.downloaded is not None else ": its files are no download, and were not touched"
-            typer.echo(f"nothing of {here.name} was downloaded or prepared{of_user}")
+            click.echo(f"nothing of {here.name} was downloaded or prepared{of_user}")
         return
     if not as_json:
-        typer.echo(page(stored_facts(here), title=here.name), err=True, nl=False)
+        click.echo(page(stored_facts(here), title=here.name), err=True, nl=False)
     if not request.yes and not _agreed(here.name, downloaded + sum(entry.bytes for entry in here.prepared)):
-        typer.echo("nothing was removed", err=True)
+        click.echo("nothing was removed", err=True)
         return
     removal = remove_dataset(request.dataset, cards=request.cards)
     left = stored_files(request.dataset, cards=request.cards)
@@ -166,14 +166,14 @@ def _remove(request: RemoveRequest) -> None:
         freed = {"freed": removal.freed, "needed_by": removal.needed_by}
         print_json({"name": here.name, **freed, "on_this_machine": _plain_stored(left)})
         return
-    typer.echo(f"freed {size(removal.freed)}")
+    click.echo(f"freed {size(removal.freed)}")
     if removal.needed_by:
         others = ", ".join(removal.needed_by[:_SHOWN]) + (", …" if len(removal.needed_by) > _SHOWN else "")
-        typer.echo(f"kept what is shared with {others}", err=True)
+        click.echo(f"kept what is shared with {others}", err=True)
     if left.paths or left.prepared:
         needed = "it is shared" if removal.needed_by else "another dataset or a running comparison needs it"
         title = f"still on this machine, because {needed}:"
-        typer.echo(page(stored_facts(left), title=title), err=True, nl=False)
+        click.echo(page(stored_facts(left), title=title), err=True, nl=False)
 
 
 def _verb_of(word: str) -> str:
@@ -197,7 +197,7 @@ def _agreed(name: str, most: int) -> bool:
     question = f"remove {name}, {size(most)} at most"
     if not _is_asked():
         raise UsageError(f"{question}: nobody can be asked", fix="pass --yes")
-    return typer.confirm(f"{question}?", err=True)
+    return click.confirm(f"{question}?", err=True)
 
 
 def _is_asked() -> bool:

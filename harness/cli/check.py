@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+from click.exceptions import Exit
 
 from harness.cli.ci import write_for_ci
 from harness.cli.early_worker import early_worker
@@ -44,4 +44,4 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     with stored_at(stored.folder):
         write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
         write_report(checked.report, output.format, verbose=output.verbose, sort=output.sort)
-    raise typer.Exit(_EXIT_CODES[checked.report.verdict or "invalid"])
+    raise Exit(_EXIT_CODES[checked.report.verdict or "invalid"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from harness.cli.output import named_by_time, stored_at, write_report
 from harness.errors import ResultError
@@ -50,7 +50,7 @@ def _annotate(annotations: Sequence[Annotation], source: str) -> None:
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in workflow_commands(annotations, _in_workspace(source)):
-            typer.echo(line, err=True)
+            click.echo(line, err=True)
 
 
 def _write(path: Path, text: str, mode: str) -> None:

@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
+from click.exceptions import Exit
 
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
@@ -83,7 +84,7 @@ def _run(plan: Plan, output: CompareOutput) -> None:
         write_report(comparison.report, output.format, verbose=output.verbose, sort=output.sort)
     _name_kept(comparison)
     if comparison.failed or comparison.unmeasured:
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        raise Exit(ExitCode.UNAVAILABLE)
 
 
 def _name_kept(comparison: Comparison) -> None:
@@ -102,18 +103,18 @@ def _name_kept(comparison: Comparison) -> None:
                 "index": "; it holds the harness's terms, not texts: it is no external index to search",
             }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
-            typer.echo(f"kept: {place}{earlier}{use}", err=True)
+            click.echo(f"kept: {place}{earlier}{use}", err=True)
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:
     from harness.results.baseline import describe_baseline, save_baseline
 
     if comparison.failed:
-        typer.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
+        click.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
         return
     replaced = f", in place of {describe_baseline(path)}" if path.exists() else ""
     save_baseline(comparison, path)
-    typer.echo(f"baseline: {path}{replaced}", err=True)
+    click.echo(f"baseline: {path}{replaced}", err=True)
 
 
 def _save(comparison: Comparison, output: CompareOutput, dataset: str) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+from click.exceptions import Exit
 
 from harness.cli.ci import show_regression
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
@@ -26,6 +26,6 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
     regression = run_diff(request, output)
     show_regression(regression, output, f"diff-{request.after.stem}")
     if regression.change.decision == "invalid":
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        raise Exit(ExitCode.UNAVAILABLE)
     if regression.failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
+import click
+from click.exceptions import Exit
 
 from harness.cli.cards import name_column, sentence_column, texts_table
 from harness.cli.output import page, print_json, print_result
@@ -36,9 +37,9 @@ def doctor(request: DoctorRequest) -> None:
     else:
         print_result(page(_table(findings)))
         counted = Counter(finding.state for finding in findings)
-        typer.echo("\n" + ", ".join(f"{counted[state]} {state.value}" for state in State))
+        click.echo("\n" + ", ".join(f"{counted[state]} {state.value}" for state in State))
     if any(finding.state is State.FAIL for finding in findings):
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        raise Exit(ExitCode.UNAVAILABLE)
 
 
 def _urls(request: DoctorRequest) -> dict[str, str]:
@@ -63,16 +64,16 @@ def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
     left = {engine: left_collections(servers[engine], urls.get(engine, "")) for engine in named}
     count = sum(map(len, left.values()))
     if not count:
-        typer.echo("no collection that harness made is on the server")
+        click.echo("no collection that harness made is on the server")
         return
-    typer.echo("\n".join(name for names in left.values() for name in names))
+    click.echo("\n".join(name for names in left.values() for name in names))
     if not yes:
-        typer.echo("those of comparisons that run now, and those that were kept, are among them", err=True)
-        if not typer.confirm(f"remove {count}?", err=True):
+        click.echo("those of comparisons that run now, and those that were kept, are among them", err=True)
+        if not click.confirm(f"remove {count}?", err=True):
             return
     for engine, names in left.items():
         remove_collections(servers[engine], urls.get(engine, ""), names)
-    typer.echo(f"{count} removed", err=True)
+    click.echo(f"{count} removed", err=True)
 
 
 def _table(findings: Sequence[Finding]) -> Table:

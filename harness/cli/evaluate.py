@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
+import click
 
 from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
@@ -117,7 +117,7 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
                     run.scores, tag, per_query=request.per_query, relevance=request.relevance, release=release
                 )
             )
-        typer.echo(f"as trec_eval {release} prints it; ties: {ties_line(scored[0].scores.ties)}", err=True)
+        click.echo(f"as trec_eval {release} prints it; ties: {ties_line(scored[0].scores.ties)}", err=True)
     elif request.format == "json":
         print_result(scores_json(scored, findings, per_query=request.per_query))
     elif request.format == "csv" and request.per_query:
@@ -127,10 +127,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
         write_report(document, request.format, verbose=True)
     if request.format not in ("table", "markdown"):
         for named in scored:
-            typer.echo(counts_line(named), err=True)
+            click.echo(counts_line(named), err=True)
     if request.format in ("csv", _TREC_EVAL):
         for finding in [*findings, *(finding for named in scored for finding in named.named_findings)]:
-            typer.echo(str(finding), err=True)
+            click.echo(str(finding), err=True)
 
 
 def _measures(request: EvalRequest, release: Release) -> list[Metric]:
@@ -143,7 +143,7 @@ def _note_names_of_release_10(request: EvalRequest, release: Release | None) -> 
     """Print a note on stderr for each metric that is named as only release 10 names it, under release 9."""
     if release == 9 and request.metrics is not None:
         for name, metric in names_of_release_10(request.metrics):
-            typer.echo(f"note: only trec_eval 10 has '{name}' (--trec-eval 10); {metric} is computed here", err=True)
+            click.echo(f"note: only trec_eval 10 has '{name}' (--trec-eval 10); {metric} is computed here", err=True)
 
 
 def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

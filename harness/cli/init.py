@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import typer
+import click
 
 from harness.cli.verb import verb
 from harness.errors import DataError, ResultError, UnknownNameError, UsageError
@@ -51,8 +51,8 @@ def init(request: InitRequest) -> None:
     golden, corpus = request.golden, request.corpus
     anything = golden or corpus or request.dataset or request.against
     if not anything and sys.stdin.isatty() and sys.stdout.isatty():
-        golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
-        corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
+        golden = click.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
+        corpus = click.prompt("Documents (a .jsonl file or a folder)") if golden else None
     chosen = _chosen(Choices(golden or None, corpus, request.dataset, request.backends, tuple(request.against)))
     unread = _unread_files(chosen)
     try:
@@ -60,7 +60,7 @@ def init(request: InitRequest) -> None:
     except OSError as error:
         raise ResultError(f"'{_FILE}' cannot be written: {error.strerror}") from error
     run = "harness check" if chosen.golden is not None else "harness compare"
-    typer.echo("\n".join([*unread, f"{_FILE} is written: look at it, then run {run}"]), err=True)
+    click.echo("\n".join([*unread, f"{_FILE} is written: look at it, then run {run}"]), err=True)
 
 
 def _unread_files(chosen: Choices) -> list[str]:

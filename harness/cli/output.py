@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from harness.cli.plain import terminal_width
 from harness.errors import ResultError
@@ -42,7 +42,7 @@ def write_report(
     if sort is not None and format_name != "json":
         shown = shown if isinstance(shown, Document) else document_of(shown)
         if sort not in shown.sort_names:
-            typer.echo(f"rows stand as named: no table of this result has a column '{sort}'", err=True)
+            click.echo(f"rows stand as named: no table of this result has a column '{sort}'", err=True)
             sort = None
     width = shutil.get_terminal_size((_WIDTH, 1)).columns
     print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
@@ -66,7 +66,7 @@ def print_json(content: object) -> None:
 def print_result(text: str | bytes) -> None:
     """Write a result to standard output; raises ResultError where that is full. A reader that went away is no error."""
     try:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -85,7 +85,7 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
     try:
         yield
     finally:
-        typer.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
+        click.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
 
 
 def named_by_time(name: str) -> Path:

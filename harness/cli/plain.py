@@ -1,41 +1,14 @@
-"""Plain text for people: help without types of Python, and lines of 100 columns, or of as many as the terminal has."""
+"""Plain text for people: lines of 100 columns, or of as many as the terminal has."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import textwrap
-from typing import Any
-
-import typer.core
 
 _WIDTH = 100
 _WIDEST = 160
-_TYPE = re.compile(r" <(?:str|list\[str\])>")
-"""What Typer writes behind a name: a type of Python's, such as ``<list[str]>``."""
-
-
-class PlainCommand(typer.core.TyperCommand):
-    """A command whose help names no types of Python's, in sections for arguments and options."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write what each parameter is for."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                name, text = record
-                kind = "" if parameter.param_type_name == "argument" else " TEXT"
-                sections.setdefault(self.heading(parameter), []).append((_TYPE.sub(kind, name), text))
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-    def heading(self, parameter: Any) -> str:
-        """Return the section that a parameter stands in."""
-        return "Arguments" if parameter.param_type_name == "argument" else "Options"
 
 
 def terminal_width() -> int:

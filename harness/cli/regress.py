@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from click.exceptions import Exit
 
 from harness.cli.ci import show_regression
 from harness.cli.early_worker import early_worker
@@ -47,6 +47,6 @@ def _exit(regression: Regression) -> None:
     comparison = regression.comparison
     broken = comparison is not None and bool(comparison.failed or comparison.unmeasured)
     if broken or regression.change.decision == "invalid":
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        raise Exit(ExitCode.UNAVAILABLE)
     if regression.failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)

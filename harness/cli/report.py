@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from harness.cli.output import print_result, write_report
 from harness.cli.sort_columns import check_sort
@@ -33,7 +33,7 @@ def report(request: ReportRequest) -> None:
     if request.schema:
         from harness.report.schema_page import describe_schema
 
-        typer.echo(describe_schema(), nl=False)
+        click.echo(describe_schema(), nl=False)
         return
     if request.folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")

@@ -6,20 +6,18 @@ out comes from ``harness.toml``, else from the declarations.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any
 
-import typer
-import typer.core
-import typer.main
+import click
+from click.shell_completion import CompletionItem
 
 from harness.cli.config import FILE_NAME, read_settings
-from harness.cli.plain import PlainCommand
+from harness.cli.group import OrderedGroup
 from harness.cli.targets import check_written_files
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
@@ -29,9 +27,7 @@ from harness.user_path import user_path
 
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _WORDS = "words_without_flags"
-"""Parameter of Typer's command that collects words without a flag."""
-_WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
-"""What Typer raises for a wrong command line, and does not export."""
+"""Parameter that collects words without a flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,57 +77,79 @@ def verb(
     return lambda function: DeclaredVerb(function, kinds, changes)
 
 
-def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:
-    """Make Typer's command of a verb; a ``configured`` one reads ``harness.toml``, or what ``--config`` names."""
+class VerbCommand(click.Command):
+    """The command of a verb; a ``configured`` one reads ``harness.toml``, or the file that ``--config`` names.
 
-    def run(config: str | None = None, **texts: Any) -> None:
-        _run(name, declared, config, texts, configured=configured)
+    Help lists the options in their groups.
+    """
 
-    parameters = [_parameter(field) for field in declared.fields.values()]
-    unflagged = [field for field in declared.fields.values() if field.option.unflagged]
-    if unflagged:
-        metavar = "] [".join(field.name.upper() for field in unflagged)  # Typer puts brackets around it
-        words = typer.Argument(metavar=metavar, show_default=False, hidden=True)
-        parameters.append(_keyword(_WORDS, list[str] | None, words))
-    if configured:
-        declared_config = typer.Option(
-            "--config",
-            help=f"File with options of this command.  [default: {FILE_NAME} of the current folder, if there is one]",
-            metavar="FILE",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        )
-        parameters.append(_keyword("config", str | None, declared_config))
+    def __init__(self, name: str, declared: DeclaredVerb, *, configured: bool = False) -> None:
+        self.declared = declared
+        self.configured = configured
+        fields = declared.fields.values()
+        parameters = [_parameter(field) for field in fields]
+        unflagged = [f"[{field.name.upper()}]" for field in fields if field.option.unflagged]
+        if unflagged:
+            parameters.append(click.Argument([_WORDS], nargs=-1, metavar=f"{' '.join(unflagged)}..."))
+        if configured:
+            text = f"File with options of this command.  [default: {FILE_NAME} of the current folder, if there is one]"
+            parameters.append(click.Option(["--config"], help=text, metavar="FILE"))
+        super().__init__(name, params=parameters, help=declared.function.__doc__, callback=self.run)
 
-    class Command(_GroupedCommand):
-        fields = tuple(declared.fields.values())
+    def run(self, config: str | None = None, **texts: Any) -> None:
+        """Call the verb with the values of the command line and of the file of settings."""
+        fields = self.declared.fields
+        words = texts.pop(_WORDS, ())
+        given = {key: text for key, text in texts.items() if text is not None and text != ()}
+        from_file = _from_file(str(self.name), self.declared, config) if self.configured else {}
+        values = from_file | _parsed(fields, _with_words(fields, given, words, from_file))
+        missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
+        if missing:
+            example = str(self.help).partition("Example: ")[2].strip()
+            raise _not_given(str(self.name), missing, config, example, configured=self.configured)
+        check_written_files(fields, values)
+        self.declared(**values)
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__doc__ = declared.function.__doc__
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, cls=Command)(run)
-    return typer.main.get_command(single)
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the arguments, then each group of options."""
+        fields = self.declared.fields
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            field = fields.get(parameter.name or "")
+            if field is not None and field.option.argument:
+                sections.setdefault("Arguments", []).append((field.metavar, _help(field)))
+            elif (record := parameter.get_help_record(ctx)) is not None and parameter.name != _WORDS:
+                sections.setdefault(OUTPUT if field is None else field.option.group, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write nothing: later versions of click have a section for arguments, which stand among the options here."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; refuse a value without its option, and a list that stands twice."""
+        fields = tuple(self.declared.fields.values())
+        args = _with_flag_values(fields, args)
+        typed = Counter(word.partition("=")[0] for word in args)
+        for field in fields:
+            if typed[field.flag] > 1 and field.option.commas and field.kind != "list":
+                raise UsageError(f"{field.flag} is given twice", fix="give it once, with commas between the values")
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            stray = _STRAY.fullmatch(error.message)
+            options = _options_of_stray(fields, typed)
+            if stray is None or not options:
+                raise
+            words = without_secrets(stray[1])
+            raise UsageError(
+                f"no option stands before {words}",
+                fix=f"write {' or '.join(f'{option.flag} {words}' for option in options)}",
+            ) from error
 
 
-def _run(
-    name: str, declared: DeclaredVerb, config: str | None, texts: Mapping[str, Any], *, configured: bool = False
-) -> None:
-    """Call a verb with what the command line gives, and with what the file of settings has."""
-    fields = declared.fields
-    words = texts.get(_WORDS) or []
-    given = {key: text for key, text in texts.items() if key != _WORDS and text is not None and text != []}
-    from_file = _from_file(name, declared, config) if configured else {}
-    values = from_file | _parsed(fields, _with_words(fields, given, words, from_file))
-    missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
-    if missing:
-        example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
-        raise _not_given(name, missing, config, example, configured=configured)
-    check_written_files(fields, values)
-    declared(**values)
-
-
-@dataclass(frozen=True, slots=True)
-class VerbGroup:
+class VerbGroup(OrderedGroup):
     """Verbs below another one.
 
     Args:
@@ -141,70 +159,41 @@ class VerbGroup:
         verb_of: Returns the verb that a word which names none is an argument of; raises HarnessError for none.
     """
 
-    help: str
-    verbs: Mapping[str, DeclaredVerb]
-    unnamed: str | None = None
-    verb_of: Callable[[str], str] | None = None
+    def __init__(
+        self,
+        help: str,  # noqa: A002 - click's word
+        verbs: Mapping[str, DeclaredVerb],
+        unnamed: str | None = None,
+        verb_of: Callable[[str], str] | None = None,
+    ) -> None:
+        self.verbs = verbs
+        self.unnamed = unnamed
+        self.verb_of = verb_of
+        fields = [] if unnamed is None else verbs[unnamed].fields.values()
+        super().__init__(
+            help=help,
+            params=[_parameter(field) for field in fields],
+            commands={name: VerbCommand(name, declared) for name, declared in verbs.items()},
+            callback=click.pass_context(self.run),
+            invoke_without_command=unnamed is not None,
+            no_args_is_help=unnamed is None,
+        )
 
+    def run(self, context: click.Context, **texts: Any) -> None:
+        """Call the verb that runs where none is named, or pass its options to the one that is."""
+        if context.invoked_subcommand is not None:
+            texts = {key: text for key, text in texts.items() if text is not None}
+            context.default_map = {context.invoked_subcommand: texts}
+        elif self.unnamed is not None:
+            VerbCommand(self.unnamed, self.verbs[self.unnamed]).run(**texts)
 
-def group_of(group: VerbGroup) -> Any:
-    """Make Typer's command of a group of verbs."""
-
-    class Group(typer.core.TyperGroup):
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            if group.verb_of is not None and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-                args = [group.verb_of(args[0]), *args]
-            return super().resolve_command(ctx, args)
-
-    unnamed = group.unnamed
-
-    def run(context: typer.Context, **texts: Any) -> None:
-        if context.invoked_subcommand is None and unnamed is not None:
-            _run(unnamed, group.verbs[unnamed], None, texts)
-        elif context.invoked_subcommand is not None:
-            context.default_map = {
-                context.invoked_subcommand: {key: text for key, text in texts.items() if text is not None}
-            }
-
-    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    fields = [] if unnamed is None else group.verbs[unnamed].fields.values()
-    run.__signature__ = inspect.Signature([context, *map(_parameter, fields)])  # type: ignore[attr-defined]
-    app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
-    app.callback(help=group.help, invoke_without_command=unnamed is not None, no_args_is_help=unnamed is None)(run)
-    made: Any = typer.main.get_command(app)
-    for name, declared in group.verbs.items():
-        made.add_command(command_of(name, declared, configured=False), name)
-    return made
-
-
-class _GroupedCommand(PlainCommand):
-    """A command of declared options: help has their groups, and a value that stands without one is told its option."""
-
-    fields: tuple[OptionField, ...] = ()
-
-    def heading(self, parameter: Any) -> str:
-        """Return the group of an option."""
-        return getattr(parameter, "rich_help_panel", None) or OUTPUT
-
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse the command line; refuse a value without its option, and a list that stands twice."""
-        args = _with_flag_values(self.fields, args)
-        typed = Counter(word.partition("=")[0] for word in args)
-        for field in self.fields:
-            if typed[field.flag] > 1 and field.option.commas and field.kind != "list":
-                raise UsageError(f"{field.flag} is given twice", fix="give it once, with commas between the values")
-        try:
-            return super().parse_args(ctx, args)
-        except _WrongCommandLine as error:
-            stray = _STRAY.fullmatch(error.message)
-            options = _options_of_stray(self.fields, typed)
-            if stray is None or not options:
-                raise
-            words = without_secrets(stray[1])
-            raise UsageError(
-                f"no option stands before {words}",
-                fix=f"write {' or '.join(f'{option.flag} {words}' for option in options)}",
-            ) from error
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that the first word names or is an argument of, and the words after it."""
+        if self.verb_of is not None and args[0] not in self.commands and not args[0].startswith("-"):
+            args = [self.verb_of(args[0]), *args]
+        return super().resolve_command(ctx, args)
 
 
 def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
@@ -229,44 +218,52 @@ def _options_of_stray(fields: Sequence[OptionField], typed: Collection[str]) -> 
     return required or main[:1]
 
 
-def _parameter(field: OptionField) -> inspect.Parameter:
-    """Return an option as a parameter of Typer's: a text, a list of texts, or yes and no; None where it is left out."""
-    kinds: dict[str, Any] = {"bool": bool | None, "list": list[str] | None}
-    shown = field.shown_default
-    settings: dict[str, Any] = {
-        "help": field.help + (f"  [default: {shown}]" if shown else ""),
-        "metavar": field.metavar or None,
-        "show_default": False,
-    }
-    if field.option.completes is not None or field.option.choices:
-        settings["autocompletion"] = _completion(field.option)
-    if field.option.argument:
-        declared = typer.Argument(rich_help_panel="Arguments", **settings)
-    else:
-        off = f"/--no-{field.flag.removeprefix('--')}" if field.switches_off else ""
-        declared = typer.Option(
-            f"{field.flag}{off}", *field.option.flags, rich_help_panel=field.option.group, **settings
+def _parameter(field: OptionField) -> click.Parameter:
+    """Return an option as a parameter: a text, a tuple of texts, or yes and no; None if it is left out."""
+    option = field.option
+    complete = _completion(option) if option.completes is not None or option.choices else _complete_file
+    if option.argument:
+        several = field.kind == "list"
+        metavar = f"[{field.metavar}]{'...' if several else ''}"
+        return click.Argument(
+            [field.name], required=False, nargs=-1 if several else 1, metavar=metavar, shell_complete=complete
         )
-    return _keyword(field.name, kinds.get(field.kind, str | None), declared)
+    off = f"/--no-{field.flag.removeprefix('--')}" if field.switches_off else ""
+    names = [field.name, f"{field.flag}{off}", *option.flags]
+    if field.kind == "bool":
+        return click.Option(names, is_flag=True, default=None, help=_help(field))
+    return click.Option(
+        names, multiple=field.kind == "list", help=_help(field), metavar=field.metavar, shell_complete=complete
+    )
 
 
-def _keyword(name: str, kind: Any, declared: Any) -> inspect.Parameter:
-    annotation = Annotated[kind, declared]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+def _help(field: OptionField) -> str:
+    shown = field.shown_default
+    return field.help + (f"  [default: {shown}]" if shown else "")
 
 
-def _completion(option: Option) -> Callable[[str], list[tuple[str, str]]]:
+def _complete_file(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave it to the shell to complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _completion(option: Option) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Return what completes a choice, or the last of several names between commas, when Tab is pressed."""
 
-    def complete(incomplete: str) -> list[tuple[str, str]]:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if option.choices:
-            return [(choice, "") for choice in option.choices if choice.startswith(incomplete)]
+            return [CompletionItem(choice) for choice in option.choices if choice.startswith(incomplete)]
         from harness.registry.lookup import dataset_names, find_cards
 
         backends = option.completes == "backends"
         names = {name: card.summary for name, card in find_cards("backends").items()} if backends else dataset_names()
         before, comma, last = incomplete.rpartition(",")
-        return [(f"{before}{comma}{name}", summary) for name, summary in names.items() if name.startswith(last)]
+        items = [
+            CompletionItem(f"{before}{comma}{name}", help=summary)
+            for name, summary in names.items()
+            if name.startswith(last)
+        ]
+        return items or _complete_file(context, parameter, incomplete)
 
     return complete
 
@@ -304,7 +301,7 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
     values = read_settings(place, name)
     taken = [key for key in declared.fields if key in values]
     if taken:
-        typer.echo(f"options from {place}: {', '.join(taken)}", err=True)
+        click.echo(f"options from {place}: {', '.join(taken)}", err=True)
     return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+from click.exceptions import Exit
 
 from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
@@ -25,6 +25,6 @@ def verify(request: VerifyRequest, output: VerifyOutput) -> None:
         verification = run(request, display)
     write_report(verification, output.format)
     if verification.missed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
     if verification.incomplete:
-        raise typer.Exit(ExitCode.UNAVAILABLE)
+        raise Exit(ExitCode.UNAVAILABLE)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import expect
-from typer.testing import CliRunner
 
 import harness
 from harness.document.model import Figure, Notes

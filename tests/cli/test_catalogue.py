@@ -7,15 +7,15 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 import toy_library
-import typer
+from click.testing import CliRunner, Result
 from toy_library import ToyLoader
-from typer.testing import CliRunner, Result
 
 from harness.cli.app import _build
 from harness.cli.dataset_pages import family_page
-from harness.cli.verb import _completion
+from harness.cli.verb import _parameter
 from harness.errors import DataError, UnknownNameError, UsageError, nearest
 from harness.loaders import load_dataset
 from harness.loaders.beir import BeirLoader
@@ -230,10 +230,10 @@ def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pyt
     with pytest.raises(UsageError, match=r"remove zoo/de, .* at most: nobody can be asked\n  pass --yes"):
         run("remove", "zoo/de")
     monkeypatch.setattr("harness.cli.catalogue._is_asked", lambda: True)
-    monkeypatch.setattr(typer, "confirm", lambda *args, **options: False)
+    monkeypatch.setattr(click, "confirm", lambda *args, **options: False)
     assert "nothing was removed" in run("remove", "zoo/de").stderr
     assert len([*toy.home.rglob("*.json")]) == 3
-    monkeypatch.setattr(typer, "confirm", lambda *args, **options: True)
+    monkeypatch.setattr(click, "confirm", lambda *args, **options: True)
     assert "freed" in run("remove", "zoo/de").stdout
     assert [*toy.home.rglob("*.json")] == []
 
@@ -268,7 +268,11 @@ def test_options_stand_before_or_behind_a_command(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_names_of_members_are_completed() -> None:
-    complete_dataset = _completion(option_fields(DatasetRequest)["dataset"].option)
+    dataset = _parameter(option_fields(DatasetRequest)["dataset"])
+
+    def complete_dataset(typed: str) -> list[tuple[str, str | None]]:
+        return [(item.value, item.help) for item in dataset.shell_complete(None, typed)]
+
     assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_dataset("zoo/d") == [("zoo/de", "Tiere")]
     assert [name for name, _ in complete_dataset("zoo")] == ["zoo", "zoo/all", "zoo/de", "zoo/en", "zoo/rare"]

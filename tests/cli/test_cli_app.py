@@ -14,7 +14,7 @@ from warm_harness import harness_command
 # Runs main() with the table of verbs replaced by one verb that this file defines.
 PROLOGUE = """
 import sys, types
-import typer
+from click.exceptions import Exit
 from harness.cli import app
 from harness.cli.verb import DeclaredVerb
 from harness.cli.verbs import Verb
@@ -117,7 +117,7 @@ def test_a_value_that_an_option_does_not_take_is_refused_in_our_own_words(argume
         ("UsageError('wrong thing', fix='do that')", 2, "harness: wrong thing\n  do that\n"),
         ("BackendError('engine down')", 3, "harness: engine down\n"),
         ("DataError('corpus.jsonl', ['line 3: no _id'])", 3, "harness: corpus.jsonl: 1 problem\n  line 3: no _id\n"),
-        ("typer.Exit(1)", 1, ""),
+        ("Exit(1)", 1, ""),
         ("KeyboardInterrupt", 130, "harness: interrupted\n"),
     ],
 )
@@ -210,20 +210,50 @@ def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
     ],
 )
 def test_completion_offers_verbs_options_and_names(typed: str, offered: set[str]) -> None:
-    place = str(len(typed.split()) - 1)
-    result = run(_HARNESS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=place)
-    assert (set(result.stdout.split()), result.stderr) == (offered, "")
+    position = str(len(typed.split()) - 1)
+    result = run(_HARNESS_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=position)
+    plain = {line.partition(",")[2] for line in result.stdout.splitlines() if line.startswith("plain,")}
+    assert (plain, result.stderr) == (offered, "")
+
+
+@pytest.mark.parametrize("typed", ["harness compare --dataset ./co", "harness compare --out re", "harness report re"])
+def test_the_shell_completes_files(typed: str) -> None:
+    words = typed.split()
+    result = run(_HARNESS_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1))
+    assert result.stdout == f"file,{words[-1]}\n"
 
 
 @pytest.mark.parametrize(
-    ("shell", "sign"), [("bash", "COMPREPLY"), ("zsh", "#compdef harness"), ("fish", "complete --command harness")]
+    ("shell", "current", "offered"),
+    [
+        ("bash", "1", "plain,compare\n"),
+        ("zsh", "1", "plain\ncompare\nRun backends on a dataset and hold each against its reference.\n"),
+        ("fish", "comp", "plain,compare\tRun backends on a dataset and hold each against its reference.\n"),
+    ],
+)
+def test_completion_answers_in_the_form_of_each_shell(shell: str, current: str, offered: str) -> None:
+    result = run(_HARNESS_COMPLETE=f"{shell}_complete", COMP_WORDS="harness comp", COMP_CWORD=current)
+    assert (result.returncode, result.stdout) == (0, offered)
+
+
+@pytest.mark.parametrize(
+    ("shell", "sign"), [("bash", "COMPREPLY"), ("zsh", "#compdef harness"), ("fish", "complete --no-files --command")]
 )
 def test_completion_script_is_printed(shell: str, sign: str) -> None:
-    # which shell is asked by name: that which Typer looks for among the parents of a process may not be there
-    result = run("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    result = run(_HARNESS_COMPLETE=f"{shell}_source")
     assert result.returncode == 0
     assert sign in result.stdout
     assert "_HARNESS_COMPLETE" in result.stdout
+
+
+def test_bash_completes_with_the_printed_script(tmp_path: Path) -> None:
+    script, program = tmp_path / "script", tmp_path / "harness"
+    script.write_text(run(_HARNESS_COMPLETE="bash_source").stdout, encoding="utf-8")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(harness_command())} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    typed = f"COMP_WORDS=(harness comp) COMP_CWORD=1; _harness_completion {program}; echo ${{COMPREPLY[@]}}"
+    command = ["bash", "--norc", "-c", f"source {script}; {typed}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "compare\n"
 
 
 def test_running_from_another_folder(tmp_path: Path, repository: Path) -> None:

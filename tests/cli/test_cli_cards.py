@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.cards import backends
-from harness.cli.verb import _completion
+from harness.cli.verb import _parameter
 from harness.engines.csr import CsrEngine
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.config import CompareRequest
@@ -193,7 +193,11 @@ def test_a_part_of_such_a_form_is_an_unknown_name(name: str) -> None:
 
 @pytest.mark.usefixtures("cards")
 def test_names_are_completed_from_the_cards() -> None:
-    complete_backends = _completion(option_fields(CompareRequest)["backends"].option)
+    parameter = _parameter(option_fields(CompareRequest)["backends"])
+
+    def complete_backends(typed: str) -> list[tuple[str, str | None]]:
+        return [(item.value, item.help) for item in parameter.shell_complete(None, typed) if item.type == "plain"]
+
     assert complete_backends("zz") == [("zzz", "A made-up engine")]
     assert complete_backends("csr,zz") == [("csr,zzz", "A made-up engine")]
     assert complete_backends("zzz:k1=") == []

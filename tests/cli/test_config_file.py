@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from golden_world import COMMAND, LABEL, write_golden_world
-from typer.testing import CliRunner
 
 from harness.cli import init as init_verb
 from harness.cli.app import _build
@@ -240,7 +240,7 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     answers = iter(["golden.jsonl", "chunks.jsonl"])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
     init_verb.init()
     assert read_settings(Path(FILE_NAME), "check")["corpus"] == ["chunks.jsonl"]
 

@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from click.testing import CliRunner, Result
 from installed import skip_without
 from opensearch_stub import serve as serve_indexes
-from typer.testing import CliRunner, Result
 from warm_harness import harness_command
 
 from harness.cli.app import _build

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from harness import Dataset, check, compare, diff, evaluate
 from harness.cli.app import _build

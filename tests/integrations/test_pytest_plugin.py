@@ -222,7 +222,7 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
             presenters = {"harness.results", "harness.results.presenters"}
             plugin = {"harness", "harness._version", "harness.integrations", "harness.integrations.pytest_plugin"}
             assert loaded == {"harness.plan"} | options | messages | presenters | plugin
-            assert not {"numpy", "pydantic", "typer", "pyarrow"} & sys.modules.keys()
+            assert not {"numpy", "click", "pydantic", "pyarrow"} & sys.modules.keys()
         """
     )
     plugin = () if INSTALLED else ("-p", "harness.integrations.pytest_plugin")

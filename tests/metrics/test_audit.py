@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from reference_pages import conventions_page
-from typer.testing import CliRunner
 
 import harness
 from harness.cli.app import _build

@@ -24,11 +24,7 @@ print(json.dumps(sorted(set(sys.modules) - before)), file=sys.stderr)
 
 MAIN = "sys.argv = {arguments}; from harness.cli.app import main; main()"
 
-# Typer, and what it is made of in one version or another.
-ALLOWED = {
-    "annotated_doc", "annotated_types", "click", "colorama", "pydantic", "pydantic_core", "shellingham", "typer",
-    "typing_extensions", "typing_inspection",
-}  # fmt: skip
+ALLOWED = {"click"}
 
 
 def modules_loaded_by(statement: str, repository: Path) -> set[str]:

@@ -28,6 +28,7 @@ PLACES = {
     "apsw": {"engines"},
     "bm25s": {"engines"},
     "chromadb": {"engines"},
+    "click": {"cli"},
     "datasets": {"loaders"},
     "duckdb": {"engines"},
     "faiss": {"engines"},
@@ -60,7 +61,6 @@ PLACES = {
     "tqdm": {"integrations"},
     "torch": {"encoders", "exact", "integrations", "registry", "rerank"},
     "transformers": {"encoders", "rerank"},
-    "typer": {"cli"},
     "usearch": {"engines"},
     "yaml": {"loaders"},
 }

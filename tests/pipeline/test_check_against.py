@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from installed import skip_without
 from scipy import stats
-from typer.testing import CliRunner
 
 import harness
 from harness.data.progress import SilentDisplay

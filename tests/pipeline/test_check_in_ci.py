@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from golden_world import COMMAND, HOSTILE, LABEL, QUESTIONS, QUICK, write_golden_world
 from junit_files import read_junit
 from markdown_it import MarkdownIt
-from typer.testing import CliRunner
 
 import harness
 from harness.cli.app import _build

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner, Result
 from engines_for_tests import BUILDS_MADE
 from regression_sides import read_one
 from small_world import write_cards, write_collection
-from typer.testing import CliRunner, Result
 
 import harness
 from harness.cli.app import _build

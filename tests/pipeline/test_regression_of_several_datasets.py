@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from junit_files import read_junit
 from regression_sides import AFTER, BEFORE, named, result_of, side
 from small_world import write_collection
-from typer.testing import CliRunner, Result
 
 import harness
 from harness.cli.app import _build

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import harness
 from harness import stats
@@ -80,12 +80,12 @@ def test_each_option_is_declared_once() -> None:
 
 
 def test_no_other_module_declares_an_option() -> None:
-    """``app`` has --version, and ``verb`` makes Typer's declarations of ours."""
+    """``app`` has --version, and ``verb`` makes click's declarations of ours."""
     root = Path(harness.__file__).parent
     sources = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
     own = {"app", "verb"}
-    typers = {name for name, text in sources.items() if re.search(r"\b(?:typer\.)?(?:Option|Argument)\(", text)}
-    assert typers - {"plan/option_fields.py"} == {"plan/config.py", *(f"cli/{name}.py" for name in own)}
+    declaring = {name for name, text in sources.items() if re.search(r"\b(?:click\.)?(?:Option|Argument)\(", text)}
+    assert declaring - {"plan/option_fields.py"} == {"plan/config.py", *(f"cli/{name}.py" for name in own)}
 
 
 def test_options_have_help_and_a_group() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from harness.cli.app import _build
 from harness.engines.callable.http_endpoint import HttpBackend, HttpSettings

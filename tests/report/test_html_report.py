@@ -12,8 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from small_world import write_collection
-from typer.testing import CliRunner
 
 from harness import compare
 from harness.cli.app import _build

@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 from harness.cli.verb import DeclaredVerb
 from harness.cli.verbs import load_verb
@@ -92,6 +92,6 @@ def test_the_exit_code_says_whether_a_number_differs_or_was_not_measured(
     monkeypatch.setattr("harness.pipeline.verify.run", lambda *_, **__: found)
     verb = load_verb("verify")
     assert isinstance(verb, DeclaredVerb)
-    with pytest.raises(typer.Exit) if code else nullcontext() as ended:
+    with pytest.raises(Exit) if code else nullcontext() as ended:
         verb(datasets=["pets"])
     assert code == (0 if ended is None else ended.value.exit_code)

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from filelock import FileLock
-from typer.testing import CliRunner
 from warm_harness import harness_command
 
 from harness.cli.app import _build
