@@ -145,7 +145,7 @@ def _build() -> click.Group:
                 help="Show the version and exit.",
             )
         ],
-        commands={name: click.Command(name, help=verb.help) for name, verb in VERBS.items()},
+        commands={name: click.Command(name, short_help=verb.help) for name, verb in VERBS.items()},
         no_args_is_help=True,
     )
 

@@ -53,6 +53,7 @@ def test_help_loads_neither_numbers_nor_clients(arguments: list[str], repository
         "harness._version",
         "harness.cli",
         "harness.cli.app",
+        "harness.cli.group",
         "harness.cli.verbs",
         "harness.errors",
         "harness.plain_url",  # messages are shown without secrets
