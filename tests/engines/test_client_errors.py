@@ -54,8 +54,8 @@ def test_an_answer_that_is_no_json_is_the_servers(stub: WeaviateStub) -> None:
 
 
 def test_the_message_blames_neither_server_nor_proxy(stub: WeaviateStub) -> None:
-    open_server = closing(weaviate.Server(stub.url, "WEAVIATE_API_KEY", 2.0, 0.0))
-    with open_server as server, pytest.raises(EngineFailureError) as raised:
+    parameters = {"url": stub.url, "api_key_env": "WEAVIATE_API_KEY", "timeout_s": 2.0, "retry_s": 0.0}
+    with closing(weaviate.Server(parameters)) as server, pytest.raises(EngineFailureError) as raised:
         server.ask("storing documents 0 to 2", "POST", "/v1/batch/objects", {"objects": {1, 2}})
     assert raised.value.what == (
         f"Weaviate at {stub.url} sent no answer, because its client failed while storing documents 0 to 2 "
