@@ -136,44 +136,49 @@ def _fetch(request: FetchRequest) -> None:
 
 @verb(RemoveRequest)
 def _remove(request: RemoveRequest) -> None:
-    """Delete what was downloaded and prepared.
+    """Delete what was prepared.
 
-    That of all splits. Files that another dataset on this machine needs stay, and yours are never deleted. What is
-    removed is downloaded and prepared anew when it is needed again.
+    Texts that another dataset on this machine needs stay, and so do your files and downloads: the libraries that keep
+    downloads remove them, with `hf cache rm dataset/ORG/NAME` and `ir_datasets clean FAMILY`. What is removed is
+    prepared again when it is needed.
 
     Example: harness datasets remove beir/scifact
     """
-    from harness.loaders.fetching import remove_dataset, stored_files
+    from harness.loaders.fetching import remove_prepared, stored_files
 
     as_json = request.format == "json"
     here = stored_files(request.dataset, cards=request.cards)
-    downloaded = sum(local.size for local in (here.downloaded or {}).values())
-    if not here.paths and not here.prepared:
+    if not here.prepared:
         if as_json:
             print_json({"name": here.name, "freed": 0})
         else:
-            of_user = "" if here.downloaded is not None else ": its files are no download, and were not touched"
-            click.echo(f"nothing of {here.name} was downloaded or prepared{of_user}")
+            click.echo(f"nothing of {here.name} was prepared{_of_downloads(here)}")
         return
     if not as_json:
         click.echo(page(stored_facts(here), title=here.name), err=True, nl=False)
-    if not request.yes and not _agreed(here.name, downloaded + sum(entry.bytes for entry in here.prepared)):
+    if not request.yes and not _agreed(here.name, sum(entry.bytes for entry in here.prepared)):
         click.echo("nothing was removed", err=True)
         return
-    removal = remove_dataset(request.dataset, cards=request.cards)
+    removal = remove_prepared(request.dataset, cards=request.cards)
     left = stored_files(request.dataset, cards=request.cards)
     if as_json:
         freed = {"freed": removal.freed, "needed_by": removal.needed_by}
         print_json({"name": here.name, **freed, "on_this_machine": _plain_stored(left)})
         return
-    click.echo(f"freed {size(removal.freed)}")
+    click.echo(f"freed {size(removal.freed)}{_of_downloads(left)}")
     if removal.needed_by:
         others = ", ".join(removal.needed_by[:_SHOWN]) + (", …" if len(removal.needed_by) > _SHOWN else "")
         click.echo(f"kept what is shared with {others}", err=True)
-    if left.paths or left.prepared:
-        needed = "it is shared" if removal.needed_by else "another dataset or a running comparison needs it"
-        title = f"still on this machine, because {needed}:"
+    elif left.prepared:
+        title = "still on this machine, because a running comparison needs it:"
         click.echo(page(stored_facts(left), title=title), err=True, nl=False)
+
+
+def _of_downloads(here: Stored) -> str:
+    """Return that downloaded files stay, and the commands that remove them; "" if there are none."""
+    if not here.paths:
+        return ""
+    return "; its download stays: `hf cache rm` or `ir_datasets clean` removes it from the cache of its library"
 
 
 def _verb_of(word: str) -> str:
@@ -184,9 +189,9 @@ def _verb_of(word: str) -> str:
 
 
 datasets = VerbGroup(
-    help="List, search, show, fetch or remove datasets. Without a command: list; a name alone: info. Downloads, "
-    "their progress and checks are those of the libraries that know the datasets; with HARNESS_OFFLINE=1 nothing is "
-    "downloaded, and what is missing is named with the place where it belongs.",
+    help="List, search, show and fetch datasets, or remove what was prepared of them. Without a command: list; a name "
+    "alone: info. Downloads, their progress and checks are those of the libraries that know the datasets; with "
+    "HARNESS_OFFLINE=1 nothing is downloaded, and what is missing is named with the place where it belongs.",
     verbs={"list": _list, "search": _search, "info": _info, "fetch": _fetch, "remove": _remove},
     unnamed="list",
     verb_of=_verb_of,

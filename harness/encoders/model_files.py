@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Settings
 from harness.errors import DataError, EngineUnavailableError, MissingExtraError, UsageError
-from harness.registry.optional import require
+from harness.store.hub_cache import HubClient, first_line, hub_client
 
 _NO_PART = (
     *(".md", ".png", ".jpg", ".gif", ".pdf", ".gitattributes", ".gitignore", ".lock", ".pyc"),
@@ -98,53 +98,44 @@ def _below(folder: Path, source: ModelSource) -> Path:
     )
 
 
-def _hub() -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return the hub's client and the errors that it raises, which are not OSErrors whatever HTTP client it uses."""
-    client = require("huggingface_hub", extra="dense", feature=_FEATURE)
-    errors: Any = require("huggingface_hub.errors", extra="dense", feature=_FEATURE)
-    return client, (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError)
-
-
 def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
     """Return the folder of a hub model's files, named by its commit.
 
     The cache's content is taken as it is, so a branch that moved on is not noticed; ``fetch`` downloads what it lacks,
     without weights in other formats than the one that is read.
     """
-    client, errors = _hub()
+    hub = hub_client("dense", _FEATURE)
     model = name if "/" in name else f"{_ORGANISATION}/{name}"
-    cached = _cached(client, model, revision)
+    cached = _cached(hub, model, revision)
     if cached is not None:
         return cached
     if not fetch:
         raise _unavailable(model, revision, "it is not in the hub's cache yet, and would be fetched")
     wanted = {"repo_id": model, "revision": revision or None}
     try:
-        names = [file.rfilename for file in client.HfApi().model_info(**wanted).siblings or []]
-        return Path(client.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
-    except errors as error:
-        raise _unavailable(model, revision, _first_line(error)) from error
+        names = [file.rfilename for file in hub.api.HfApi().model_info(**wanted).siblings or []]
+        return Path(hub.api.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
+    except hub.failures as error:
+        raise _unavailable(model, revision, first_line(error)) from error
 
 
-def _cached(client: Any, model: str, revision: str) -> Path | None:
+def _cached(hub: HubClient, model: str, revision: str) -> Path | None:
     """Return the snapshot in the hub's cache if it is whole."""
-    for name in _ALWAYS:
-        try:
-            path = client.try_to_load_from_cache(model, name, revision=revision or None)
-        except ValueError as error:  # a name that no hub model can have
-            raise _unavailable(model, revision, str(error)) from error
-        if isinstance(path, str) and is_whole(Path(path).parent):
-            return Path(path).parent
-    return None
+    try:
+        hub.api.utils.validate_repo_id(model)
+    except ValueError as error:
+        raise _unavailable(model, revision, str(error)) from error
+    repository = hub.repository("model", model)
+    commit = repository.commit(revision or "main")
+    if commit is None:
+        return None
+    folder = repository.snapshot(commit)
+    return folder if any((folder / name).is_file() for name in _ALWAYS) and is_whole(folder) else None
 
 
 def _unavailable(model: str, revision: str, reason: str) -> EngineUnavailableError:
     at = f", revision '{revision}'," if revision else ""
     return EngineUnavailableError(f"hub model '{model}'{at} cannot be had: {reason}", fix=_OFFLINE.format(name=model))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or repr(error)).strip().splitlines()[0]
 
 
 def chosen_files(names: Iterable[str]) -> list[str]:
@@ -223,11 +214,11 @@ def _classes(path: Path) -> Iterator[str]:
 
 
 def _commit(repository: str, *, fetch: bool) -> str:
-    client, errors = _hub()
+    hub = hub_client("dense", _FEATURE)
     try:
-        return Path(client.snapshot_download(repository, allow_patterns=["*.py"], local_files_only=not fetch)).name
-    except errors as error:
+        return Path(hub.api.snapshot_download(repository, allow_patterns=["*.py"], local_files_only=not fetch)).name
+    except hub.failures as error:
         raise EngineUnavailableError(
-            f"the model runs the program of hub repository '{repository}', which cannot be had: {_first_line(error)}",
+            f"the model runs the program of hub repository '{repository}', which cannot be had: {first_line(error)}",
             fix=f"where there is a network, `hf download {repository}` fetches it",
         ) from error

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
@@ -34,7 +34,6 @@ __all__ = [
     "LoadedDataset",
     "Loader",
     "LocalFiles",
-    "Removal",
     "TextSource",
     "is_offline",
     "size_of",
@@ -196,22 +195,12 @@ def size_of(path: Path) -> int:
     return path.stat().st_size
 
 
-class Removal(NamedTuple):
-    """Bytes that a removal freed, and the other datasets on this machine for which shared files were kept."""
-
-    freed: int
-    needed_by: tuple[str, ...] = ()
-
-
 @runtime_checkable
 class Downloader(Protocol):
     """A loader whose datasets are downloaded, by a library that keeps them where it keeps all of its files."""
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return what this machine has of a dataset, without asking the network; None for files of the user's own."""
-
-    def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete what this machine has of a dataset and no other dataset on it shares."""
 
 
 @runtime_checkable

@@ -613,7 +613,8 @@ def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
         if expected is not None and actual != expected
     ]
     if problems:
-        mend = "restore the files" if card.spec is None else f"`harness datasets remove {card.name}` and fetch it again"
+        info = f"`harness datasets info {card.name}`"
+        mend = "restore the files" if card.spec is None else f"delete its files ({info} names them) and fetch it again"
         raise DataError(
             f"{card.name} ({card.location_of(split)})",
             problems,

@@ -1,4 +1,4 @@
-"""Datasets on this machine: fetched before they are needed, looked for without asking the network, and removed."""
+"""Datasets on this machine: fetched before they are needed, and looked for without asking the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
-from harness.loaders.base import Divided, Downloader, LocalFiles, Removal
+from harness.loaders.base import Divided, Downloader, LocalFiles
 from harness.loaders.dataset import Located, load_dataset, locate_dataset
 from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
@@ -36,6 +36,13 @@ class Stored(NamedTuple):
         """Files and folders of the library, those of all splits, each once."""
         every = [path for local in (self.downloaded or {}).values() for path in local.paths]
         return tuple(dict.fromkeys(every))
+
+
+class Removal(NamedTuple):
+    """Bytes that a removal freed, and the other datasets on this machine that need what was kept."""
+
+    freed: int
+    needed_by: tuple[str, ...] = ()
 
 
 class Fetched(NamedTuple):
@@ -91,24 +98,18 @@ def fetch_dataset(
     return Fetched(dataset, stored_files(name, cards=cards, cache=cache))
 
 
-def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
-    """Delete what was downloaded and prepared of a dataset.
+def remove_prepared(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
+    """Delete what the harness prepared of a dataset; downloaded files are in the cache of the library that has them.
 
-    Files and prepared texts that another dataset on this machine needs stay, and so do the user's own, and prepared
-    texts while a comparison runs, which may read them. Errors as of :func:`stored_files`.
+    Texts that another dataset on this machine needs stay, and so do all while a comparison runs, which may read them.
+    Errors as of :func:`stored_files`.
     """
     cache, located = cache or Cache(), locate_dataset(name, cards=cards)
-    here, freed, needed_by = _stored(located, cache), 0, list[str]()
-    loader = located.loader
-    if loader is not None and isinstance(loader, Downloader) and here.downloaded is not None:
-        for spec in located.specs.values():
-            removal = loader.remove(spec)
-            freed += removal.freed
-            needed_by += removal.needed_by
+    freed, needed_by = 0, list[str]()
     if not comparison_running(cache):
-        for entry in here.prepared:
+        for entry in _stored(located, cache).prepared:
             others = leave_entry(entry.path, located.locations)
             needed_by += sorted(others)
             if not others and remove_entry(entry):
                 freed += entry.bytes
-    return Removal(freed, tuple(dict.fromkeys(other for other in needed_by if other not in located.locations)))
+    return Removal(freed, tuple(dict.fromkeys(needed_by)))

@@ -12,8 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -30,6 +29,7 @@ from harness.loaders.source import Source
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
+from harness.store.hub_cache import first_line, hub_client
 from harness.user_path import user_path
 
 _FEATURE = "a dataset of the Hugging Face hub"
@@ -41,7 +41,6 @@ _EVERYWHERE = (_README, ".gitattributes")
 """Small files, of which every repository has at least the second."""
 _METADATA = b"---"
 """The beginning of a card that says something about configurations or languages."""
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHOWN = 12
 _NAMED = 4
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=[.-])")
@@ -160,20 +159,14 @@ class HubRepository(Repository):
     def __init__(self, name: str, revision: str, *, network: bool = True) -> None:
         self.name, self.revision = name, revision
         self.label = f"hf:{name}" if revision == "main" else f"hf:{name}@{revision}"
-        self._hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
-        self._errors: Any = require("huggingface_hub.errors", extra="hub", feature=_FEATURE)
-        self._constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
-        self._network = network and not is_offline() and not self._constants.HF_HUB_OFFLINE
-
-    @property
-    def storage(self) -> Path:
-        """Return where the hub's cache keeps this repository, all commits."""
-        return Path(self._constants.HF_HUB_CACHE) / f"datasets--{self.name.replace('/', '--')}"
+        self._hub = hub_client("hub", _FEATURE)
+        self.cached = self._hub.repository("dataset", name)
+        self._network = network and not is_offline() and not self._hub.constants.HF_HUB_OFFLINE
 
     @property
     def folder(self) -> Path:
         """Return where the hub's cache keeps this commit's files."""
-        return self.storage / "snapshots" / self.commit
+        return self.cached.snapshot(self.commit)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -186,13 +179,13 @@ class HubRepository(Repository):
 
     def has(self, name: str) -> bool:
         """Return whether a file is in the hub's cache, where only whole ones get their names."""
-        commit = vars(self).get("commit") or self.cached_commit()
-        return commit is not None and (self.storage / "snapshots" / commit / name).is_file()
+        commit = vars(self).get("commit") or self.cached.commit(self.revision)
+        return commit is not None and (self.cached.snapshot(commit) / name).is_file()
 
     @cached_property
     def commit(self) -> str:
         """Return the commit that the revision names: in the hub's cache, or else by the hub."""
-        cached = self.cached_commit()
+        cached = self.cached.commit(self.revision)
         if cached is not None:
             return cached
         info = self._info(self.revision)
@@ -201,13 +194,6 @@ class HubRepository(Repository):
         if first is not None:  # the hub's cache remembers what a branch is by a download of it
             self._download(first, self.revision)
         return str(info.sha)
-
-    def cached_commit(self) -> str | None:
-        """Return the commit that the revision names, None where this machine has not heard of it."""
-        if _COMMIT.fullmatch(self.revision):
-            return self.revision
-        reference = self.storage / "refs" / self.revision
-        return reference.read_text(encoding="utf-8").strip() if reference.is_file() else None
 
     @cached_property
     def listing(self) -> Listing:
@@ -227,7 +213,7 @@ class HubRepository(Repository):
 
     def files_here(self) -> frozenset[Path]:
         """Return this commit's files on this machine, but those that every repository has."""
-        if self.cached_commit() is None:
+        if self.cached.commit(self.revision) is None:
             return frozenset()
         return frozenset(self.folder / name for name in _files_below(self.folder) if name not in _EVERYWHERE)
 
@@ -289,17 +275,17 @@ class HubRepository(Repository):
 
     def absent_offline(self) -> DataError | None:
         """Return the error of a repository of which nothing is here where the network may not be used; else None."""
-        return self._not_here() if not self._network and self.cached_commit() is None else None
+        return self._not_here() if not self._network and self.cached.commit(self.revision) is None else None
 
     def _download(self, name: str, revision: str) -> Path:
         with self._translated(f"'{name}'"):
-            return Path(self._hub.hf_hub_download(self.name, name, repo_type="dataset", revision=revision))
+            return Path(self._hub.api.hf_hub_download(self.name, name, repo_type="dataset", revision=revision))
 
     def _info(self, revision: str) -> Any:
         if not self._network:
             raise self._not_here()
         with self._translated("the list of its files"):
-            return self._hub.HfApi().dataset_info(self.name, revision=revision)
+            return self._hub.api.HfApi().dataset_info(self.name, revision=revision)
 
     def _verify(self, path: Path, name: str) -> None:
         """Compare a file that was just downloaded with its checksum at the hub, and remove it if they differ."""
@@ -323,7 +309,7 @@ class HubRepository(Repository):
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
         """Turn the errors of the hub's client into ours."""
-        errors, page = self._errors, f"{self._constants.ENDPOINT}/datasets/{self.name}"
+        errors, page = self._hub.errors, f"{self._hub.constants.ENDPOINT}/datasets/{self.name}"
         try:
             yield
         except errors.GatedRepoError as error:
@@ -337,26 +323,25 @@ class HubRepository(Repository):
             problem = f"the hub's dataset '{self.name}' has no revision '{self.revision}'"
             raise UsageError(problem, fix=f"its branches and commits are on {page}/commits/main") from error
         except errors.HFValidationError as error:
-            raise UsageError(f"{self.label}: {_first_line(error)}", fix="a repository is called ORG/NAME") from error
+            raise UsageError(f"{self.label}: {first_line(error)}", fix="a repository is called ORG/NAME") from error
         except errors.LocalEntryNotFoundError as error:  # the hub was not reached
             raise self._failed(what, error) from error
         except errors.EntryNotFoundError as error:
             raise DataError(self.label, [f"the hub has no file {what}"], fix=f"look at {page}/tree/main") from error
-        # whichever client the hub's library is built on, its errors are not OSErrors
-        except (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError) as error:
+        except self._hub.failures as error:
             raise self._failed(what, error) from error
 
     def _failed(self, what: str, error: Exception) -> DataError:
         if getattr(error, "errno", None) == errno.ENOSPC:
-            fix = f"make room on the disk of '{self._constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another one"
+            fix = f"make room on the disk of '{self._hub.constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another one"
             return DataError(self.label, [f"{what} was not downloaded: the disk is full"], fix=fix)
         fix = "run the command again: what came is kept, and the rest is asked for; " + self._by_hand()
-        problem = f"{what} was not downloaded from {self._constants.ENDPOINT}: {_first_line(error)}"
+        problem = f"{what} was not downloaded from {self._hub.constants.ENDPOINT}: {first_line(error)}"
         return DataError(self.label, [problem], fix=fix)
 
     def _not_here(self, *names: str) -> DataError:
         """Return the error for files that may not be downloaded; without names for all of the repository."""
-        variable = OFFLINE if is_offline() else "HF_HUB_OFFLINE" if self._constants.HF_HUB_OFFLINE else None
+        variable = OFFLINE if is_offline() else "HF_HUB_OFFLINE" if self._hub.constants.HF_HUB_OFFLINE else None
         why = f" ({variable} is set)" if variable is not None else ""
         problem = f"not on this machine, and the network may not be used{why}"
         problems = [f"'{name}' is {problem}" for name in names] or [f"it is {problem}"]
@@ -370,49 +355,8 @@ class HubRepository(Repository):
             files = "".join(f" {name}" for name in names)
         return (
             f"where there is a network `hf download {self.name}{files} --repo-type dataset{at}` fetches it; "
-            f"its folder belongs at '{self.storage}'"
+            f"its folder belongs at '{self.cached.folder}'"
         )
-
-
-def remove_files(paths: Set[Path]) -> int:
-    """Delete files from the hub's cache; return how many bytes were freed.
-
-    A commit of which nothing but the card is left goes as a whole. A blob stays while another commit has it.
-    """
-    hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
-    constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
-    try:
-        cache = hub.scan_cache_dir(constants.HF_HUB_CACHE)
-    except hub.CacheNotFound:
-        return 0
-    freed, emptied = 0, list[str]()
-    for repo in cache.repos:
-        if repo.repo_type != "dataset":
-            continue
-        for revision in repo.revisions:
-            doomed = [file for file in revision.files if file.file_path in paths]
-            kept = [
-                file for file in revision.files if file.file_path not in paths and file.file_name not in _EVERYWHERE
-            ]
-            if doomed and not kept:
-                emptied.append(revision.commit_hash)
-                continue
-            links = Counter(file.blob_path for commit in repo.revisions for file in commit.files)
-            for file in doomed:
-                file.file_path.unlink()
-                links[file.blob_path] -= 1
-                if not links[file.blob_path]:
-                    file.blob_path.unlink(missing_ok=True)
-                    freed += file.size_on_disk
-    if emptied:
-        strategy = hub.scan_cache_dir(constants.HF_HUB_CACHE).delete_revisions(*emptied)
-        strategy.execute()
-        freed += strategy.expected_freed_size
-    return freed
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or repr(error)).strip().splitlines()[0]
 
 
 def _files_below(folder: Path) -> list[str]:
@@ -463,7 +407,7 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
         except FileNotFoundError:  # no file has an ending that data have
             return Listing({}, _languages(root))
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise DataError(str(folder / _README), [f"is no card of a dataset: {_first_line(error)}"]) from error
+            raise DataError(str(folder / _README), [f"is no card of a dataset: {first_line(error)}"]) from error
 
 
 def _config(datasets: Any, root: Path, name: str) -> Config:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, permutations
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +22,9 @@ from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError, nearest
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
-from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository, remove_files
+from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository
 from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
@@ -103,23 +103,6 @@ class HubLoader:
             return LocalFiles((), 0, complete=False)
         paths = sorted(_paths_here(_all(parts)))
         return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
-
-    def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete the dataset's files from the hub's cache, but those that another dataset there is made of too.
-
-        Raises UsageError for a folder, which is the user's own.
-        """
-        place = _Place.parse(spec.location, network=False)
-        if not isinstance(place.repository, HubRepository):
-            raise UsageError(f"'{place.repository.folder}' is a folder of yours", fix="delete it yourself")
-        try:
-            doomed = _paths_here(_all(_parts_at(place, spec)))
-        except DataError:  # nothing says which files there are
-            return Removal(0)
-        others = {config: _paths_here(_all(parts)) for config, parts in _others_here(place, spec).items()}
-        at = place.repository.label
-        sharing = tuple(f"{at}:{config}" for config, paths in others.items() if doomed & paths)
-        return Removal(remove_files(doomed.difference(*others.values())), sharing)
 
 
 class _Place(NamedTuple):
@@ -304,24 +287,6 @@ def _language(languages: Sequence[str], subset: str) -> str | None:
 
 def _layout(repository: Repository) -> FileLayout | None:
     return LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
-
-
-def _others_here(place: _Place, spec: DatasetSpec) -> dict[str, HubParts]:
-    """Return the other subsets that are on this machine, and the pairs of two, by name.
-
-    Where both languages of a pair are here by themselves, so is the pair, whether anybody asked for it or not, and it
-    counts for nothing: otherwise neither language could be removed.
-    """
-
-    def parts_here(configs: Iterable[str]) -> dict[str, HubParts]:
-        each = {config: _parts_at(place._replace(config=config), spec) for config in configs}
-        return {config: parts for config, parts in each.items() if _is_here(parts)}
-
-    here, layout = parts_here(_subsets(place.repository)), _layout(place.repository)
-    if layout is not None and layout.pairs:
-        here |= parts_here("-".join(pair) for pair in permutations(layout.languages, 2) if not here.keys() >= {*pair})
-    own = place.config if layout is None else place.config.lower()
-    return {config: parts for config, parts in here.items() if config != own}
 
 
 def _subsets(repository: Repository) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ the documents of ``irds:beir/scifact`` are those of SciFact's own files. ``--col
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource, size_of
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource, size_of
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
 from harness.registry.optional import require
 from harness.store.cache import JSON
@@ -83,17 +82,6 @@ class IrdsLoader:
         complete = True if here and all(here) else None if paths or not here else False
         return LocalFiles(paths, sum(map(size_of, paths)), complete)
 
-    def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete the files of a dataset but those that another one on this machine uses, which has more files."""
-        home = _home()
-        own = frozenset(stored_paths(_handlers(_dataset(spec)), home))
-        used = _used_beside(own, home)
-        paths = own.difference(*used.values())
-        freed = sum(map(size_of, paths))
-        for path in paths:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return Removal(freed, tuple(_PREFIX + name for name, shared in used.items() if shared & own))
-
 
 def _library() -> Any:
     return require("ir_datasets", extra="irds", feature="loader irds")
@@ -133,22 +121,6 @@ def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:
 def _all_datasets() -> Mapping[str, Any]:
     registered: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
     return registered
-
-
-def _used_beside(own: frozenset[Path], home: Path) -> dict[str, set[Path]]:
-    """Return the files that other datasets use, by name, of which this machine has more than ``own``.
-
-    A dataset that is not whole counts only for files that none that is whole has: it may be put together from others.
-    """
-    whole, partial = dict[str, set[Path]](), dict[str, set[Path]]()
-    for name, dataset in _all_datasets().items():
-        handlers = _handlers(dataset)
-        paths = stored_paths(handlers, home)
-        if paths - own:
-            is_whole = all(file.is_here for file in files_of(handlers) if file.kept)
-            (whole if is_whole else partial)[name] = paths
-    used = set[Path]().union(*whole.values())
-    return whole | {name: paths for name, paths in partial.items() if paths - own - used}
 
 
 def _ids_with(part: str, below: str = "") -> list[str]:

@@ -34,11 +34,11 @@ from harness.loaders.base import (
     JudgmentSource,
     LoadedDataset,
     LocalFiles,
-    Removal,
     TextSource,
     is_offline,
+    size_of,
 )
-from harness.loaders.mteb_files import UNDIVIDED, Belongings, belongings, hub_folders, remove_belongings
+from harness.loaders.mteb_files import UNDIVIDED, hub_folders, subset_paths
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache
 
@@ -196,22 +196,10 @@ class MtebLoader:
         name, task = _with_subset(_Name.of(spec.location))
         if Path(str(task.metadata.dataset["path"])).exists():
             return None
-        here = _belongings(name, task)
-        return LocalFiles(here.paths, here.size, None if here.paths else False)
-
-    def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete what this machine has of a task's subset; raises UsageError where nothing tells its files apart."""
-        name, task = _with_subset(_Name.of(spec.location))
-        here, repository = _belongings(name, task), task.metadata.dataset["path"]
-        if here.also:
-            listed = f"{', '.join(here.also[:_LISTED])}{', …' if len(here.also) > _LISTED else ''}"
-            folders = " and ".join(map(str, hub_folders(str(repository))))
-            raise UsageError(
-                f"nothing says which files of {repository} are those of {name} alone, and with them these would go: "
-                f"{listed}",
-                fix=f"delete {folders} yourself if you need none of them",
-            )
-        return Removal(remove_belongings(here.paths))
+        about = task.metadata.dataset
+        paths = subset_paths(str(about["path"]), str(about.get("revision", "main")), name.subset, _subsets(task))
+        # a blob that two files link to counts once
+        return LocalFiles(paths, sum(map(size_of, {path.resolve() for path in paths})), None if paths else False)
 
 
 def _recall(name: str) -> tuple[_About, _Judged] | None:
@@ -504,11 +492,6 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:
         "language": language_of(about, name.subset),
     }
     return {key: str(value) for key, value in facts.items() if value}
-
-
-def _belongings(name: _Name, task: Any) -> Belongings:
-    about = task.metadata.dataset
-    return belongings(str(about["path"]), str(about.get("revision", "main")), name.subset, _subsets(task))
 
 
 def _subsets(task: Any) -> list[str]:

@@ -17,7 +17,7 @@ from harness.errors import HarnessError, LoaderError
 from harness.loaders.base import JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.registry.foreign_code import line_of
 
-_METHODS = ("matches", "load", "local_files", "remove", "subsets", "parts")
+_METHODS = ("matches", "load", "local_files", "subsets", "parts")
 _PARTS = {"documents": TextSource, "queries": TextSource, "judgments": JudgmentSource, "split": str}
 """Parts of a dataset that are read by their attributes, and their types."""
 _REFUSAL = "a loader refuses bad input with harness.errors.DataError"

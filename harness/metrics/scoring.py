@@ -106,6 +106,8 @@ def _values(
     judged: JudgedHits, measures: Sequence[Metric], relevance: int, query_ids: Ids, *, average: bool = False
 ) -> Float64Array:
     """Return the value of each query and metric; with ``average`` the expected ones over all orders of ties."""
+    if not average:  # to kernels, a ranking without ties is one whose tie groups have one hit each
+        judged = judged._replace(above=judged.ranks - 1, tied=np.ones_like(judged.tied))
     table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
     for row, measure in zip(table, measures, strict=True):
         kind = kind_of(measure.name)

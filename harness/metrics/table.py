@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.metrics import average
-from harness.metrics import kernels_binary as binary
-from harness.metrics import kernels_graded as graded
+from harness.metrics import kernels
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 
 _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
@@ -20,168 +18,168 @@ _BUCKLEY = "Buckley and Voorhees, Retrieval System Evaluation, in TREC, MIT Pres
 
 _DCG = Parameter(
     "dcg", str, "log2", "log2: linear gain (trec_eval); exp-log2: exponential gain",
-    choices={"log2": 0.0, "exp-log2": graded.EXPONENTIAL},
+    choices={"log2": 0.0, "exp-log2": kernels.EXPONENTIAL},
 )  # fmt: skip
 
 _ROWS = (
     Kind(
-        "nDCG", graded.ndcg,
+        "nDCG", kernels.ndcg,
         "discounted gain of the ranking over that of the ideal ranking of all relevant documents",
         "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
-        "optional", average=average.ndcg, graded=True, aliases=("NDCG",),
+        "optional", average=kernels.expected_ndcg, graded=True, aliases=("NDCG",),
         parameters=(_DCG,),
         trec="ndcg", trec_cut="ndcg_cut", trec_cuts=_CUTS,
     ),
     Kind(
-        "DCG", graded.dcg, "discounted gain of the ranking, as nDCG has it before it is divided by the ideal",
+        "DCG", kernels.dcg, "discounted gain of the ranking, as nDCG has it before it is divided by the ideal",
         "sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
-        "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=average.dcg, graded=True,
+        "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=kernels.expected_dcg, graded=True,
         parameters=(_DCG,), range="0 or more",
     ),
     Kind(
-        "AP", binary.average_precision, "mean precision at the relevant documents",
+        "AP", kernels.average_precision, "mean precision at the relevant documents",
         "sum of P@rank over relevant documents in the top k / R, also when k < R (trec_eval)",
-        _BUCKLEY, "optional", average=average.average_precision, parameters=(_REL,), aliases=("MAP",),
+        _BUCKLEY, "optional", average=kernels.average_precision, parameters=(_REL,), aliases=("MAP",),
         trec="map", trec_cut="map_cut", trec_cuts=_CUTS,
     ),
     Kind(
-        "RR", binary.reciprocal_rank, "how early the first relevant document comes",
+        "RR", kernels.reciprocal_rank, "how early the first relevant document comes",
         "1 / rank of the first relevant document in the top k, else 0", "Kantor and Voorhees, Inf. Retr. 2, 2000",
-        "optional", average=average.reciprocal_rank, parameters=(_REL,), aliases=("MRR",), trec="recip_rank",
+        "optional", average=kernels.reciprocal_rank, parameters=(_REL,), aliases=("MRR",), trec="recip_rank",
     ),
     Kind(
-        "P", binary.precision, "share of the top k that is relevant",
+        "P", kernels.precision, "share of the top k that is relevant",
         "relevant documents in the top k / k, also when fewer than k were returned", _BUCKLEY,
-        "required", average=average.precision, parameters=(_REL,), aliases=("Precision",),
+        "required", average=kernels.precision, parameters=(_REL,), aliases=("Precision",),
         trec_cut="P", trec_cuts=_CUTS,
     ),
     Kind(
-        "R", binary.recall, "share of the relevant documents that the top k holds",
+        "R", kernels.recall, "share of the relevant documents that the top k holds",
         "relevant documents in the top k / R", _BUCKLEY,
-        "required", average=average.recall, parameters=(_REL,), aliases=("Recall",),
+        "required", average=kernels.recall, parameters=(_REL,), aliases=("Recall",),
         trec_cut="recall", trec_cuts=_CUTS,
     ),
     Kind(
-        "R_cap", binary.capped_recall, "recall that 1 can be reached for when k is smaller than R",
+        "R_cap", kernels.capped_recall, "recall that 1 can be reached for when k is smaller than R",
         "relevant documents in the top k / min(k, R)", "Thakur et al., BEIR, NeurIPS 2021",
-        "required", average=average.capped_recall, parameters=(_REL,), aliases=("RCap", "Recall_cap"),
+        "required", average=kernels.capped_recall, parameters=(_REL,), aliases=("RCap", "Recall_cap"),
     ),
     Kind(
-        "Success", binary.success, "whether the top k holds a relevant document",
+        "Success", kernels.success, "whether the top k holds a relevant document",
         "1 if a relevant document is in the top k, else 0", _BUCKLEY,
-        "optional", average=average.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
+        "optional", average=kernels.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
         trec_cut="success", trec_cuts=(1, 5, 10),
     ),
     Kind(
-        "Hits", binary.relevant_hits, "how many relevant documents the top k holds",
-        "number of relevant documents in the top k", "ranx", "optional", average=average.relevant_hits,
+        "Hits", kernels.relevant_hits, "how many relevant documents the top k holds",
+        "number of relevant documents in the top k", "ranx", "optional", average=kernels.relevant_hits,
         parameters=(_REL,), range="0 or more",
     ),
     Kind(
-        "F1", binary.f1, "harmonic mean of P and R at the same k",
+        "F1", kernels.f1, "harmonic mean of P and R at the same k",
         "2 · relevant documents in the top k / (k + R); k is the number returned if there is no cutoff",
-        "van Rijsbergen, Information Retrieval, 1979", "optional", average=average.f1, parameters=(_REL,),
+        "van Rijsbergen, Information Retrieval, 1979", "optional", average=kernels.f1, parameters=(_REL,),
     ),
     Kind(
-        "Rprec", binary.r_precision, "precision at R", "relevant documents in the top R / R", _BUCKLEY,
-        "none", average=average.r_precision, parameters=(_REL,), aliases=("R-Prec", "RPrecision"), trec="Rprec",
+        "Rprec", kernels.r_precision, "precision at R", "relevant documents in the top R / R", _BUCKLEY,
+        "none", average=kernels.r_precision, parameters=(_REL,), aliases=("R-Prec", "RPrecision"), trec="Rprec",
     ),
     Kind(
-        "RBP", binary.rank_biased_precision, "gain of a reader who goes on to the next document with probability p",
+        "RBP", kernels.rank_biased_precision, "gain of a reader who goes on to the next document with probability p",
         "(1 - p) · sum of p^(rank - 1) over relevant documents in the top k", "Moffat and Zobel, TOIS 27(1), 2008",
-        "optional", average=average.rank_biased_precision,
+        "optional", average=kernels.expected_rank_biased_precision,
         parameters=(Parameter("p", float, 0.8, "persistence", minimum=0.0, maximum=1.0), _REL),
     ),
     Kind(
-        "RBP_trec_eval_10", graded.graded_rank_biased_precision,
+        "RBP_trec_eval_10", kernels.graded_rank_biased_precision,
         "rbp of trec_eval 10: RBP with graded gains and p = 0.9",
         "(1 - p) · sum of gain · p^(rank - 1) over the top k; gain is the grade divided by the query's highest grade",
         "Moffat and Zobel, TOIS 27(1), 2008, as m_rbp.c of trec_eval 10 computes it", "optional",
-        average=average.graded_rank_biased_precision, graded=True,
+        average=kernels.expected_graded_rank_biased_precision, graded=True,
         parameters=(Parameter("p", float, 0.9, "persistence", minimum=0.0, maximum=1.0),), trec="rbp", release=10,
     ),
     Kind(
-        "ERR", graded.expected_reciprocal_rank, "expected 1/rank at which a reader is satisfied",
+        "ERR", kernels.expected_reciprocal_rank, "expected 1/rank at which a reader is satisfied",
         "sum over ranks r of (1/r) · s_r · product of (1 - s_i) for i < r; s = (2^grade - 1) / 2^max",
         "Chapelle et al., CIKM 2009; max = 4 as in gdeval", "optional", graded=True,
         parameters=(Parameter("max", int, 4, "highest grade of the scale", minimum=1, maximum=30),),
     ),
     Kind(
-        "Judged", binary.judged_rate, "share of the top k that this query has a judgment for",
+        "Judged", kernels.judged_rate, "share of the top k that this query has a judgment for",
         "judged documents in the top k / documents in the top k", "known as 1 - Hole@k (BEIR)",
-        "optional", average=average.judged_rate, graded=True,
+        "optional", average=kernels.judged_rate, graded=True,
     ),
     Kind(
-        "Bpref", binary.binary_preference, "preference of relevant over judged non-relevant documents",
+        "Bpref", kernels.binary_preference, "preference of relevant over judged non-relevant documents",
         "1/R · sum over relevant documents of 1 - min(N above, R) / min(N, R); N: judged, not relevant",
         "Buckley and Voorhees, SIGIR 2004", "none", parameters=(_REL,), trec="bpref",
     ),
     Kind(
-        "infAP", binary.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
+        "infAP", kernels.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
         "1/R · sum over relevant documents of 1/rank + (pooled above / rank) · (relevant / judged above, smoothed)",
         "Yilmaz and Aslam, CIKM 2006", "none", bounded=False, parameters=(_REL,), trec="infAP",
     ),
     Kind(
-        "IPrec", binary.interpolated_precision_9,
+        "IPrec", kernels.interpolated_precision_9,
         "interpolated precision at a recall point, as trec_eval 9 computes it",
         "highest precision at any rank with at least floor(recall · R + 0.9) relevant documents",
         _BUCKLEY, "recall", parameters=(_REL,), trec_cut="iprec_at_recall", trec_cuts=_RECALLS, release=9,
     ),
     Kind(
-        "IPrec_trec_eval_10", binary.interpolated_precision_10,
+        "IPrec_trec_eval_10", kernels.interpolated_precision_10,
         "interpolated precision at a recall point, as trec_eval 10 computes it",
         "highest precision at any rank with at least round(recall · R) relevant documents, halves rounded up",
         f"{_BUCKLEY}; m_iprec_at_recall.c of trec_eval 10", "recall", parameters=(_REL,), trec_cut="iprec_at_recall",
         trec_cuts=_RECALLS, release=10,
     ),
     Kind(
-        "11pt_avg", binary.eleven_point_average_9,
+        "11pt_avg", kernels.eleven_point_average_9,
         "interpolated precision averaged over recall points, as trec_eval 9 computes it",
         "mean of IPrec at 0.0, 0.1 … 1.0", _BUCKLEY, "none", parameters=(_REL,), trec="11pt_avg", release=9,
     ),
     Kind(
-        "11pt_avg_trec_eval_10", binary.eleven_point_average_10,
+        "11pt_avg_trec_eval_10", kernels.eleven_point_average_10,
         "interpolated precision averaged over recall points, as trec_eval 10 computes it",
         "mean of IPrec_trec_eval_10 at 0.0, 0.1 … 1.0", f"{_BUCKLEY}; m_11pt_avg.c of trec_eval 10", "none",
         parameters=(_REL,), trec="11pt_avg", release=10,
     ),
     Kind(
-        "gm_map", binary.average_precision, "AP under the geometric mean, which weighs hard queries more",
+        "gm_map", kernels.average_precision, "AP under the geometric mean, which weighs hard queries more",
         "exp(mean of ln(max(AP, 0.00001)))", "Robertson, CIKM 2006",
         "none", parameters=(_REL,), aliases=("GMAP",), trec="gm_map", aggregate="geometric", floor=1e-5,
     ),
     Kind(
-        "SetP", binary.set_precision, "precision of everything returned", "relevant documents returned / returned",
-        _BUCKLEY, "none", average=binary.set_precision, parameters=(_REL,), trec="set_P",
+        "SetP", kernels.set_precision, "precision of everything returned", "relevant documents returned / returned",
+        _BUCKLEY, "none", average=kernels.set_precision, parameters=(_REL,), trec="set_P",
     ),
     Kind(
-        "SetR", binary.recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
-        "none", average=average.recall, parameters=(_REL,), trec="set_recall",
+        "SetR", kernels.recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
+        "none", average=kernels.recall, parameters=(_REL,), trec="set_recall",
     ),
     Kind(
-        "SetF", binary.set_f, "weighted harmonic mean of SetP and SetR",
+        "SetF", kernels.set_f, "weighted harmonic mean of SetP and SetR",
         "(1 + beta) · SetP · SetR / (beta · SetP + SetR); this beta, which trec_eval and ir_measures take too, is the "
         "square of the beta of an F score",
-        "van Rijsbergen, Information Retrieval, 1979", "none", average=binary.set_f,
+        "van Rijsbergen, Information Retrieval, 1979", "none", average=kernels.set_f,
         parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
         trec="set_F",
     ),
     Kind(
-        "NumQ", binary.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
-        average=binary.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
+        "NumQ", kernels.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
+        average=kernels.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRet", binary.number_retrieved, "documents returned", "count", "trec_eval", "none",
-        average=binary.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
+        "NumRet", kernels.number_retrieved, "documents returned", "count", "trec_eval", "none",
+        average=kernels.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRel", binary.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
-        average=binary.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
+        "NumRel", kernels.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
+        average=kernels.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRelRet", binary.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
-        average=binary.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
+        "NumRelRet", kernels.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
+        average=kernels.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
         range="0 or more",
     ),
 )  # fmt: skip

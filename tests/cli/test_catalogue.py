@@ -212,17 +212,20 @@ def test_fetch_names_what_was_prepared_for_another_name(toy: ToyLoader) -> None:
     assert len(toy.downloads) == 3
 
 
-def test_remove_frees_the_library_s_files_and_the_prepared_texts(toy: ToyLoader, tmp_path: Path) -> None:
+def test_remove_frees_the_prepared_texts_and_leaves_the_library_s_files(toy: ToyLoader, tmp_path: Path) -> None:
     run("fetch", "zoo/de")
     run("fetch", "zoo/de", "--split", "train")
+    downloaded = sorted((tmp_path / "home" / "de").iterdir())
     freed = json.loads(run("remove", "zoo/de", "--yes", "--format", "json").stdout)
     assert freed["freed"] > 0
     assert freed["on_this_machine"]["prepared"] == []
-    assert [*(tmp_path / "home" / "de").iterdir()] == []
+    assert sorted((tmp_path / "home" / "de").iterdir()) == downloaded
+    assert freed["on_this_machine"]["downloaded"]["test"]["complete"] is True
     assert not any(path.name == "texts.arrow" for path in (tmp_path / "cache").rglob("*"))
-    assert said("remove", "zoo/de") == "nothing of zoo/de was downloaded or prepared"
+    stays = "its download stays: `hf cache rm` or `ir_datasets clean` removes it from the cache of its library"
+    assert said("remove", "zoo/de") == f"nothing of zoo/de was prepared; {stays}"
     run("fetch", "zoo/de")
-    assert len(toy.downloads) == 5 + 3
+    assert len(toy.downloads) == 5
 
 
 def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +235,10 @@ def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pyt
     monkeypatch.setattr("harness.cli.catalogue._is_asked", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda *args, **options: False)
     assert "nothing was removed" in run("remove", "zoo/de").stderr
-    assert len([*toy.home.rglob("*.json")]) == 3
+    assert len(json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"]) == 2
     monkeypatch.setattr(click, "confirm", lambda *args, **options: True)
     assert "freed" in run("remove", "zoo/de").stdout
-    assert [*toy.home.rglob("*.json")] == []
+    assert len([*toy.home.rglob("*.json")]) == 3
 
 
 def test_remove_never_touches_files_of_the_user_s_own(repository: Path) -> None:

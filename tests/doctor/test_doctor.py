@@ -175,7 +175,7 @@ kind = "sparse"
 [parameters.effort]
 type = "int"
 default = 1
-scope = "engine"
+scope = "search"
 help = "a number"
 """
 ENGINE = """
@@ -195,7 +195,7 @@ def test_a_card_that_disagrees_with_its_class(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "my_engine.py").write_text(ENGINE)
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = examine(checks={"cards": machine.cards})[:1]
-    assert (found.state, found.detail.endswith("'Mine' never reads 'effort'")) == (State.FAIL, True)
+    assert (found.state, "its scope is 'search', but 'Mine' opens no index" in found.detail) == (State.FAIL, True)
 
 
 SERVER_CARD = f"""{CARD}

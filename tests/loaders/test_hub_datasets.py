@@ -25,7 +25,7 @@ from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec, Downloader
-from harness.loaders.fetching import fetch_dataset, remove_dataset, stored_files
+from harness.loaders.fetching import fetch_dataset, remove_prepared, stored_files
 from harness.loaders.hub_layouts import LAYOUTS
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.registry import loaders
@@ -311,7 +311,7 @@ def test_a_folder_of_this_machine_is_no_download_and_is_never_removed(hub, tmp_p
     fetched = fetch_dataset("hf:./BeIR/mini", cache=cache)
     assert fetched.stored.downloaded is None
     assert len(fetched.stored.prepared) == 2
-    assert remove_dataset("hf:./BeIR/mini", cache=cache).freed > 0
+    assert remove_prepared("hf:./BeIR/mini", cache=cache).freed > 0
     assert stored_files("hf:./BeIR/mini", cache=cache).prepared == ()
     assert sorted(tmp_path.joinpath("BeIR").rglob("*")) == before
     with pytest.raises(DataError, match=r"^hf:\./BeIR/other: 1 problem\n  there is no such folder"):
@@ -329,76 +329,29 @@ def test_files_that_no_card_tells_apart_are_one_problem(hub, tmp_path, monkeypat
     assert "no README.md with 'configs:' says which files are documents, queries" in str(raised.value)
 
 
-def test_what_is_here_is_told_and_removed(hub):
+def test_what_is_here_is_told(hub):
     write_beir_repositories(hub.root, CONTENT)
     write_mteb_repository(hub.root, CONTENT, "mteb/languages", ("ko", "de"))
     loader = loaders()["hf"]
     assert isinstance(loader, Downloader)
     beir, ko, de = (DatasetSpec(f"hf:{name}") for name in ("BeIR/mini", "mteb/languages:ko", "mteb/languages:de"))
     assert loader.local_files(beir) == loader.local_files(ko) == type(loader.local_files(ko))((), 0, complete=False)
-    assert loader.remove(ko).freed == 0
     for spec in (beir, ko, de):
         loader.load(spec, None, None)
         found = loader.local_files(spec)
         assert found.complete
         assert found.size == sum(path.stat().st_size for path in found.paths) > 0
-    # the content of both subsets is the same, and the hub's cache keeps it once
-    assert loader.remove(ko).freed == 0
-    assert loader.local_files(ko) == type(loader.local_files(ko))((), 0, complete=False)
-    assert loader.local_files(de).complete
-    size = loader.local_files(de).size
-    assert loader.remove(de).freed >= size
-    freed = loader.local_files(beir).size
-    assert loader.remove(beir).freed >= freed
-    assert loader.local_files(beir).paths == ()
     assert loader.local_files(DatasetSpec(f"hf:{hub.root}")) is None
-    with pytest.raises(UsageError, match="is a folder of yours"):
-        loader.remove(DatasetSpec(f"hf:{hub.root}"))
 
 
-def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monkeypatch):
-    content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
-    write_mmarco(hub.root, content, "german", "german")
-    write_mmarco(hub.root, content, "spanish", "spanish")
-    use_miniature_judgments(hub, monkeypatch)
-    # other bytes, so that the cache keeps a blob for each
-    (hub.root / "unicamp-dl/mmarco/data/google/collections/spanish_collection.tsv").write_text("1\tuno\n")
-    loader = HubLoader()
-    de, es, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "es", "de-es"))
-    for spec in (de, es):
-        loader.load(spec, None, None)
-    assert loader.local_files(crossed).complete
-    assert loader.remove(crossed).freed == 0
-    removal = loader.remove(es)
-    assert removal.freed > 0
-    assert removal.needed_by == ("hf:unicamp-dl/mmarco:de",), "both are judged by one file"
-    assert loader.local_files(es).complete is loader.local_files(crossed).complete is False
-    assert loader.local_files(de).complete
-    assert loader.remove(de).freed > 0
-    assert loader.local_files(de).paths == ()
-    assert loader.local_files(de).complete is False
-    # of a pair alone nothing belongs to another dataset
-    loader.load(crossed, None, None)
-    assert loader.remove(crossed).freed > 0
-    assert loader.local_files(crossed).paths == ()
-
-
-def test_files_of_a_pair_stay_when_one_of_its_languages_goes(hub, monkeypatch):
+def test_a_pair_of_languages_is_here_if_both_are(hub, monkeypatch):
     content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
     for language in ("german", "spanish"):
         write_mmarco(hub.root, content, language, language)
     use_miniature_judgments(hub, monkeypatch)
-    # other bytes, so that the cache keeps a blob for each
-    queries = hub.root / "unicamp-dl/mmarco/data/google/queries/dev/german_queries.dev.small.tsv"
-    queries.write_text("q1\tLicht\n")
     loader = HubLoader()
-    de, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "de-es"))
-    for spec in (de, crossed):
-        loader.load(spec, None, None)
-    assert loader.remove(de) == (len("q1\tLicht\n"), ("hf:unicamp-dl/mmarco:de-es",))
-    assert loader.local_files(de).complete is False
-    assert loader.local_files(crossed).complete
+    de, es, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "es", "de-es"))
     loader.load(de, None, None)
-    assert loader.remove(crossed).freed > 0
-    assert loader.local_files(de).complete
     assert loader.local_files(crossed).complete is False
+    loader.load(es, None, None)
+    assert loader.local_files(crossed).complete

@@ -142,7 +142,7 @@ def test_corpora_of_one_archive_are_kept_apart(names: tuple[str, ...]) -> None:
     assert len(set(map(documents_key, names))) == len(names)
 
 
-def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
+def test_knows_what_this_machine_has(home: Home) -> None:
     loader, spec = IrdsLoader(), DatasetSpec(SPEC)
     assert isinstance(loader, Downloader)
     assert loader.local_files(spec) == LocalFiles((), 0, complete=False)
@@ -151,12 +151,6 @@ def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
     assert held.complete
     assert home.archive in held.paths
     assert held.size > home.archive.stat().st_size
-    load_dataset("irds:beir/scifact/train")
-    assert loader.remove(spec).freed > 0
-    assert home.archive.exists()
-    assert not (home.archive.parent / "test.qrels").exists()
-    assert loader.remove(DatasetSpec("irds:beir/scifact/train")).freed > len(home.server.content)
-    assert home.files() == []
 
 
 @pytest.fixture
@@ -186,10 +180,6 @@ def lay(folder: Path, names: set[str]) -> None:
         path.write_text(name)
 
 
-def lying(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
 def test_has_the_files_of_its_own_parts_alone(passages: Path, name: str) -> None:
     lay(passages, COLLECTION | DEV | DL19 | DL20 | TRAIN)
@@ -206,38 +196,6 @@ def test_judged_queries_are_made_of_the_files_of_all_queries() -> None:
         loaders = [_handlers(ir_datasets.registry._registered[one]) for one in (name, name.removesuffix("/judged"))]
         judged, every = map(files_of, loaders)
         assert judged == every, name
-
-
-@pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
-@pytest.mark.parametrize(
-    ("beside", "stays"),
-    [
-        (set(), set()),
-        (DEV, COLLECTION | DEV),
-        (DL20, COLLECTION | DL20),
-        (TRAIN, TRAIN),  # pairs for training are of no part
-        (DEV | DL20 | TRAIN, COLLECTION | DEV | DL20 | TRAIN),
-        ({"queries.tar.gz", "dev/queries.tsv"}, COLLECTION | {"queries.tar.gz", "dev/queries.tsv"}),  # own judgments
-    ],
-)
-def test_removes_what_no_other_dataset_here_uses(passages: Path, name: str, beside: set[str], stays: set[str]) -> None:
-    lay(passages, COLLECTION | DL19 | beside)
-    freed = IrdsLoader().remove(DatasetSpec(f"irds:{name}")).freed
-    assert lying(passages) == stays
-    assert freed == sum(map(len, (COLLECTION | DL19 | beside) - stays))
-
-
-def test_a_dataset_put_together_from_others_keeps_their_files_only_where_it_is_whole(passages: Path) -> None:
-    lay(passages, COLLECTION | DL19 | DL20)
-    for name in ("trec-dl-2019", "trec-dl-2020"):
-        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
-    assert lying(passages) == set()
-
-    lay(passages, COLLECTION | DL19 | DL20 | {"trec-dl-hard/qrels"})
-    for name in ("trec-dl-2019", "trec-dl-2020"):
-        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
-    hard = COLLECTION | {"trec-dl-2019/queries.tsv", "trec-dl-2020/queries.tsv.gz", "trec-dl-hard/qrels"}
-    assert lying(passages) == hard
 
 
 @pytest.mark.parametrize(

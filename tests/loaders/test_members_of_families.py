@@ -68,7 +68,7 @@ def test_facts_that_contradict_the_files_stop_the_run(tmp_path: Path, before: st
     assert expected in message
     assert message.startswith("zoo/de (toy:de/test): 1 problem")
     assert f"correct the card '{tmp_path / 'datasets' / 'zoo.toml'}'" in message
-    assert "harness datasets remove zoo/de" in message
+    assert "delete its files (`harness datasets info zoo/de` names them) and fetch it again" in message
 
 
 @pytest.mark.usefixtures("toy")

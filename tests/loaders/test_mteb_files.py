@@ -1,4 +1,4 @@
-"""What of a repository is one subset's: the rest of it stays on this machine when a subset is removed."""
+"""Which files of a repository are one subset's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from hub_stub import DatasetHub, serving, use
 from installed import skip_module_without
 from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_dataset
-from harness.loaders.fetching import remove_dataset
 from harness.loaders.hub_repository import HubRepository
 from harness.loaders.mteb import MtebLoader
 from harness.loaders.mteb_files import hub_folders
@@ -77,7 +76,7 @@ def download(hub: DatasetHub, *subsets: str) -> list[Path]:
     return [repository.folder / name for name in names]
 
 
-def test_one_subset_goes_and_the_others_stay(
+def test_files_and_tables_of_a_subset_are_named_after_it(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(hub)
@@ -85,7 +84,7 @@ def test_one_subset_goes_and_the_others_stay(
     assert isinstance(loader, Downloader)
     assert loader.local_files(KO) == NOTHING
     files = download(hub, "ko", "de")
-    ko, de = ([file for file in files if file.parent.name.startswith(one)] for one in ("ko-", "de-"))
+    ko = [file for file in files if file.parent.name.startswith("ko-")]
     held, other = loader.local_files(KO), loader.local_files(DE)
     tables = hub_folders(NAME)[1]
     assert {path for path in held.paths if path.is_file()} == set(ko)
@@ -95,34 +94,24 @@ def test_one_subset_goes_and_the_others_stay(
     assert held.complete is None
     # the judgments and the queries of both languages are the same blobs
     assert held.size == sum(file.stat().st_size for file in ko) + 3 * 4
-    documents = next(file.stat().st_size for file in ko if file.parent.name == "ko-corpus")
-    assert loader.remove(KO).freed == documents + 3 * 4
-    assert not any(file.exists() for file in ko)
-    assert all(file.is_file() for file in de)
-    assert sorted(one.name for one in tables.iterdir()) == ["de-corpus", "de-qrels", "de-queries"]
-    assert loader.local_files(KO) == NOTHING
-    assert loader.local_files(DE) == other
-    assert loader.remove(DE).freed > other.size  # and the card
-    assert not tables.exists()
-    assert loader.local_files(DE) == NOTHING
+    assert set(held.paths).isdisjoint(other.paths)
 
 
-def test_other_files_of_the_repository_stay(
+def test_files_of_another_commit_are_not_the_task_s(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another commit, as `hf:` reads them, and those that tasks of another name are loaded from."""
+    """As `hf:` reads them."""
     write(hub)
     main = HubRepository(NAME, "main")
     main.fetch(["ko-corpus/corpus-00000-of-00001.parquet"], None)
     (hub.root / NAME / "README.md").open("a").write("Another commit.\n")
     register(hub, monkeypatch)
+    assert loader.local_files(KO) == NOTHING
     download(hub, "ko")
-    assert loader.remove(KO).freed > 0
-    assert [file.name for file in main.files_here()] == ["corpus-00000-of-00001.parquet"]
-    assert all(file.is_file() for file in main.files_here())
+    assert main.files_here().isdisjoint(loader.local_files(KO).paths)
 
 
-def test_what_cannot_be_told_apart_is_not_removed(
+def test_files_that_nothing_tells_apart_may_be_any_subset_s(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a task's own loader where no file is called after the subset."""
@@ -136,26 +125,17 @@ def test_what_cannot_be_told_apart_is_not_removed(
         revision=hub.commit_of(NAME),
         load_data=lambda task: None,
     )
-    spec = DatasetSpec("mteb:Tongues:korean")
-    assert loader.remove(spec).freed == 0
     files = download(hub, "ko", "de")
-    with pytest.raises(UsageError, match="nothing says which files of mteb/ManyTongues are those of") as raised:
-        remove_dataset(spec.location)
-    assert "de-corpus, de-qrels, de-queries, ko-corpus, ko-qrels, ko-queries" in str(raised.value)
-    assert str(hub_folders(NAME)[0]) in str(raised.value)
-    assert all(file.is_file() for file in files)
-    assert set(files) <= set(loader.local_files(spec).paths)
+    assert set(files) <= set(loader.local_files(DatasetSpec("mteb:Tongues:korean")).paths)
 
 
-def test_a_task_in_one_language_goes_as_a_whole_without_a_card(
+def test_all_files_are_those_of_a_task_in_one_language(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(hub, card=False)
     mteb_task(monkeypatch, "Single", Path(NAME), langs=["kor-Hang"], revision=hub.commit_of(NAME))
     files = download(hub, "ko", "de")
-    assert loader.remove(DatasetSpec("mteb:Single")).freed > 0
-    assert not any(file.exists() for file in files)
-    assert not any(folder.exists() for folder in hub_folders(NAME))
+    assert set(files) <= set(loader.local_files(DatasetSpec("mteb:Single")).paths)
 
 
 @pytest.mark.parametrize("name", ["mteb/MIRACLRetrieval", "taeminlee/Ko-StrategyQA", "mteb/scifact", "squad_kor_v1"])

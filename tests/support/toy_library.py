@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.data.columns import TextBatch
 from harness.data.progress import Progress
 from harness.errors import DataError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
 
 CARD = """
 name = "zoo"
@@ -93,17 +93,6 @@ class ToyLoader:
         """Return which of the three files are there."""
         here = [path for path in self._files(spec) if path.exists()]
         return LocalFiles(tuple(here), sum(path.stat().st_size for path in here), len(here) == len(self._files(spec)))
-
-    def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete queries and judgments, and the documents when no other split is there."""
-        documents, *others = self._files(spec)
-        doomed = [path for path in others if path.exists()]
-        if documents.exists() and {*documents.parent.iterdir()} <= {documents, *others}:
-            doomed.append(documents)
-        freed = sum(path.stat().st_size for path in doomed)
-        for path in doomed:
-            path.unlink()
-        return Removal(freed)
 
     def _files(self, spec: DatasetSpec) -> list[Path]:
         name, _, split = spec.location.removeprefix("toy:").partition("/")

@@ -60,8 +60,3 @@ def test_a_parameter_of_the_search_that_the_class_takes_for_one_of_the_index(tmp
 def test_a_parameter_of_the_index_that_the_class_takes_for_one_of_the_search(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="'Patient' opens an index with any value of it, but its scope is 'engine'"):
         load(tmp_path, "Patient", "effort", "engine")
-
-
-def test_a_parameter_that_the_class_never_reads(tmp_path: Path) -> None:
-    with pytest.raises(CardError, match="'Guarded' never reads 'v"):
-        load(tmp_path, "Guarded", "vig" + "our", "engine")
