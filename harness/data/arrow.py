@@ -72,6 +72,7 @@ def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> n
         raise pa.ArrowTypeError(f"a column of {kind} holds no numbers")
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = [_values(chunk, null) for chunk in chunks]
+    # the empty part gives a column without chunks its dtype
     joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
     joined.setflags(write=False)
     return joined
@@ -130,6 +131,7 @@ def _text_buffers(texts: list[Any]) -> tuple[pa.Buffer, pa.Buffer]:
 
 
 def _bitmap(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
+    # Arrow fills each byte from its lowest bit, NumPy from its highest unless told otherwise
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
@@ -146,7 +148,8 @@ def _values(array: pa.Array, null: float | None) -> npt.NDArray[Any]:
     dtype = np.dtype(array.type.to_pandas_dtype())
     if not len(array):
         return np.empty(0, dtype)
-    content = array.buffers()[1]
+    content = array.buffers()[1]  # the first buffer says which values are null
+    # a slice of an array has the buffers of the whole one, and an offset into them
     if dtype == np.bool_:
         bits = np.unpackbits(np.frombuffer(content, np.uint8), count=array.offset + len(array), bitorder="little")
         values: npt.NDArray[Any] = bits[array.offset :].view(np.bool_)
@@ -170,6 +173,7 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     outside = rows[(rows < 0) | (rows >= starts[-1])]
     if len(outside):
         raise IndexError(f"row {outside[0]} of a column of {starts[-1]} rows")
+    # "right", so that a row at which a chunk starts belongs to it, and never to an empty chunk in front of it
     owner = np.searchsorted(starts, rows, side="right") - 1
     order = np.argsort(owner, kind="stable")
     owners, firsts = np.unique(owner[order], return_index=True)

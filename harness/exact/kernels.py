@@ -90,7 +90,7 @@ class _Block(NamedTuple):
 @inner_kernel
 def _end_before(postings: Postings, start: np.uint64, stop: np.uint64, row: np.uint64) -> np.uint64:
     """Find the first posting from ``start`` to ``stop`` whose document is not before ``row``."""
-    if start == stop or postings.rows[stop - _ONE] < row:
+    if start == stop or postings.rows[stop - _ONE] < row:  # as in the last block of most terms
         return stop
     while start < stop:
         middle = (start + stop) >> _ONE
@@ -106,6 +106,7 @@ def _below(score: np.float32) -> np.float64:
     """Return a bound just below all sums that round to a positive score; minus infinity for another score."""
     if score <= np.float32(0.0):
         return np.float64(-np.inf)
+    # bits of positive floats, read as an integer, are in the order of the floats: one less is the next lower float
     return np.float64(np.uint32(np.float32(score).view(np.uint32) - np.uint32(1)).view(np.float32))
 
 
@@ -120,10 +121,11 @@ def _threshold_estimate(block: _Block, documents: np.uint64, width: np.uint64, w
     likely = np.float64(width) * np.float64(size) / np.float64(documents)
     stride = max(_ONE, min(_STRIDE, np.uint64(np.float64(size) / (4.0 * likely + 1.0))))
     share = likely / np.float64(stride)
+    # three standard deviations (Poisson) lower than expected: a floor that is too high costs a second search
     rank, count = np.uint64(share + 3.0 * np.sqrt(share) + 3.0), _ZERO
     for place in range(_ZERO, size, stride):
         total = np.float64(sums[place])
-        keys[count] = total.view(np.uint64)
+        keys[count] = total.view(np.uint64)  # written without a branch; one that is not positive is overwritten
         count += np.uint64(total > 0.0)
     if count <= rank:
         return np.float64(-np.inf)
@@ -150,7 +152,7 @@ def _leave_out(
             if heads[2, term] or weight < np.float32(0.0) or ahead <= most:
                 continue
             highest = max(np.float64(0.0), np.float64(contribution(weight, postings.highest[column], rule)))
-            if rest + highest < floor * _SHARE:
+            if rest + highest < floor * _SHARE:  # of the terms that fit, the one with most postings saves most
                 most, chosen, bound = ahead, np.uint64(place), highest
         if chosen == block.last:
             return rest
@@ -197,6 +199,7 @@ def _rescore(
     first, end = range_of_keys
     kept = first
     for candidate in range(first, end):
+        # the low half of a key counts rows down, so that of equal scores the lower row has the larger key
         row, total = np.uint64(_TOP - np.uint32(keys[candidate])), np.float64(0.0)
         possible = np.float64(unpack_score(keys[candidate])) + rest
         for place in range(block.first, block.last):
@@ -231,7 +234,7 @@ def _scatter(
     added, left_out = _ZERO, _ZERO
     for place in range(block.first, block.last):
         column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
-        start = heads[1, term]
+        start = heads[1, term]  # where the block before ended: postings of a term ascend by document
         stop = _end_before(postings, start, postings.columns[column + 1], block.end)
         heads[0, term], heads[1, term] = start, stop
         if heads[2, term]:
@@ -348,6 +351,7 @@ def _search(
             if estimating and begin == _ZERO and added + left > width * _FOUR:
                 floor = _threshold_estimate(block, documents, width, workspace)
                 is_estimated = bool(floor > 0.0)
+            # sums of this block may lack as much as the terms left out can add
             before, reach = end, floor if rest == 0.0 else floor * _SLACK - rest
             if few:
                 end = _collect_touched(postings, rule, block, reach, workspace, end)
@@ -358,7 +362,7 @@ def _search(
                 rest = _restore_terms(looked_up * _LOOK_UP < left_out, rest, heads)
             if is_estimated and begin == _ZERO and left > width * (last - first) * _WORTH:
                 rest = _leave_out(postings, queries, rule, block, floor, workspace)
-            if end > width + width:
+            if end > width + width:  # as many keys are dropped as stay, so that selecting costs a constant for each key
                 keep_largest_beside(keys[:end], width, workspace.spare)
                 end, floor, is_estimated = width, _floor_of(keys[:width]), False
         begin = block.end
@@ -422,7 +426,7 @@ def score_kernel(
                 value = np.float64(contribution(weight, postings.values[posting], rule))
                 sums[np.uint64(postings.rows[posting])] += value
         for hit in range(indptr[query], indptr[query + 1]):
-            scores[hit] = np.float32(sums[rows[hit]] + 0.0)
+            scores[hit] = np.float32(sums[rows[hit]] + 0.0)  # of a document that nothing touched, -0.0 becomes +0.0
         for place in range(queries.indptr[query], queries.indptr[query + 1]):
             column = queries.columns[place]
             for posting in range(postings.columns[column], postings.columns[column + 1]):

@@ -73,10 +73,11 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
         high, low = left, np.uint64(0)
         for place in range(left, right):
             key = keys[place]
+            # written to both sides, and counted on one: a comparison becomes a number, not a jump
             keys[high], spare[low] = key, key
             high += np.uint64(key >= pivot)
             low += np.uint64(key < pivot)
-        if high == right:
+        if high == right:  # all keys reach the pivot, and would do so again
             break
         if high >= count:
             right = high

@@ -51,6 +51,7 @@ class Arguments(NamedTuple):
 def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
     """Count the documents that are relevant to the query, returned or not."""
     start = judged.indptr[query]
+    # grades descend, so that a binary search finds where the relevant ones end
     low, high = start, judged.indptr[query + 1]
     while low < high:
         middle = (low + high) // 2

@@ -232,7 +232,7 @@ def _ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -
     start, stop = judged.indptr[query], judged.indptr[query + 1]
     total = 0.0
     for position in range(min(stop - start, cutoff)):
-        if judged.ideal[start + position] < 1:
+        if judged.ideal[start + position] < 1:  # no `break`, although all that follow are as low: see above
             continue
         total += _gain(judged.ideal[start + position], exponential) / math.log2(position + 2.0)
     return total
@@ -338,7 +338,7 @@ def graded_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: 
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
             if judged.ranks[hit] > arguments.cutoff:
                 break
-            while reached < judged.ranks[hit]:
+            while reached < judged.ranks[hit]:  # a power by `**` differs from trec_eval's product in its last bits
                 weight *= arguments.extra
                 reached += 1
             gathered += _scaled_gain(judged, query, judged.grades[hit]) * weight
@@ -445,12 +445,13 @@ def binary_preference(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
         start, stop = judged.indptr[query], judged.indptr[query + 1]
         total = relevant_total(judged, query, arguments.level)
         nonrelevant = 0
-        for position in range(start + total, stop):
+        for position in range(start + total, stop):  # grades descend; negative ones are pooled, but not judged
             if judged.ideal[position] >= 0:
                 nonrelevant += 1
         above, gathered = 0, 0.0
         for hit in range(start, start + judged.found[query]):
             if judged.grades[hit] >= arguments.level:
+                # without a non-relevant document above, there may be none at all, and no divisor
                 gathered += 1.0 - min(above, total) / min(nonrelevant, total) if above else 1.0
             elif judged.grades[hit] >= 0:
                 above += 1

@@ -182,7 +182,7 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
         ascents = 0
         scores = hits.scores[begin:end]
         for hit in range(np.uint64(1), np.uint64(len(scores))):
-            ascents += not scores[hit - np.uint64(1)] >= scores[hit]
+            ascents += not scores[hit - np.uint64(1)] >= scores[hit]  # "not >=" holds for NaN too, "<" would not
         marks.unsorted[query] = ascents > 0 or (begin < end and hits.scores[begin] != hits.scores[begin])
     return duplicates
 

@@ -88,6 +88,7 @@ def reserved_column(path: Path, dtype: np.dtype[Any], count: int) -> np.memmap[A
     """
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
     with path.open("xb") as file:
+        # NumPy maps a file only if it has its full length: it gets the header now, and the values later
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
         size = file.tell() + count * dtype.itemsize

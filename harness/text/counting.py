@@ -80,6 +80,7 @@ class _Counter:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
+        # a new term gets the next number inside the look-up: no line of Python runs for any term
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
 
@@ -102,6 +103,7 @@ def _pairs(columns: Sequence[Sequence[int]]) -> tuple[Int64Array, Int64Array]:
 
 
 def _count_pairs(rows: Int64Array, columns: Int64Array, height: int, width: int) -> SparseVectors:
+    # row and column in one integer: a single sort counts equal pairs, and leaves columns ascending in each row
     keys, counts = np.unique((rows << 32) | columns, return_counts=True)
     indptr = np.searchsorted(keys, np.arange(height + 1, dtype=np.int64) << 32).astype(np.int64)
     indices = (keys & 0xFFFFFFFF).astype(np.int32)
@@ -152,6 +154,7 @@ class _Parts:
 
 def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Map what was written to a file; an empty one cannot be mapped."""
+    # the file has no name, so its space is free as soon as the last array that maps it is gone
     file.flush()
     return np.memmap(file, dtype=dtype, mode="r+").view(np.ndarray) if file.tell() else np.empty(0, dtype=dtype)
 
@@ -165,6 +168,7 @@ def _renumber(indptr: Int64Array, column_of: Int32Array, indices: Int32Array, va
     keys = np.empty(longest, dtype=np.int64)
     for row in range(len(indptr) - 1):
         start, length = indptr[row], indptr[row + 1] - indptr[row]
+        # column and count in one integer, so that sorting moves both; counts are whole numbers far below 2^32
         for place in range(length):
             keys[place] = (np.int64(column_of[indices[start + place]]) << 32) | np.int64(values[start + place])
         keys[:length].sort()

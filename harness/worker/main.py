@@ -89,11 +89,12 @@ def _await_job() -> Path | None:
     """Return the job's folder, whose log is standard error from then on; None when the parent is gone."""
     path = b""
     while not path.endswith(JOB_END):
-        received = os.read(0, 4096)
+        received = os.read(0, 4096)  # a pipe may hand over a path in pieces
         if not received:
             return None
         path += received
     folder = Path(os.fsdecode(path.removesuffix(JOB_END)))
+    # appending, so that lines of processes that the job starts do not overwrite one another
     log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
     os.dup2(log, 1)
@@ -102,6 +103,7 @@ def _await_job() -> Path | None:
 
 
 def _take_over_stdout() -> BinaryIO:
+    # messages keep the pipe; what a client prints, even from C, goes to standard error instead of between them
     pipe = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(pipe, "wb")

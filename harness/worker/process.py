@@ -131,6 +131,7 @@ class Worker:
                 if not received:
                     self._await_exit(process)
                     return
+                # what was read may end inside a message, whose rest comes with the next piece
                 *lines, pending = (pending + received).split(b"\n")
                 for line in lines:
                     self._take(orjson.loads(line), progress, process.pid)

@@ -115,6 +115,7 @@ class UnpackedFiles(NamedTuple):
                 continue  # it has not begun, or is complete by now
             if state == self.states.get(record):
                 continue
+            # rows are only ever appended, so the bytes that came back before are still the same
             for column in (folder / file.name for file in here.glob("*.npy")):
                 start = self.returned.get(column, 0)
                 added = np.fromfile(self.here(column), dtype=np.uint8, offset=start)
@@ -161,7 +162,7 @@ def send_files(
         named.append(path)
         return path
 
-    _with_paths(job, note)
+    _with_paths(job, note)  # notes every path that the job names, and changes none
     cache = job.cache if isinstance(job, RerankJob) else None
     present = {path for path in named if path.exists() and path != cache}
     roots = [path for path in sorted(present) if not any(parent in present for parent in path.parents)]
@@ -192,6 +193,7 @@ def write_returned(file: Returned) -> None:
             stream.write(file.content.data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    # renamed when whole: a command that is killed here leaves no file that looks finished
     unfinished = path.with_name(f"{path.name}.part")
     file.content.tofile(unfinished)
     shutil.move(unfinished, path)
@@ -211,7 +213,7 @@ def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:
     """Return a job, or a value in it, with other paths."""
     if isinstance(value, Path):
         return change(value)
-    if type(value) is tuple:
+    if type(value) is tuple:  # a named tuple is made of its fields, not of one iterable
         return tuple(_with_paths(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(

@@ -61,6 +61,7 @@ def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
+        # Ctrl-C in the terminal reaches the command alone, which ends the worker with all that it started
         start_new_session=True,
         env={**os.environ, MARK_VARIABLE: mark},
     )
