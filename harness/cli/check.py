@@ -8,8 +8,7 @@ from click.exceptions import Exit
 
 from harness.cli.ci import write_for_ci
 from harness.cli.early_worker import early_worker
-from harness.cli.output import named_by_time, progress_display, stored_at, write_report
-from harness.cli.sort_columns import CHECK_COLUMNS, check_sort
+from harness.cli.output import check_sort_metric, named_by_time, progress_display, stored_at, write_report
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
@@ -35,7 +34,7 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
         if output.junit_per_query and output.junit is None:
             raise UsageError("--junit-per-query without --junit: there is no file for it", fix="add --junit FILE")
         plan = plan_check(request, keep_text=output.keep_text)
-        check_sort(output.sort, [*CHECK_COLUMNS, *map(str, plan.metrics), *request.slice])
+        check_sort_metric(output.sort, map(str, plan.metrics))
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)
         with progress_display() as display:
             checked = run_check(plan, display, output)

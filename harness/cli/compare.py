@@ -10,8 +10,14 @@ import click
 from click.exceptions import Exit
 
 from harness.cli.early_worker import early_worker
-from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
-from harness.cli.sort_columns import check_sort_of_comparison
+from harness.cli.output import (
+    check_sort_metric,
+    named_by_time,
+    print_result,
+    progress_display,
+    stored_at,
+    write_report,
+)
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
@@ -40,8 +46,7 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
         from harness.pipeline.planning import plan_for
 
         plan = plan_for(request)
-        swept = [sweep.partition(":")[2].partition("=")[0] for sweep in request.sweep]
-        check_sort_of_comparison(output.sort, plan, swept)
+        check_sort_metric(output.sort, map(str, plan.measures))
         _check_targets(output)
         if output.dry_run:
             _preview(plan, output)

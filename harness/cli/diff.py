@@ -5,7 +5,6 @@ from __future__ import annotations
 from click.exceptions import Exit
 
 from harness.cli.ci import show_regression
-from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.plan.config import DiffRequest, JudgedOutput
@@ -20,7 +19,6 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
-    check_sort(output.sort, CHANGE_COLUMNS)
     from harness.pipeline.regress.run_regress import run_diff
 
     regression = run_diff(request, output)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.plain import terminal_width
-from harness.errors import ResultError
+from harness.errors import ResultError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from harness.document.model import Block, Document
@@ -41,11 +41,31 @@ def write_report(
 
     if sort is not None and format_name != "json":
         shown = shown if isinstance(shown, Document) else document_of(shown)
-        if sort not in shown.sort_names:
-            click.echo(f"rows stand as named: no table of this result has a column '{sort}'", err=True)
+        try:
+            shown.check_sort(sort)
+        except UnknownNameError as error:
+            click.echo(f"warning: the rows are not sorted: {error.what}\n  {error.fix}", err=True)
             sort = None
     width = shutil.get_terminal_size((_WIDTH, 1)).columns
     print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
+
+
+def check_sort_metric(name: str | None, metrics: Iterable[str]) -> None:
+    """Refuse to sort by a metric that is not among those of a plan; raises UnknownNameError.
+
+    Names of metrics begin with a capital. Other columns are known only when the result is there: a table may have
+    ``recall@10``.
+    """
+    from harness.metrics import parse_metric
+
+    names = set(metrics)
+    if name is None or name in names or not name[:1].isupper():
+        return
+    try:
+        parse_metric(name)
+    except UsageError:  # not a metric
+        return
+    raise UnknownNameError("metric to sort by", name, names)
 
 
 def page(*blocks: Block, title: str = "") -> str:

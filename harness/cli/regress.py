@@ -11,7 +11,6 @@ from click.exceptions import Exit
 from harness.cli.ci import show_regression
 from harness.cli.early_worker import early_worker
 from harness.cli.output import progress_display
-from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.plan.config import JudgedOutput, RegressRequest, rerun_fields
@@ -30,7 +29,6 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
 
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
-    check_sort(output.sort, CHANGE_COLUMNS)
     isolation, executor = str(changes.get("isolation", "process")), str(changes.get("executor", "local"))
     cards = changes.get("cards")
     with early_worker(str(request.backends or ""), isolation, executor, cards if isinstance(cards, Path) else None):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.output import print_result, write_report
-from harness.cli.sort_columns import check_sort
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import ReportRequest
@@ -45,7 +44,7 @@ def report(request: ReportRequest) -> None:
     if request.sort is not None:
         from harness.report.formats import document_of
 
-        check_sort(request.sort, document_of(shown).sort_names)
+        document_of(shown).check_sort(request.sort)
     write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
 
 

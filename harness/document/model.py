@@ -307,14 +307,18 @@ class Document:
         """The columns by which rows of its tables can be sorted."""
         return list(dict.fromkeys(column.sort_name for table in self.tables() for column in table.columns))
 
+    def check_sort(self, name: str) -> None:
+        """Raise UnknownNameError unless a table has a column of that name."""
+        if name not in self.sort_names:
+            raise UnknownNameError("column to sort by", name, self.sort_names)
+
     def sorted_by(self, name: str) -> Document:
         """Return the same document with the rows of its tables in the order of the column of that name, best first.
 
         The first table that has the column decides; tables whose rows have the same names follow it, and a table of
         other rows is sorted by its own column of that name. Raises UnknownNameError where there is no such column.
         """
-        if name not in self.sort_names:
-            raise UnknownNameError("column to sort by", name, self.sort_names)
+        self.check_sort(name)
         first = next(table for table in self.tables() if name in [column.sort_name for column in table.columns])
         places = {row[0].text: place for place, row in reversed(list(enumerate(first.sorted_by(name).rows)))}
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from warm_harness import harness_command
 
-from harness.cli.sort_columns import AT_DEPTH, CHANGE_COLUMNS, CHECK_COLUMNS, COMPARISON_COLUMNS, check_sort
-from harness.errors import UnknownNameError
+from harness.cli.output import check_sort_metric
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,76 +44,36 @@ def test_a_value_without_its_option_names_the_option(arguments: str, fix: str) -
     assert refused.stderr == f"harness: no option stands before {stray}\n  {fix}\n"
 
 
-@pytest.mark.parametrize(
-    "arguments", ["compare --dataset cacm --backends csr", "diff a.json b.json", "regress --baseline a.json"]
-)
-def test_an_unknown_column_to_sort_by_is_refused_before_anything_runs(arguments: str, tmp_path: Path) -> None:
-    refused = run(*arguments.split(), "--sort", "foo", "--out", str(tmp_path / "out"))
+def test_a_metric_to_sort_by_that_is_not_measured_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    command = ["compare", "--dataset", "cacm", "--backends", "csr", "--metrics", "AP,nDCG@10"]
+    refused = run(*command, "--sort", "nDCG@100", "--out", str(tmp_path / "out"))
     assert refused.returncode == 2
-    assert refused.stderr.startswith("harness: unknown column to sort by 'foo'\n")
+    assert refused.stderr.startswith("harness: unknown metric to sort by 'nDCG@100'\n  did you mean 'nDCG@10'?")
     assert not (tmp_path / "out").exists()
 
 
-def test_check_refuses_an_unknown_column_before_anything_runs(tmp_path: Path) -> None:
+def test_check_refuses_another_metric_before_anything_runs_and_another_column_after(tmp_path: Path) -> None:
     (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "one two"}\n')
     (tmp_path / "golden.jsonl").write_text('{"id": "1", "question": "one", "expected": ["a"]}\n')
     golden, corpus = tmp_path / "golden.jsonl", tmp_path / "docs.jsonl"
-    refused = run("check", str(golden), "--corpus", str(corpus), "--backends", "csr", "--sort", "Hit@50")
+    command = ["check", str(golden), "--corpus", str(corpus), "--backends", "csr", "--out", str(tmp_path / "out")]
+    refused = run(*command, "--sort", "Hit@50")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("harness: unknown column to sort by 'Hit@50'\n  did you mean 'Hit@5'?")
-
-
-@pytest.mark.parametrize(
-    ("option", "column", "comes_with"),
-    [
-        ("--no-timing", "p95 ms", "times: leave out --no-timing"),
-        ("--no-timing", "warm-up", "times: leave out --no-timing"),
-        ("--repeat=2", "gain", "--cold, --concurrency or --rate"),
-        ("--repeat=2", "sd", "--rebuilds"),
-    ],
-)
-def test_a_column_of_what_is_not_measured_is_refused_before_anything_runs(
-    option: str, column: str, comes_with: str, tmp_path: Path
-) -> None:
-    command = ["compare", "--dataset", "cacm", "--backends", "csr", "--metrics", "AP", option, "--sort", column]
-    refused = run(*command, "--out", str(tmp_path / "out"))
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        f"harness: no table of this comparison will have the column '{column}' to sort by\n"
-        f"  it comes with {comes_with}; or sort by a metric: AP\n"
+    assert refused.stderr.startswith("harness: unknown metric to sort by 'Hit@50'\n  did you mean 'Hit@5'?")
+    unsorted = run(*command, "--sort", "backnd", "--isolation", "none")
+    assert unsorted.returncode == 0
+    assert "warning: the rows are not sorted: unknown column to sort by 'backnd'\n  did you mean 'backend'?" in (
+        unsorted.stderr
     )
+    assert (tmp_path / "out" / "report.json").exists()
+    sorted_again = run("report", str(tmp_path / "out"), "--sort", "backnd")
+    assert sorted_again.returncode == 2
+    assert sorted_again.stderr.startswith("harness: unknown column to sort by 'backnd'\n  did you mean 'backend'?")
 
 
-@pytest.mark.parametrize(
-    ("modules", "known"),
-    [
-        (
-            ("quality", "parity_tables", "published"),
-            COMPARISON_COLUMNS | {"p50 ms", "p95 ms", "n", "frontier", "index"},
-        ),
-        (("check",), CHECK_COLUMNS),
-        (("regress",), CHANGE_COLUMNS),
-    ],
-)
-def test_every_column_of_a_table_can_be_sorted_by(
-    modules: Sequence[str], known: frozenset[str], repository: Path
-) -> None:
-    literal = {
-        call.args[0].value
-        for module in modules
-        for call in ast.walk(ast.parse((repository / f"harness/report/documents/{module}.py").read_text()))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Column"
-        if call.args and isinstance(call.args[0], ast.Constant)
-    }
-    assert len(literal) > 8
-    assert {name for name in literal - known if not AT_DEPTH.fullmatch(name)} == set()
-
-
-def test_metrics_and_depths_can_be_sorted_by() -> None:
-    for name in (None, "AP", "p95 ms", "overlap@10", "@100"):
-        check_sort(name, ["AP", "p95 ms"])
-    with pytest.raises(UnknownNameError, match="did you mean 'AP@5'"):
-        check_sort("AP@6", ["AP@5"])
+@pytest.mark.parametrize("name", [None, "AP", "p", "recall@10", "judged", "frontier", "− exact", "@100", "Δscore"])
+def test_what_may_be_another_column_is_not_taken_for_a_metric(name: str | None) -> None:
+    check_sort_metric(name, ["AP"])
 
 
 def test_eval_says_that_no_file_is_there_and_what_takes_a_dataset() -> None:

@@ -50,7 +50,6 @@ class ChurnProbe(Probe[ChurnRecord]):
     name = "churn"
     record = ChurnRecord
     on_index = False
-    asked_by = "--churn"
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for changes, and the engine declares them."""

@@ -28,15 +28,10 @@ class CombiningProbe(Probe[None]):
 
     name = "combining"
     fields = frozenset({"stages"})
-    asked_by = "a fusion or a second stage among the backends"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``stages``; without times unless the plan took them."""
         return {"stages": _stages(scored.outcome, dataset, plan)}
-
-    def shows(self, plan: Plan) -> bool:
-        """Tell whether a backend is made of others."""
-        return any(trial.spec.components for trial in plan.trials)
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate what backends are made of, and the pairs that second stages scored."""

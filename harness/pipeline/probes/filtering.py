@@ -76,7 +76,6 @@ class FilteringProbe(Probe[FilteringRecord]):
     name = "filtering"
     record = FilteringRecord
     on_index = False
-    asked_by = "--filter-sweep"
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for filters, and the engine has them on an index of its own."""
@@ -235,17 +234,6 @@ class FilteringProbe(Probe[FilteringRecord]):
                 drawing = Curves(name, _ACROSS, rows, "fewer hits than exact search", from_zero=False)
                 made.append(Figure(f"{name[0].upper()}{name[1:]} under filters", drawing, _FIGURE_NOTE))
         return made
-
-    def columns(self, plan: Plan) -> set[str]:
-        """Name the columns that the table will have."""
-        if not self.shows(plan):
-            return set()
-        metric = f"filtered {plan.measures[0]}" if plan.measures else ""
-        return {
-            *self.all_columns(),
-            *({metric, "− exact", "evaluated"} if metric else ()),
-            f"recall@{min(10, plan.request.k)}",
-        }
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each filter."""

@@ -31,7 +31,6 @@ class IndexingProbe(Probe[None]):
 
     name = "indexing"
     fields = frozenset({"phases", "index"})
-    asked_by = "times: leave out --no-timing"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the fields ``phases`` and ``index``; without times unless the plan took them."""
@@ -42,15 +41,6 @@ class IndexingProbe(Probe[None]):
             "phases": _phases(record, outcome.vectors) if timed else None,
             "index": _index(record, outcome.memory, dataset, timed=timed),
         }
-
-    def shows(self, plan: Plan) -> bool:
-        """Return True: every trial has an index, be it one that was there before."""
-        return True
-
-    def columns(self, plan: Plan) -> set[str]:
-        """Name the columns of the index, and the phases where times are taken."""
-        tables = self.tables([], 1) if plan.execution.timing else [_index_table([]), _state_table([])]
-        return {column.sort_name for table in tables for column in table.columns}
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate the index, its engine's account of it, and the seconds of each phase."""

@@ -61,7 +61,6 @@ class LoadProbe(Probe[LoadRecords]):
 
     name = "load"
     record = LoadRecords
-    asked_by = "--cold, --concurrency or --rate"
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for a cold pass, several clients or a rate."""

@@ -88,14 +88,12 @@ class Probe(Generic[RecordOf]):
             measures nothing itself, and sums up what the worker of every trial records.
         on_index: Whether it needs the trial's index, which is gone once the trial is over.
         fields: Names of the fields of the trial's result whose numbers are in CSV as they are.
-        asked_by: What asks for it, in words: options, or what a plan must have.
     """
 
     name: ClassVar[str]
     record: type[RecordOf] | None = None
     on_index: ClassVar[bool] = True
     fields: ClassVar[frozenset[str]] = frozenset()
-    asked_by: ClassVar[str] = ""
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for it on this trial."""
@@ -171,18 +169,6 @@ class Probe(Generic[RecordOf]):
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Return its figures over all backends of a dataset; ``series`` are the numbers of their series by label."""
         return []
-
-    def shows(self, plan: Plan) -> bool:
-        """Tell whether its tables will have rows."""
-        return bool(self.levels(plan))
-
-    def columns(self, plan: Plan) -> set[str]:
-        """Name the columns that its tables will have, by which rows can be sorted."""
-        return self.all_columns() if self.shows(plan) else set()
-
-    def all_columns(self) -> set[str]:
-        """Name the columns of its tables, whatever a plan asks for."""
-        return {column.sort_name for table in self.tables([], 1) for column in table.columns}
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield its numbers for CSV: by default those of its :attr:`fields`."""

@@ -91,7 +91,6 @@ class RebuildProbe(Probe[RebuildRecord]):
     name = "rebuilds"
     record = RebuildRecord
     on_index = False
-    asked_by = "--rebuilds"
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for several builds, and the engine's builds differ."""
@@ -143,10 +142,6 @@ class RebuildProbe(Probe[RebuildRecord]):
         if builds_of(outcome.trial, plan) == 0:
             return [f"no spread over {builds} builds: its index was there before, and is not built again"]
         return [f"built once, not {builds} times: its engine declares that every build gives the same rankings"]
-
-    def shows(self, plan: Plan) -> bool:
-        """Tell whether several builds are asked for."""
-        return plan.request.rebuilds > 1
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""

@@ -27,7 +27,6 @@ class SearchingProbe(Probe[None]):
 
     name = "searching"
     fields = frozenset({"search"})
-    asked_by = "times: leave out --no-timing"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``search``; without times unless the plan took them."""
@@ -39,10 +38,6 @@ class SearchingProbe(Probe[None]):
             return {}
         terms = has_terms(scored.outcome.vectors, len(dataset.queries))
         return {"search": _search(record, terms, timed=plan.execution.timing)}
-
-    def shows(self, plan: Plan) -> bool:
-        """Tell whether times are taken."""
-        return plan.execution.timing
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate latency and throughput."""
