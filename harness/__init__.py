@@ -18,7 +18,7 @@ from harness.results.presenters import register_presenter
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
-    from harness.pipeline.check.checked import Checked
+    from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.check.run_check import check
     from harness.pipeline.compare import compare
     from harness.pipeline.evaluate import audit, evaluate
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.results.presenters import Presenter
 
 __all__ = [
-    "Checked",
+    "CheckResult",
     "Comparison",
     "Dataset",
     "Regression",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Checked": "harness.pipeline.check.checked",
+    "CheckResult": "harness.pipeline.check.checked",
     "Comparison": "harness.results.comparison",
     "Dataset": "harness.data.dataset",
     "Regression": "harness.pipeline.regress.regression",

@@ -53,13 +53,13 @@ def write_report(
 def check_sort_metric(name: str | None, metrics: Iterable[str]) -> None:
     """Refuse to sort by a metric that is not among those of a plan; raises UnknownNameError.
 
-    Names of metrics begin with a capital. Other columns are known only when the result is there: a table may have
+    Names of metrics have a capital letter. Other columns are known only when the result is there: a table may have
     ``recall@10``.
     """
     from harness.metrics import parse_metric
 
     names = set(metrics)
-    if name is None or name in names or not name[:1].isupper():
+    if name is None or name in names or name == name.lower():
         return
     try:
         parse_metric(name)

@@ -76,7 +76,7 @@ def _without_texts(report: Result) -> Result:
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     """Return the page as bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
-    from harness.pipeline.check.checked import Checked
+    from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings
     from harness.results.comparison import Comparison
@@ -89,9 +89,9 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
             f"'{folder}' stands alone, and a page also needs what lay beside it in the result's folder",
             fix="name that folder, or print this file with --format table, markdown, csv or json",
         )
-    shown: Checked | Comparison | Regression
+    shown: CheckResult | Comparison | Regression
     if report.kind == "check":
-        shown = with_corpora(Checked.load(place), cards=cards)
+        shown = with_corpora(CheckResult.load(place), cards=cards)
     elif report.change is not None:
         shown = with_rankings(Regression(report), place, cards=cards)
     else:

@@ -150,7 +150,7 @@ def provenance(result: Result, data: Iterable[Facts]) -> Iterator[Facts]:
     for trial in result.trials:
         engine = trial.engine
         named = f"{engine.name} {engine.version}, {engine.mode}" if engine is not None else None
-        facts = {"engine": named, "measured": trial.measured, **trial.parameters, **trial.encoder}
+        facts = {"engine": named, "measured": trial.measured_at, **trial.parameters, **trial.encoder}
         yield Facts(f"Backend {result.trial_name(trial.label, trial.dataset)}", flat_rows(facts))
     yield Facts("Settings", flat_rows(result.plan.resolved))
     yield Facts("Packages", list(result.packages.items()))
@@ -158,7 +158,7 @@ def provenance(result: Result, data: Iterable[Facts]) -> Iterator[Facts]:
 
 def _cluster(cluster: ClusterInfo) -> str:
     gpus = f" · {counted(cluster.gpus, 'GPU')}" if cluster.gpus else ""
-    lost = f" · {counted(cluster.lost, 'job')} ran again because a node was lost" if cluster.lost else ""
+    lost = f" · {counted(cluster.lost_jobs, 'job')} ran again because a node was lost" if cluster.lost_jobs else ""
     size = f"{counted(cluster.nodes, 'node')} · {counted(cluster.cores, 'core')}{gpus}"
     return f"Ray {cluster.ray} · {size} · reached in {cluster.start_seconds:.1f} s, in no other time{lost}"
 

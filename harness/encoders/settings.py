@@ -105,7 +105,7 @@ def _folder(text: str, model: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Checked parameters of a model encoder; ``harness/encoders/parameters.toml`` describes each.
+    """CheckResult parameters of a model encoder; ``harness/encoders/parameters.toml`` describes each.
 
     ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for no prompt, None where the user
     says nothing.

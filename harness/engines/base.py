@@ -110,7 +110,7 @@ Column = TypeVar("Column")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Documents(Generic[Column]):
-    """Checked documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
+    """CheckResult documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
 
     ids: Ids
     column: Column

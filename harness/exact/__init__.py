@@ -6,13 +6,13 @@ from harness.exact.dense import DenseIndex, compile_dense_kernels
 from harness.exact.encoding import encode_documents, encode_queries
 from harness.exact.index import SparseIndex, compile_kernels
 from harness.exact.lucene import LuceneIndex
-from harness.exact.storage import Encoded, load_encoded, save_encoded
+from harness.exact.storage import EncodedDocuments, load_encoded, save_encoded
 from harness.exact.topk import TopK
 from harness.exact.weights import bm25_idf, document_frequencies
 
 __all__ = [
     "DenseIndex",
-    "Encoded",
+    "EncodedDocuments",
     "LuceneIndex",
     "SparseIndex",
     "TopK",

@@ -39,7 +39,7 @@ class StoredIndex:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedDocuments:
     """Encoded documents: the matrix, one id a row, and the IDF of each dimension when there is one (float32)."""
 
     vectors: SparseVectors
@@ -70,7 +70,7 @@ def load_index(folder: Path, *, verify: bool) -> StoredIndex:
     return StoredIndex(postings, by_column.dimensions, order, idf)
 
 
-def save_encoded(folder: Path | str, encoded: Encoded) -> None:
+def save_encoded(folder: Path | str, encoded: EncodedDocuments) -> None:
     """Write a matrix with its ids and IDF into ``folder`` (made when missing). Raises UsageError when they disagree."""
     folder, vectors = Path(folder), encoded.vectors
     if len(encoded.ids) != len(vectors):
@@ -87,7 +87,7 @@ def save_encoded(folder: Path | str, encoded: Encoded) -> None:
         save_optional(folder, idf=encoded.idf)
 
 
-def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
+def load_encoded(folder: Path | str, *, verify: bool = True) -> EncodedDocuments:
     """Memory-map what :func:`save_encoded` wrote.
 
     ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file, DataError
@@ -104,7 +104,7 @@ def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
     _check_shape(folder, vectors, (counts["dimensions"], counts["documents"], counts["postings"]))
     if len(ids) != len(vectors) or (idf is not None and len(idf) != vectors.dimensions):
         raise damaged(folder, "an array has another length than the header says")
-    return Encoded(vectors, ids, idf)
+    return EncodedDocuments(vectors, ids, idf)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from harness.plan.option_fields import option_fields
 if TYPE_CHECKING:
     from harness.document.model import Case
     from harness.pipeline.check.check_plan import CheckPlan
-    from harness.pipeline.check.checked import Checked
+    from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.regress.regression import Regression
     from harness.results.check_schema import PreflightProblem
     from harness.results.schema import Result
@@ -94,7 +94,7 @@ class GoldenFile(pytest.File):
     """
 
     plan: CheckPlan
-    _found: Checked | Exception | None = None
+    _found: CheckResult | Exception | None = None
 
     def collect(self) -> Iterator[GoldenItem]:
         """Yield the items; raises CollectError for a set that cannot be planned, or that has no items."""
@@ -122,7 +122,7 @@ class GoldenFile(pytest.File):
                 for question in self.plan.golden:
                     yield QuestionItem.make(self, question.id, name, question.line)
 
-    def checked(self) -> Checked:
+    def checked(self) -> CheckResult:
         """Run the check once and return its result; raises its error every time."""
         from harness.errors import HarnessError
         from harness.pipeline.check.run_check import run_check
@@ -238,7 +238,7 @@ class QuestionItem(GoldenItem):
 
 
 @pytest.fixture(scope="session")
-def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
+def golden_check(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
     """``golden_check(golden, corpus=…, backends=…, require=[…])``: ask backends the questions of a golden set.
 
     Takes what ``harness.check`` takes, and from ``harness.toml``, the ini file and the command line what is not given.
@@ -246,9 +246,9 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
     """
     import harness
 
-    found: dict[str, tuple[object, Checked]] = {}
+    found: dict[str, tuple[object, CheckResult]] = {}
 
-    def check(golden: object = None, **options: Any) -> Checked:
+    def check(golden: object = None, **options: Any) -> CheckResult:
         settings = _settings(request.config, None) | options
         if golden is not None:
             settings["golden"] = golden

@@ -28,12 +28,12 @@ __all__ = [
     "OFFLINE",
     "TEXT_ENDINGS",
     "DatasetSpec",
-    "Divided",
     "Downloader",
     "JudgmentSource",
     "LoadedDataset",
     "Loader",
     "LocalFiles",
+    "SubsetLoader",
     "TextSource",
     "is_offline",
     "size_of",
@@ -204,7 +204,7 @@ class Downloader(Protocol):
 
 
 @runtime_checkable
-class Divided(Protocol):
+class SubsetLoader(Protocol):
     """A loader of which a spec may name several datasets together."""
 
     def subsets(self, spec: DatasetSpec) -> Sequence[str]:

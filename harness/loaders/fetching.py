@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
-from harness.loaders.base import Divided, Downloader, LocalFiles
+from harness.loaders.base import Downloader, LocalFiles, SubsetLoader
 from harness.loaders.dataset import Located, load_dataset, locate_dataset
 from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
@@ -65,7 +65,7 @@ def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
     """Return the names of the datasets that a name stands for together, () for one that names a dataset."""
     located = locate_dataset(name, cards=cards)
     loader, spec = located.loader, next(iter(located.specs.values()))
-    return tuple(loader.subsets(spec)) if isinstance(loader, Divided) else ()
+    return tuple(loader.subsets(spec)) if isinstance(loader, SubsetLoader) else ()
 
 
 def _stored(located: Located, cache: Cache) -> Stored:

@@ -333,7 +333,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
         board = board.model_copy(update={"notes": across.notes})
     latencies = [part.latencies for part in parts if part.latencies is not None]
-    record = schema_base.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
+    record = schema_base.PlanRecord(arguments=plan.given(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
         schema=schema.SCHEMA_VERSION,
@@ -351,7 +351,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
         frontiers=frontier_stats(plan.sweeps, infos, trials),
-        scorings=[scoring for part in parts for scoring in part.scorings],
+        formula_differences=[scoring for part in parts for scoring in part.scorings],
         findings=[finding for part in parts for finding in part.findings],
         published=[
             *(number for part in parts for number in part.published.numbers),

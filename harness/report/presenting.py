@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
 from harness.report.formats import render
@@ -26,7 +26,7 @@ class ReportPresenter:
         """Return a comparison, a check or a regression as one HTML file, with or without texts."""
         if isinstance(result, Comparison):
             return comparison_html(result if keep_text else result.without_texts())
-        if isinstance(result, Checked):
+        if isinstance(result, CheckResult):
             return _check_page(result, keep_text=keep_text)
         if isinstance(result, Regression):
             return _regression_page(result, keep_text=keep_text)
@@ -37,7 +37,7 @@ class ReportPresenter:
         return failures(report)
 
 
-def _check_page(result: Checked, *, keep_text: bool) -> str:
+def _check_page(result: CheckResult, *, keep_text: bool) -> str:
     report = result.report if keep_text else without_questions(result.report)
     if not keep_text or report.plan.resolved.get("no_text"):
         return check_html(report, result.hits, {}, LEFT_OUT)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 DEPTH = 10
 """Documents that a baseline keeps of each ranking: what people look at, and what the usual measures look at."""
 
@@ -43,7 +43,7 @@ class QueryLine(Record):
     backend: str
     query: str
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
-    first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
+    documents: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
     ranks: dict[str, int] | None = Field(
         description="relevant document -> its rank, to depth k; null without judgments",
     )
@@ -156,7 +156,7 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
         source=str(path),
         report=report,
         figures=figures,
-        hits=lambda label: _run({line.query: line.first for line in lines[label]}),
+        hits=lambda label: _run({line.query: line.documents for line in lines[label]}),
         depth=baseline.depth,
         latencies=kept.latencies,
         digests=kept.queries,
@@ -223,7 +223,7 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
                 backend=label,
                 query=query,
                 values=values,
-                first=first.get(query, []),
+                documents=first.get(query, []),
                 ranks=dict(ranks.get(query, {})) if kept else None,
                 order_digest=digests[query].order if query in digests else None,
                 scores_digest=digests[query].scores if query in digests else None,

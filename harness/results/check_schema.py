@@ -18,7 +18,7 @@ class GoldenInfo(Record):
     source: str
     sha256: str
     questions: Count
-    expecting: Count = Field(description="questions that expect something: those that means are taken over")
+    evaluated: Count = Field(description="questions that expect something: those that means are taken over")
     without_expectation: list[str] = Field(
         description="ids of the questions that expect nothing; left out of all means"
     )
@@ -43,7 +43,7 @@ class ExpectationResult(Record):
     id: str
     grade: int
     rank: int | None = Field(description="rank of the first hit, counted from 1; null where it is not among the k hits")
-    found: str | None = Field(description="the document of that hit: the id itself, or a chunk of it")
+    hit: str | None = Field(description="the document at that rank: the id itself, or a chunk of it")
     reference_rank: Count | None = Field(
         description="rank in the exact reference, followed to rank 1,000; null where it is not among these, and "
         "without a reference",
@@ -90,7 +90,7 @@ class RequirementResult(Record):
         "even all of them would not do",
     )
     best_possible: float | None = Field(default=None, description="the value of a perfect ranking; null for latencies")
-    missed: list[str] = Field(
+    questions_below_best: list[str] = Field(
         default=[], description="ids of the questions below their best possible value, of a failed floor"
     )
     reason: str | None = Field(default=None, description="why it could not be judged")

@@ -275,7 +275,7 @@ class Comparison(Shown):
         """
         rows = {}
         for trial in self.report.trials:
-            for build in trial.spread.each if trial.spread is not None else ():
+            for build in trial.spread.build_stats if trial.spread is not None else ():
                 overlaps = {f"{OVERLAP}{depth}": share for depth, share in build.reference_overlap.items()}
                 costs = build.model_dump(exclude={"build", "metrics", "reference_overlap"})
                 rows[*_key(trial), build.build] = {**costs, **build.metrics, **overlaps}

@@ -231,6 +231,12 @@ def _search_seconds(trial: TrialResult) -> float | None:
     if search is not None and search.milliseconds is not None:
         transfer = search.transfer_ms.mean if search.transfer_ms is not None else 0.0  # part of a call of own code
         return search.queries * (search.milliseconds.mean + transfer) / 1e3
-    if search is not None or stages is None or stages.first_ms is None or stages.own_ms is None or not trial.queries:
+    if (
+        search is not None
+        or stages is None
+        or stages.components_ms is None
+        or stages.method_ms is None
+        or not trial.queries
+    ):
         return None
-    return stages.first_ms.n * (stages.first_ms.mean + stages.own_ms) / 1e3
+    return stages.components_ms.n * (stages.components_ms.mean + stages.method_ms) / 1e3

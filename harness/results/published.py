@@ -105,7 +105,7 @@ def _means(
         if row is not None and len(known) == len(members) and _same_depth(measure, published, k):
             yield schema.PublishedNumber(
                 dataset=family,
-                over=members,
+                datasets=members,
                 backend=row.backend,
                 metric=row.metric,
                 system=published.system,

@@ -17,8 +17,8 @@ GateState = Literal["passed", "failed", "not judged"]
 GateRule = Literal["test", "tolerance"]
 NotJudgedRule = Literal["pass", "fail", "invalid"]
 Sameness = Literal["same", "different", "unknown"]
-Absence = Literal["not found", "not kept"]
-PairedBy = Literal["given", "label", "name", "position"]
+Absence = Literal["not found", "not stored"]
+PairedBy = Literal["option", "label", "name", "position"]
 """By what two backends were paired, from what the user said to what is only a guess."""
 _NOT_JUDGED_AS: dict[NotJudgedRule, Literal["passed", "failed", "invalid"]] = {
     "pass": "passed",
@@ -37,7 +37,7 @@ class SideInfo(Record):
     machine: MachineInfo
     datasets: list[DatasetInfo]
     backends: list[str] = Field(description="labels")
-    documents_kept: int | None = Field(description="documents that are kept of each ranking; null for all")
+    ranking_depth: int | None = Field(description="documents of each ranking that are stored; null for all")
 
 
 class SettingChange(Record):
@@ -167,7 +167,7 @@ class RankedDocument(Record):
     """A document among the first ones of either side."""
 
     document: str
-    rank_before: int | None = Field(description="to depth k; null where it is not found, or its rank not kept")
+    rank_before: int | None = Field(description="to depth k; null where it is not found, or its rank not stored")
     rank_after: int | None
     chunk_before: str | None = Field(
         default=None,
@@ -183,7 +183,7 @@ class RankedDocument(Record):
     grade: int | None = Field(description="judgment for this query; null without one")
     absent_before: Absence | None = Field(
         default=None,
-        description="why `rank_before` is null: `not found` to depth k, or `not kept` by a baseline, which says "
+        description="why `rank_before` is null: `not found` to depth k, or `not stored` by a baseline, which says "
         "nothing; null if there is a rank",
     )
     absent_after: Absence | None = None
@@ -198,8 +198,8 @@ class QueryChange(Record):
     judged_before: int | None = Field(description="documents among the first ones that are judged for this query")
     judged_after: int | None
     documents: list[RankedDocument] = Field(description="in the later order, those that left at the end")
-    entered: list[str] = Field(description="ids of documents that came into the first ones, best first")
-    left: list[str]
+    added: list[str] = Field(description="ids of documents that came into the first ones, best first")
+    removed: list[str]
     lost: list[str] = Field(
         default=[], description="relevant documents among the first `relevant_depth` before, and not now, best first"
     )
@@ -233,7 +233,9 @@ class Dossier(Record):
     metric: str | None = Field(description="the metric that orders the queries; null without judgments")
     depth: Count = Field(description="documents of each ranking that are looked at")
     counts: Decision
-    changed: Count = Field(description="queries whose value or ranking changed; `queries` holds the first of them")
+    changed_queries: Count = Field(
+        description="queries whose value or ranking changed; `queries` holds the first of them"
+    )
     relevant_depth: Count | None = Field(
         default=None,
         description="documents of a ranking among which relevant ones are lost and gained: the cutoff of `metric`, or "
@@ -256,7 +258,7 @@ class BackendChange(Record):
     before: str = Field(description="label")
     after: str
     paired_by: PairedBy = Field(
-        description="`given` (--pair), `label`, `name`, or `position`: nothing but their place says that they belong "
+        description="`option` (--pair), `label`, `name`, or `position`: nothing but their place says that they belong "
         "together, and a warning says so",
     )
     status: Literal["ok", "failed"]

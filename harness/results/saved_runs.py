@@ -78,7 +78,7 @@ def _folder(label: str, trials: Mapping[str, TrialResult], plain: Mapping[str, s
     stages = trials[label].stages if label in trials else None
     if stages is None or stages.reranking is None:
         return file_name(plain.get(label, label).replace("/", "__"))
-    return f"{_folder(stages.of[0], trials, plain)}__{file_name(_model(trials[label]).replace('/', '__'))}"
+    return f"{_folder(stages.components[0], trials, plain)}__{file_name(_model(trials[label]).replace('/', '__'))}"
 
 
 def _model(trial: TrialResult) -> str:

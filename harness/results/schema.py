@@ -1,4 +1,4 @@
-"""The stored result, field by field: what ``report.json`` holds, version 2.
+"""The stored result, field by field: what ``report.json`` holds, version 3.
 
 One schema serves every verb: ``compare`` fills datasets, backends and trials; ``check`` does so too, with a golden set
 for qrels, and adds its requirements; ``regress`` and ``diff`` say how one result differs from another. These models are
@@ -51,7 +51,7 @@ from harness.results.schema_costs import (
     SearchStats,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class SpreadValue(Record):
@@ -80,9 +80,9 @@ class SpreadStats(Record):
     )
     metrics: dict[str, SpreadValue]
     costs: dict[str, SpreadValue] = Field(
-        description="times, rate and bytes of `each` that every build has",
+        description="times, rate and bytes of `build_stats` that every build has",
     )
-    each: list[BuildStats] = Field(description="every build by itself")
+    build_stats: list[BuildStats] = Field(description="every build by itself")
 
 
 class RerankingStats(Record):
@@ -111,12 +111,12 @@ class StageStats(Record):
     """A backend that is made of other backends' hits: what it takes from them, and what it does itself."""
 
     method: str = Field(description="`rrf`, `minmax`, `dbsf`, or the name of a reranker")
-    of: list[str] = Field(description="labels of the backends whose hits it takes")
-    first_ms: LatencyStats | None = Field(
+    components: list[str] = Field(description="labels of the backends whose hits it takes")
+    components_ms: LatencyStats | None = Field(
         description="search and transfer of all of them, added up query by query, because they were searched one after "
         "another; null without times, and where one of them was read from a file"
     )
-    own_ms: float | None = Field(
+    method_ms: float | None = Field(
         description="milliseconds per query of its own work: an equal share of what all queries took together; null "
         "without times, and where a part of it was done by an earlier comparison"
     )
@@ -144,7 +144,9 @@ class TruncationStats(Record):
         description="most tokens that the model reads of a text, special ones included; null for none, or not known"
     )
     limit_from: str | None = Field(description="where the limit is set; null without one")
-    unknown: str | None = Field(default=None, description="why the length of some texts, or of all, is not known")
+    unknown_reason: str | None = Field(
+        default=None, description="why the length of some texts, or of all, is not known"
+    )
 
 
 class BackendInfo(Record):
@@ -167,7 +169,7 @@ class TrialResult(Record):
     status: Literal["ok", "failed", "invalid"] = Field(
         description="`invalid`: the preflight of a check refused the input, so nothing was scored"
     )
-    measured: str | None = Field(
+    measured_at: str | None = Field(
         default=None, description="when it ran or failed: UTC, ISO 8601; null for a run that was read"
     )
     reused: bool = Field(
@@ -380,8 +382,8 @@ class Leaderboard(Record):
 class PublishedNumber(Record):
     """A number that somebody published for the configuration of a trial, beside the measured one."""
 
-    dataset: str = Field(description="name of the dataset, or of the family whose members `over` names")
-    over: list[str] = Field(default=[], description="datasets and tasks whose mean it is; empty for one dataset")
+    dataset: str = Field(description="name of the dataset, or of the family whose members `datasets` names")
+    datasets: list[str] = Field(default=[], description="datasets and tasks whose mean it is; empty for one dataset")
     backend: str = Field(description="label of the backend that it stands beside")
     metric: str
     system: str = Field(description="what its source calls the system")
@@ -409,7 +411,7 @@ class Result(Record):
     differences: list[PairedDifference] = Field(
         default=[], description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
     )
-    scorings: list[ScoringDifference] = Field(
+    formula_differences: list[ScoringDifference] = Field(
         default=[], description="exact backends of one analyzer with other BM25 formulas than `plan.resolved.reference`"
     )
     leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")

@@ -46,13 +46,13 @@ class ClusterInfo(Record):
     cores: Count
     gpus: Count
     start_seconds: float = Field(description="starting or reaching the cluster: in no other time")
-    lost: Count = Field(description="jobs that ran again on another node because theirs was lost")
+    lost_jobs: Count = Field(description="jobs that ran again on another node because theirs was lost")
 
 
 class PlanRecord(Record):
     """The arguments as they were given, and what they were resolved to."""
 
-    given: dict[str, Json | list[str]]
+    arguments: dict[str, Json | list[str]]
     resolved: dict[str, Json | list[str]]
 
 

@@ -234,7 +234,7 @@ class KneeStats(Record):
         description="at rest: the lowest p99 of rates without overload and of enough queries"
     )
     unloaded_queries: int | None = Field(default=None, description="whose latency this is the p99 of")
-    beyond: float | None = Field(
+    unsustained_rate: float | None = Field(
         description="the lowest rate that was not sustained; null where the sweep ended before saturation"
     )
     limit: Literal["overload", "errors", "p99"] | None = Field(description="why that rate was not sustained")
@@ -264,7 +264,7 @@ class FilteredStats(Record):
         default=None, description="the same of the exact filtered search; null without a reference"
     )
     evaluated: Count = Field(default=0, description="queries that this mean is over")
-    short: Count = Field(
+    queries_with_fewer_hits: Count = Field(
         default=0,
         description="queries that got fewer hits than exact search gives; without a reference, fewer than match, or k",
     )

@@ -45,10 +45,10 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
     if report.kind == "check":
         corpora = plan.resolved.get("corpora")
         named = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
-        places = [named.get(info.name), plan.given.get("dataset")]
+        places = [named.get(info.name), plan.arguments.get("dataset")]
     else:
-        places = [plan.given.get("dataset"), info.provenance.get("path"), info.name]
-    columns = str(plan.given.get("columns") or plan.resolved.get("columns") or "")
+        places = [plan.arguments.get("dataset"), info.provenance.get("path"), info.name]
+    columns = str(plan.arguments.get("columns") or plan.resolved.get("columns") or "")
     reasons = []
     for place in dict.fromkeys(str(place) for place in places if place is not None):
         try:

@@ -69,7 +69,7 @@ def trial_results(
             "truncation": truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
         }
         if result.stages is not None:  # its times are those of its components too, which come before it
-            components = [results[label] for label in result.stages.of if label in results]
+            components = [results[label] for label in result.stages.components if label in results]
             changes["other_processes"] = [
                 phase for part in components for phase in part.other_processes if phase.phase == SEARCH
             ]
@@ -88,7 +88,7 @@ def _trial_result(
         name=trial.spec.name,
         label=trial.label,
         status="failed" if outcome.failure is not None else "ok",
-        measured=outcome.measured,
+        measured_at=outcome.measured,
         reused=outcome.reused,
         error=schema_base.ErrorInfo.model_validate(outcome.failure, from_attributes=True) if outcome.failure else None,
         engine=schema_base.EngineDescription(name=engine.name, version=engine.version, mode=engine.mode)

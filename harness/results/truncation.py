@@ -106,7 +106,7 @@ def _stats(
             "unread": unread,
             "limit": lengths.limit,
             "limit_from": lengths.limit_from or None,
-            "unknown": None if complete else unknown or _UNCOUNTED,
+            "unknown_reason": None if complete else unknown or _UNCOUNTED,
         }
     )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.testing.changes import ChangeContract
-from harness.testing.expected import Bm25, Expected
+from harness.testing.expected import Bm25, ExpectedScores
 from harness.testing.external_indexes import ExternalIndexContract
 from harness.testing.inputs import DenseContract, InputContract
 from harness.testing.lifecycle import GuardContract, LifecycleContract
@@ -23,7 +23,7 @@ from harness.testing.results import FilterContract, ResultContract
 from harness.testing.samples import RecordingProgress, StepClock
 from harness.testing.sharing import SharingContract
 
-__all__ = ["Bm25", "EngineContract", "Expected", "RecordingProgress", "StepClock"]
+__all__ = ["Bm25", "EngineContract", "ExpectedScores", "RecordingProgress", "StepClock"]
 
 
 class EngineContract(

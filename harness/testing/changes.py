@@ -18,7 +18,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids, Int32Array
 from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.errors import BackendError
-from harness.testing.expected import DenseSample, Expected, dense_scores
+from harness.testing.expected import DenseSample, ExpectedScores, dense_scores
 from harness.testing.mapped_samples import mapped
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, offers, recall
@@ -185,7 +185,7 @@ class ChangeContract(Base):
         scores, matches, scale = sample.expected
         matches = matches[:, content] & (content >= 0)
         if not has_terms(self.engine.capabilities):
-            expected = Expected(scores[:, content], matches, scale)
+            expected = ExpectedScores(scores[:, content], matches, scale)
             if self.engine.capabilities.input == "dense" and self.tolerance < _COMPRESSED:
                 assert_scores(result, expected, self.tolerance)
             _assert_compared(engine, sample, content, result)

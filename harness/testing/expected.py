@@ -35,7 +35,7 @@ class Bm25:
     idf: bool = True
 
 
-class Expected(NamedTuple):
+class ExpectedScores(NamedTuple):
     """Exact scores float64 (Q, N), and which documents match at all, bool (Q, N).
 
     ``scale`` float64 (Q,) is what errors of each query's scores are relative to; None: to the score itself.
@@ -58,13 +58,13 @@ def bm25_idf(documents: int, containing: int) -> float:
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
 
-def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> Expected:
+def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> ExpectedScores:
     """BM25 of whitespace-separated words; N and the average length count documents with a word."""
     counts = _count(documents, queries)
     filled, containing = int(counts.documents.any(axis=1).sum()), np.count_nonzero(counts.documents, axis=0)
     idf = np.array([bm25_idf(filled, int(n)) for n in containing]) if bm25.idf else np.ones(len(containing))
     scores = (counts.queries * idf) @ _saturated(counts.documents, bm25).T
-    return Expected(scores, (counts.queries > 0) @ (counts.documents > 0).T)
+    return ExpectedScores(scores, (counts.queries > 0) @ (counts.documents > 0).T)
 
 
 class _Counts(NamedTuple):
@@ -97,12 +97,12 @@ def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
     return TermCounts(of_documents, of_queries, Ids.of(counts.words[column] for column in known), unknown)
 
 
-def model_scores(counts: TermCounts, formula: Formula) -> Expected:
+def model_scores(counts: TermCounts, formula: Formula) -> ExpectedScores:
     """Return the scores by an engine's own formula, and which documents share a term with each query."""
     weighted = weigh(counts, formula)
     documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weighted[:2])
     absent = 0.0 if weighted.absent is None else (queries @ weighted.absent.astype(np.float64))[:, None]
-    return Expected(queries @ documents.T + absent, (queries != 0) @ (documents != 0).T)
+    return ExpectedScores(queries @ documents.T + absent, (queries != 0) @ (documents != 0).T)
 
 
 def _saturated(counts: Float64Array, bm25: Bm25) -> Float64Array:
@@ -140,7 +140,7 @@ def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVecto
     return SparseVectors(indptr, indices, values, dimensions)
 
 
-def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None) -> Expected:
+def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None) -> ExpectedScores:
     """Dot products of all queries with all documents, each query value times ``idf(N, df)`` when it is given.
 
     N counts the documents with at least one stored value, df those with a value in the column.
@@ -156,10 +156,10 @@ def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None)
         stored.append(there)
     filled, containing = len(documents.nonempty_rows), np.count_nonzero(stored[0], axis=0)
     weights = np.array([idf(filled, int(n)) for n in containing]) if idf else 1.0
-    return Expected((tables[1] * weights) @ tables[0].T, stored[1] @ stored[0].T)
+    return ExpectedScores((tables[1] * weights) @ tables[0].T, stored[1] @ stored[0].T)
 
 
-def fused_scores(lists: Sequence[Expected]) -> Expected:
+def fused_scores(lists: Sequence[ExpectedScores]) -> ExpectedScores:
     """Distribution-based fusion of lists that hold all documents that match: the sum of ``(s - m + 3 sd) / (6 sd)``.
 
     ``m`` and ``sd`` (of n - 1) are those of the scores of a list; equal scores all become 0.5. An error of a score
@@ -181,7 +181,7 @@ def fused_scores(lists: Sequence[Expected]) -> Expected:
             scores[query, matching] += (query_scores[matching] - query_scores[matching].mean()) / spread + 0.5
             scale[query] += largest / spread
         matches |= part.matches
-    return Expected(scores, matches, scale)
+    return ExpectedScores(scores, matches, scale)
 
 
 class DenseSample(NamedTuple):
@@ -222,7 +222,7 @@ def random_unit_vectors(seed: int, count: int, dimensions: int = _DIMENSIONS) ->
     return vectors
 
 
-def dense_scores(sample: DenseSample, similarity: Similarity) -> Expected:
+def dense_scores(sample: DenseSample, similarity: Similarity) -> ExpectedScores:
     """Return every document's score, by NumPy in float64: cosine, dot product, or the negative squared distance.
 
     Every document matches every query. Errors are judged relative to the query's largest possible score, because a
@@ -245,4 +245,4 @@ def dense_scores(sample: DenseSample, similarity: Similarity) -> Expected:
     if similarity == "cosine":
         scores = scores / np.outer(of_queries, of_documents)
         scale = np.ones(len(queries))
-    return Expected(scores, np.ones(scores.shape, dtype=np.bool_), scale)
+    return ExpectedScores(scores, np.ones(scores.shape, dtype=np.bool_), scale)

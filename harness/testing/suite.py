@@ -26,7 +26,7 @@ from harness.registry.parameters import ParameterValue
 from harness.testing.expected import (
     Bm25,
     DenseSample,
-    Expected,
+    ExpectedScores,
     bm25_idf,
     bm25_scores,
     count_words,
@@ -78,7 +78,7 @@ def assert_timed(result: SearchResult, queries: int) -> None:
     assert np.all(result.transfer_ns >= 0), "a transfer took negative time"
 
 
-def assert_exact(result: SearchResult, expected: Expected, k: int, tolerance: float) -> None:
+def assert_exact(result: SearchResult, expected: ExpectedScores, k: int, tolerance: float) -> None:
     """Check the documents: as many as match, up to ``k``, and each rank's exact score within the tolerance.
 
     Under a tolerance a document may stand at the rank of a better one, if their exact scores are that close.
@@ -96,7 +96,7 @@ def assert_exact(result: SearchResult, expected: Expected, k: int, tolerance: fl
             raise AssertionError(f"query {query}, k = {k}, rank {rank + 1}: {message}")
 
 
-def assert_scores(result: SearchResult, expected: Expected, tolerance: float) -> None:
+def assert_scores(result: SearchResult, expected: ExpectedScores, tolerance: float) -> None:
     """Check that only documents that match were returned, each with its own exact score within the tolerance."""
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         rows = _rows(result, query)
@@ -111,7 +111,7 @@ def assert_scores(result: SearchResult, expected: Expected, tolerance: float) ->
             )
 
 
-def recall(result: SearchResult, expected: Expected, k: int) -> float:
+def recall(result: SearchResult, expected: ExpectedScores, k: int) -> float:
     """Return the mean share of each query's best ``k`` that was found, ties in its favour; 1.0 when nothing matches."""
     shares = []
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
@@ -145,7 +145,7 @@ def _rows(result: SearchResult, query: int) -> Int32Array:
     return result.rows[int(result.indptr[query]) : int(result.indptr[query + 1])]
 
 
-def _allowed(scores: Float64Array, tolerance: float, expected: Expected, query: int) -> Float64Array:
+def _allowed(scores: Float64Array, tolerance: float, expected: ExpectedScores, query: int) -> Float64Array:
     float32_step = np.spacing(np.abs(scores).astype(np.float32)).astype(np.float64)
     scale = np.abs(scores) if expected.scale is None else expected.scale[query]
     allowed: Float64Array = tolerance * scale + float32_step
@@ -194,7 +194,7 @@ class Collection(NamedTuple):
 
     documents: Inputs
     queries: Inputs
-    expected: Expected
+    expected: ExpectedScores
 
 
 class Built(NamedTuple):
@@ -303,15 +303,15 @@ class Base:
         if reason is not None:
             request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
-    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
         """Exact scores of all pairs; override it for an engine that computes something else."""
         lists = self.expected_lists(documents, queries)
         return lists[0] if len(lists) == 1 else self.expected_fusion(lists)
 
-    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> Sequence[Expected]:
+    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> Sequence[ExpectedScores]:
         """Return the exact scores by each column that the engine reads."""
 
-        def scores(column: str) -> Expected:
+        def scores(column: str) -> ExpectedScores:
             if column == "dense":
                 return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
             if column == "sparse":
@@ -322,7 +322,7 @@ class Base:
 
         return [scores(column) for column in self.engine.capabilities.columns]
 
-    def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
+    def expected_fusion(self, lists: Sequence[ExpectedScores]) -> ExpectedScores:
         """Fuse the two as such an engine does, all documents being candidates: by distributions, if not overridden."""
         return fused_scores(lists)
 

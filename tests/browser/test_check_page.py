@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 import harness
 from harness.document.model import Figure, Notes
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.check.run_check import with_corpora
 from harness.report.documents.check import check_document
 from harness.results.check_schema import PreflightProblem
@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def checked(place: Path) -> Checked:
+def checked(place: Path) -> CheckResult:
     return harness.check(
         lines(place / "golden.jsonl", QUESTIONS),
         corpus=[str(lines(place / "chunks.jsonl", [{"_id": name, "text": text} for name, text in TEXTS.items()]))],
@@ -63,7 +63,7 @@ def checked(place: Path) -> Checked:
     )
 
 
-def test_verdict_filters_and_what_is_expected(show: Show, checked: Checked) -> None:
+def test_verdict_filters_and_what_is_expected(show: Show, checked: CheckResult) -> None:
     opened = show(checked.html())
     page = opened.page
     verdicts = page.locator(".verdicts strong").all_inner_texts()
@@ -92,7 +92,7 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: Checked) -> N
     assert opened.complaints == []
 
 
-def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Show, checked: Checked) -> None:
+def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Show, checked: CheckResult) -> None:
     answers = {"apple pie": ["fruit#1"]}
     given = [{"id": str(n), "question": text, "expected": ["fruit#1"]} for n, text in enumerate(["apple pie", "soup"])]
     found = harness.check(given, against={"mine": lambda question, k: answers.get(question, [])}, k=3, isolation="none")
@@ -126,13 +126,13 @@ def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> No
     assert opened.complaints == []
 
 
-def test_a_stored_check_becomes_the_same_page(checked: Checked, place: Path) -> None:
+def test_a_stored_check_becomes_the_same_page(checked: CheckResult, place: Path) -> None:
     written = (place / "failed" / "report.html").read_text(encoding="utf-8")
-    assert with_corpora(Checked.load(place / "failed")).html() == written == checked.html()
+    assert with_corpora(CheckResult.load(place / "failed")).html() == written == checked.html()
     assert html_of(place / "failed") == written
 
 
-def test_without_texts(checked: Checked, show: Show) -> None:
+def test_without_texts(checked: CheckResult, show: Show) -> None:
     opened = show(checked.html(keep_text=False), "#q=first")
     expect(opened.page.locator(".detail h3")).to_have_text("first")
     assert "left out" in opened.page.locator("#queries .lead").inner_text()
@@ -221,7 +221,7 @@ def test_a_missed_question_shows_what_it_expects_and_where_the_exact_reference_h
     expect(page.locator(".document .text")).to_have_text(texts["d3"])
 
 
-def test_what_is_required_is_drawn_first(checked: Checked) -> None:
+def test_what_is_required_is_drawn_first(checked: CheckResult) -> None:
     last = list(checked.report.trials[0].metrics)[-1]
     required = [one.model_copy(update={"quantity": last}) for one in checked.report.requirements]
     report = checked.report.model_copy(update={"requirements": required})
@@ -230,7 +230,7 @@ def test_what_is_required_is_drawn_first(checked: Checked) -> None:
     assert titles[:2] == [f"{last}, with 95 % intervals", "Hit@3, with 95 % intervals"]
 
 
-def test_a_warning_is_one_note_with_its_examples_and_its_fix(checked: Checked) -> None:
+def test_a_warning_is_one_note_with_its_examples_and_its_fix(checked: CheckResult) -> None:
     warning = PreflightProblem(
         check="odd-ids",
         backend=None,

@@ -81,10 +81,10 @@ def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
     page = show(found.html(), "#q=q2").page
     assert page.locator(".ranking").first.locator(".score").all_inner_texts() == ["", ""]
     assert page.locator(".ranking").last.locator(".score").first.inner_text() != ""
-    assert "? that its rank was not kept" in page.locator(".hint").inner_text()
+    assert "? that its rank is not stored" in page.locator(".hint").inner_text()
     assert "?" in page.locator(".move-rank").all_text_contents()
     page.locator(".ranking").last.locator(".hit", has_text="v").click()
-    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not kept · csr (after) 3")
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not stored · csr (after) 3")
 
 
 def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(show: Show, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(
     page.locator(".ranking .hit", has_text="near").click()
     expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) 3 · csr (after) 4")
     page.locator(".ranking .hit", has_text="z").click()
-    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not kept · csr (after) 3")
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not stored · csr (after) 3")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from harness.cli.app import _build
 from harness.cli.config import FILE_NAME, configured_verbs, read_settings, settings_of
 from harness.cli.init import Choices, template
 from harness.errors import CardError, DataError, UnknownNameError, UsageError
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 
 CHECK = f"""
 [check]
@@ -92,7 +92,7 @@ def test_check_needs_no_arguments(folder: Path) -> None:
     write(CHECK)
     said = harness("check", "--out", "out", code=1)
     assert said.startswith("options from harness.toml: golden, corpus, backends, isolation, require, ")
-    report = Checked.load("out").report
+    report = CheckResult.load("out").report
     assert [one.passed for one in report.requirements] == [False, True]
     assert report.plan.resolved["require"] == ["Hit@5>=0.9", "MRR@5>=0.1"]
 
@@ -100,7 +100,7 @@ def test_check_needs_no_arguments(folder: Path) -> None:
 def test_the_command_line_comes_before_the_file_and_the_file_before_the_defaults(folder: Path) -> None:
     write(CHECK + "k = 3\nseed = 7\n")
     harness("check", "--require", "MRR>=0.1", "--k", "4", "--out", "out", code=0)
-    settings = Checked.load("out").report.plan.resolved
+    settings = CheckResult.load("out").report.plan.resolved
     assert (settings["k"], settings["seed"], settings["relevance"]) == (4, 7, 1)
     assert settings["require"] == ["MRR@4>=0.1"]
 
@@ -128,7 +128,7 @@ def test_paths_are_relative_to_the_file(folder: Path, tmp_path_factory: pytest.T
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder / "deeper")
         harness("check", "--config", "../harness.toml", code=1)
-    assert Checked.load(elsewhere / "out").report.golden.questions == 5
+    assert CheckResult.load(elsewhere / "out").report.golden.questions == 5
 
 
 def test_every_mistake_is_named_with_the_nearest_match(folder: Path) -> None:
@@ -208,7 +208,7 @@ def test_init_writes_what_check_reads(folder: Path) -> None:
     assert said == "harness.toml is written: look at it, then run harness check\n"
     quick = ("--match", "document", "--delimiter", "#", "--isolation", "none", "--no-timing")
     harness("check", *quick, "--out", "out", code=1)
-    assert [one.text for one in Checked.load("out").report.requirements] == ["Hit@5>=0.8"]
+    assert [one.text for one in CheckResult.load("out").report.requirements] == ["Hit@5>=0.8"]
 
 
 def test_init_for_what_is_there_already_needs_no_corpus(folder: Path) -> None:

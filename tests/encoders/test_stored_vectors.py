@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +66,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     return np.array([[text.split().count(word) + 0.01 for word in words] for text in TEXTS.values()], dtype=np.float32)
 
 
-def checked(index: str, model: str, **options: Any) -> Checked:
+def checked(index: str, model: str, **options: Any) -> CheckResult:
     against = f"mine={index};model=python:kept_models:{model}"
     return harness.check(ASKED, against=against, k=2, timing=False, isolation="none", **options)
 

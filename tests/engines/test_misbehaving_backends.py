@@ -146,7 +146,7 @@ def test_the_others_have_the_results_that_they_have_alone(
     for name in FINE:
         one, other = all_of_them(name).backend(name), alone.backend(name)
         for backend in (one, other):
-            backend.pop("measured")
+            backend.pop("measured_at")
             for peak in ("peak_rss_bytes", "peak_anonymous_bytes", "peak_server_bytes"):
                 backend["index"].pop(peak)
         assert one == other

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from harness.data.types import Ids, SparseVectors
 from harness.errors import CacheError, DataError, UsageError
-from harness.exact import DenseIndex, Encoded, SparseIndex, load_encoded, save_encoded
+from harness.exact import DenseIndex, EncodedDocuments, SparseIndex, load_encoded, save_encoded
 
 VECTORS = SparseVectors.from_scipy(csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 1]], dtype=np.float32)))
 QUERY = csr_array(np.array([[1, 1, 1]], dtype=np.float32))
@@ -45,7 +45,7 @@ def test_dense_and_encoded_vectors_saved_where_they_were_loaded_from_stay_whole(
     dense = DenseIndex.load(tmp_path)
     dense.save(tmp_path)
     assert np.array_equal(DenseIndex.load(tmp_path).vectors, dense.vectors)
-    save_encoded(tmp_path / "encoded", Encoded(VECTORS, Ids.of("abc")))
+    save_encoded(tmp_path / "encoded", EncodedDocuments(VECTORS, Ids.of("abc")))
     save_encoded(tmp_path / "encoded", load_encoded(tmp_path / "encoded"))
     assert load_encoded(tmp_path / "encoded").ids.to_list() == ["a", "b", "c"]
 
@@ -61,7 +61,7 @@ def test_folders_may_be_text(tmp_path: Path):
     folder = f"{tmp_path}/text"
     SparseIndex.build(VECTORS).save(folder)
     assert len(SparseIndex.load(folder)) == 3
-    save_encoded(folder, Encoded(VECTORS, Ids.of("abc")))
+    save_encoded(folder, EncodedDocuments(VECTORS, Ids.of("abc")))
     assert load_encoded(folder).ids.to_list() == ["a", "b", "c"]
     DenseIndex.build(np.ones((2, 4), dtype=np.float32)).save(folder)
     assert len(DenseIndex.load(folder)) == 2
@@ -133,20 +133,20 @@ def test_a_header_that_disagrees_with_its_arrays(folder: Path):
 
 
 def test_encoded_documents_come_back(tmp_path: Path):
-    encoded = Encoded(VECTORS, Ids.of(["x", "Ä", "z"]), np.ones(3, dtype=np.float32))
+    encoded = EncodedDocuments(VECTORS, Ids.of(["x", "Ä", "z"]), np.ones(3, dtype=np.float32))
     save_encoded(tmp_path / "a", encoded)
     loaded = load_encoded(tmp_path / "a")
     assert loaded.ids.to_list() == ["x", "Ä", "z"]
     assert (loaded.vectors.to_scipy() != VECTORS.to_scipy()).nnz == 0
     assert loaded.idf is not None
     assert loaded.idf.tolist() == [1, 1, 1]
-    save_encoded(tmp_path / "a", Encoded(VECTORS, encoded.ids))
+    save_encoded(tmp_path / "a", EncodedDocuments(VECTORS, encoded.ids))
     assert load_encoded(tmp_path / "a").idf is None
 
 
 def test_ids_that_do_not_match_the_rows_are_not_written(tmp_path: Path):
     with pytest.raises(UsageError, match="2 ids for 3 rows"):
-        save_encoded(tmp_path / "a", Encoded(VECTORS, Ids.of(["x", "y"])))
+        save_encoded(tmp_path / "a", EncodedDocuments(VECTORS, Ids.of(["x", "y"])))
     assert not (tmp_path / "a").exists()
 
 

@@ -14,7 +14,7 @@ from golden_world import LABEL, QUESTIONS, QUICK, write_golden_world
 
 import harness
 from harness.cli.verbs import load_verb
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 
 pytestmark = pytest.mark.integration
 
@@ -278,7 +278,7 @@ def test_a_gate_passes_fails_or_skips_a_test(pytester: pytest.Pytester) -> None:
 
 
 def test_assert_requirements_says_what_is_wrong(project: pytest.Pytester) -> None:
-    def check(questions: object, *require: str) -> Checked:
+    def check(questions: object, *require: str) -> CheckResult:
         return harness.check(questions, corpus="chunks.jsonl", require=require, **QUICK)
 
     check(QUESTIONS, "MRR@5>=0.5").assert_requirements()

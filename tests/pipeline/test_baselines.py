@@ -101,7 +101,7 @@ def test_the_same_result_gives_the_same_bytes_and_a_changed_ranking_changes_its_
         "backend": "csr",
         "query": "q2",
         "values": {"nDCG@2": 0.0, "AP": 0.25},
-        "first": ["y", "w", "v", "c"],
+        "documents": ["y", "w", "v", "c"],
         "ranks": {"c": 4},
     }
 

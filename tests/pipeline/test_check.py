@@ -95,9 +95,9 @@ def test_the_verdict_of_the_bundled_set(bundled):
     hit, rank = report.requirements[:2]
     assert hit.flips == round(hit.value * 472) - 424  # 425 of 472 are above 0.9
     assert rank.value is not None
-    assert rank.missed
+    assert rank.questions_below_best
     assert report.golden.without_expectation == ["out-of-corpus"]
-    assert (report.golden.questions, report.golden.expecting) == (473, 472)
+    assert (report.golden.questions, report.golden.evaluated) == (473, 472)
     assert [subject.parity.different for subject in report.trials if subject.parity] == [0, 0]
 
 
@@ -106,7 +106,7 @@ def test_a_failed_requirement_says_which_questions_missed(bundled):
     assert "✕ MRR@5>=0.9 failed on lucene" in text
     assert "questions would have to change for it to pass" in text
     assert "1 question without an expected document, left out of means: out-of-corpus" in text
-    worst = bundled.report.requirements[1].missed[0]
+    worst = bundled.report.requirements[1].questions_below_best[0]
     assert f"\n{worst} " in text
 
 
@@ -114,7 +114,7 @@ def test_a_result_is_stored_and_read_back(bundled, tmp_path, capsys):
     from harness.cli.report import report
 
     stored = bundled.save(tmp_path / "result")
-    again = harness.Checked.load(tmp_path / "result")
+    again = harness.CheckResult.load(tmp_path / "result")
     assert again.report == bundled.report
     assert "csr.trec.gz" in {path.name for path in (tmp_path / "result" / "runs").rglob("*.gz")}
     report(folder=tmp_path / "result", format="markdown")
@@ -171,7 +171,7 @@ def test_a_missing_id_is_invalid_and_nothing_runs(small, tmp_path):
     assert "2 expected ids are not in the corpus 'chunks': no document has the id" in text
     assert f"{golden}, line 1: question 'f' expects 'fruit'" in said
     assert "--match document --delimiter" in said
-    report = harness.Checked.load(tmp_path / "out").report
+    report = harness.CheckResult.load(tmp_path / "out").report
     assert (report.verdict, report.trials, report.requirements) == ("invalid", [], [])
     assert report.preflight[0].check == "missing-ids"
 
@@ -209,7 +209,7 @@ def test_documents_of_which_the_corpus_holds_chunks(small):
     (subject,) = checked.report.trials
     first = subject.questions[0]
     assert first.top == ["fruit#1", "fruit#0"]
-    assert [(one.id, one.rank, one.found) for one in first.expected] == [("fruit", 1, "fruit#1")]
+    assert [(one.id, one.rank, one.hit) for one in first.expected] == [("fruit", 1, "fruit#1")]
     assert first.values == {"Hit@3": 1.0, "MRR@3": 1.0, "Recall@3": 1.0, "nDCG@3": 1.0}
 
 
@@ -275,7 +275,7 @@ def test_several_corpora_stand_in_one_table(small, tmp_path):
     shown = checked.render("markdown", verbose=True)
     assert "| backend | dataset |" in shown
     assert "csr on large: Hit@2\\>=1 is 1.0000" in shown
-    given = checked.report.plan.given
+    given = checked.report.plan.arguments
     assert (given["golden"], given["corpus"]) == (str(golden), [f"small={corpus}", f"large={whole}"])
     assert (given["backends"], given["k"], given["metrics"]) == ("csr", 2, None)
     alone = checked.report.on("large")
@@ -395,10 +395,11 @@ def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
     verb, *arguments = checked.report.command[1:]
     assert verb == "check"
     command(*arguments, "--out", str(tmp_path / "again"), exit_code=0)
-    again = harness.Checked.load(tmp_path / "again").report
+    again = harness.CheckResult.load(tmp_path / "again").report
     assert again.command == [*checked.report.command[:-1], "--out", str(tmp_path / "again"), "--no-text"]
     first, second = (
-        [trial.model_copy(update={"measured": None}) for trial in report.trials] for report in (checked.report, again)
+        [trial.model_copy(update={"measured_at": None}) for trial in report.trials]
+        for report in (checked.report, again)
     )
     assert first == second
     assert again.requirements == checked.report.requirements

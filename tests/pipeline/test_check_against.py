@@ -95,7 +95,7 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     arguments = [str(folder / "golden.jsonl"), "--against", expression, "--out", str(out)]
     text = command(*arguments, "--require", f"Hit@5>={hits}", "--require", f"MRR@5>={ranks}", exit_code=0)
     assert hashes(folder / "db") == before
-    checked = harness.Checked.load(out)
+    checked = harness.CheckResult.load(out)
     report = checked.report
     # a clean collection raises no alarm but for its texts, which max_seq_length=32 cuts
     assert (report.preflight, [warning.check for warning in report.warnings]) == ([], ["truncated-texts"])
@@ -123,7 +123,7 @@ def test_what_a_collection_lacks_is_invalid(tutorial, tmp_path):
     )  # fmt: skip
     assert "1 expected id is not in the index: no document has the id" in " ".join(text.split())
     assert "question 'a' expects 'nowhere'" in text
-    report = harness.Checked.load(tmp_path / "out").report
+    report = harness.CheckResult.load(tmp_path / "out").report
     assert (report.trials[0].status, report.trials[0].metrics) == ("invalid", {})
     assert "did not pass preflight: missing-ids" in (report.requirements[0].reason or "")
 
@@ -345,7 +345,7 @@ def test_indexes_that_cannot_be_searched_alone_are_refused(against, said):
 def test_a_check_without_any_hit_is_stored_and_read_again(app, tmp_path):
     checked = harness.check(app, against={"mute": lambda question, k: []}, k=2, out=tmp_path / "mute", **QUICK)
     assert checked.report.verdict == "invalid"
-    again = harness.Checked.load(tmp_path / "mute")
+    again = harness.CheckResult.load(tmp_path / "mute")
     assert again.runs["mute"].hits == 0
     assert again.html() == checked.html()
 
@@ -393,7 +393,7 @@ def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too
     assert checked.report.verdict == "passed"
     assert checked.metrics()["Hit@2"].to_dict() == {"wrong": 0.0, "right": 1.0}
     assert [(one.backend, one.check) for one in checked.report.warnings] == [("wrong", "missing-ids")]
-    assert harness.Checked.load(tmp_path / "out").report == checked.report
+    assert harness.CheckResult.load(tmp_path / "out").report == checked.report
 
 
 def test_a_few_questions_that_all_hit_are_no_certainty(app):

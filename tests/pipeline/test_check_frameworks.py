@@ -17,7 +17,7 @@ from warm_workers import worker_starter
 import harness
 from harness.errors import UsageError
 from harness.pipeline.check.against import parse_against
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 from harness.testing.expected import embed_words
 from harness.worker import spawn
 
@@ -56,19 +56,19 @@ def chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
 
 
-def checked(*against: str, **options: object) -> Checked:
+def checked(*against: str, **options: object) -> CheckResult:
     return harness.check(GOLDEN, against=list(against), k=2, require="MRR@2>=1", timing=False, **options)
 
 
 @pytest.fixture(scope="module")
-def asked() -> Callable[[str], Checked]:
+def asked() -> Callable[[str], CheckResult]:
     """A check of a retriever by its expression, once for all tests that look at it.
 
     The libraries of a retriever, which runs in a worker, concern no other process.
     """
 
     @functools.cache
-    def ask(against: str) -> Checked:
+    def ask(against: str) -> CheckResult:
         before = set(sys.modules)
         result = checked(against)
         assert not {name for name in set(sys.modules) - before if name.startswith(FRAMEWORKS)}
@@ -77,7 +77,7 @@ def asked() -> Callable[[str], Checked]:
     return ask
 
 
-def notes_of(result: Checked) -> str:
+def notes_of(result: CheckResult) -> str:
     return "\n".join(note for trial in result.report.trials for note in trial.notes)
 
 
@@ -94,7 +94,7 @@ def notes_of(result: Checked) -> str:
         ("pyterrier", "pyterrier:{}:pyterrier_pipeline", "it takes no number of documents"),
     ],
 )
-def test_a_retriever_is_asked_as_it_is(asked: Callable[[str], Checked], package: str, name: str, note: str) -> None:
+def test_a_retriever_is_asked_as_it_is(asked: Callable[[str], CheckResult], package: str, name: str, note: str) -> None:
     skip_without(package)
     result = asked(name.format(MODULE))
     assert result.report.verdict == "passed", result.render()

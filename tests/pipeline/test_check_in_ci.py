@@ -21,7 +21,7 @@ from harness.cli.app import _build
 from harness.cli.report import report as print_report
 from harness.document.model import Annotation, Notes, Outcome
 from harness.errors import ResultError, UsageError
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 from harness.plain_url import without_secrets
 from harness.report.documents.check import check_document
 from harness.report.documents.check_cases import check_annotations, check_suites
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def checked(folder: Path) -> Checked:
+def checked(folder: Path) -> CheckResult:
     return harness.check(folder / "golden.jsonl", corpus=folder / "chunks.jsonl", require=REQUIRE, **QUICK)
 
 
@@ -117,7 +117,7 @@ def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     assert sum(seconds > 0.0 for seconds in asked) == len(asked) - 1  # one has no term of the corpus
 
 
-def test_warnings_about_a_backend_are_directly_below_its_failed_requirement(checked: Checked) -> None:
+def test_warnings_about_a_backend_are_directly_below_its_failed_requirement(checked: CheckResult) -> None:
     report = checked.report
     (failed,) = [required for required in report.requirements if required.passed is False]
     message = "20 of 20 documents are longer than 256 tokens: 70.8% of all tokens are not read"
@@ -160,7 +160,7 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
     (case,) = read_junit(tmp_path / "j.xml").iter("testcase")
     assert [child.tag for child in case] == ["error"]
     assert "question 'q' expects 'wood'" in (case.findtext("error") or "")
-    report = Checked.load(tmp_path / "out").report
+    report = CheckResult.load(tmp_path / "out").report
     (_, place) = check_annotations(report)
     assert (place.title, place.message, place.line) == ("invalid: missing-ids", "question 'q' expects 'wood'", 1)
     comment = render(report, "markdown")
@@ -168,7 +168,7 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
     assert "question 'q' expects 'wood'" in comment
 
 
-def test_a_backend_that_failed_is_an_error(checked: Checked) -> None:
+def test_a_backend_that_failed_is_an_error(checked: CheckResult) -> None:
     report = checked.report
     error = ErrorInfo(type="EngineFailureError", message="it broke", log=["the last line"])
     failed = report.trials[0].model_copy(update={"status": "failed", "error": error, "questions": []})
@@ -214,10 +214,10 @@ def test_nothing_is_written_where_nobody_asked(folder: Path) -> None:
     assert not [line for line in (done.stdout + done.stderr).splitlines() if line.lstrip().startswith("::")]
 
 
-def test_a_check_of_which_nothing_is_required_does_not_say_that_it_passed(checked: Checked) -> None:
+def test_a_check_of_which_nothing_is_required_does_not_say_that_it_passed(checked: CheckResult) -> None:
     plain = checked.report.model_copy(update={"requirements": [], "verdict": "passed"})
     said = "Nothing was required"
-    text, comment = Checked(plain).render(), render(plain, "markdown")
+    text, comment = CheckResult(plain).render(), render(plain, "markdown")
     assert "harness check: `golden` checked" in comment
     assert said in text
     assert said in comment
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_written_says_so_and_the_result_stays(folder: Path
     places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
     with pytest.raises(ResultError, match="cannot be written"):
         command(folder, *places, "--junit", str(folder / "file" / "junit.xml"))
-    assert Checked.load(folder / "out").report.verdict == "passed"
+    assert CheckResult.load(folder / "out").report.verdict == "passed"
 
 
 def test_commands_are_escaped_and_few() -> None:
@@ -252,7 +252,7 @@ def test_commands_are_escaped_and_few() -> None:
     assert workflow_commands(many[:1], None) == ["::error title=a%3Ab%2Cc0::50 %25%0D%0Aof it: all, of it"]
 
 
-def test_markdown_shows_data_as_it_is(checked: Checked) -> None:
+def test_markdown_shows_data_as_it_is(checked: CheckResult) -> None:
     text = checked.render("markdown")
     assert text.startswith("<!-- harness check: golden -->\n")
     page = MarkdownIt("commonmark").enable("table").render(text)
@@ -360,7 +360,7 @@ def test_what_can_be_a_secret_is_hidden(text: str, plain: str) -> None:
     assert without_secrets(plain) == plain
 
 
-def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
+def test_no_output_holds_the_secret_of_a_url(checked: CheckResult) -> None:
     url = "http://me:hush1@host/a?key=hush2"
     report = checked.report
     trial = report.trials[0].model_copy(update={"label": f"http:{url}", "parameters": {"url": url}, "notes": [url]})
@@ -375,7 +375,7 @@ def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
             }
         )
     )
-    outputs = [Checked(plain).render(name) for name in ("table", "markdown", "csv", "json")]
+    outputs = [CheckResult(plain).render(name) for name in ("table", "markdown", "csv", "json")]
     outputs.append(render_junit(check_document(plain), per_query=True))
     outputs += workflow_commands(check_annotations(plain), None)
     assert any("host" in text for text in outputs)

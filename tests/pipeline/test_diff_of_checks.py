@@ -86,9 +86,9 @@ def test_winners_and_losers_are_those_of_the_questions(folder: Path) -> None:
     assert found.change.warnings == []
     dossier = backends["mine"].dossier
     assert dossier is not None
-    assert (dossier.metric, dossier.depth, dossier.changed) == ("Hit@2", 2, 2)
+    assert (dossier.metric, dossier.depth, dossier.changed_queries) == ("Hit@2", 2, 2)
     worst = dossier.queries[0]
-    assert (worst.query, worst.text, worst.entered, worst.left) == ("q0", "apples?", ["fruit#1"], ["fruit#0"])
+    assert (worst.query, worst.text, worst.added, worst.removed) == ("q0", "apples?", ["fruit#1"], ["fruit#0"])
     assert {one.document: one.grade for one in worst.documents} == {"tree#0": None, "fruit#1": None, "fruit#0": 1}
 
 
@@ -139,7 +139,7 @@ def test_chunks_of_expected_documents_go_by_their_ids(tmp_path: Path) -> None:
     assert [(one.document, one.grade, one.chunk_before, one.chunk_after) for one in moved.documents] == [
         ("tree#0", None, None, None), ("fruit", 1, "fruit#0", "fruit#1"),
     ]  # fmt: skip
-    assert (moved.entered, moved.left) == ([], [])
+    assert (moved.added, moved.removed) == ([], [])
     assert {value.metric: (value.before, value.after) for value in moved.values}["MRR@2"] == (1.0, 0.5)
     assert all(value.after_if_relevant is None for value in moved.values)
     assert dossier.to_label == []

@@ -121,13 +121,13 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
             ("section=news", 2, 2 / 6),
         ]
         for one in levels(found, label):
-            assert (set(one.recall.values()), one.short, one.error) == ({1.0}, 0, None)
+            assert (set(one.recall.values()), one.queries_with_fewer_hits, one.error) == ({1.0}, 0, None)
             assert one.quality == one.exact
             assert one.milliseconds is not None
     # of the two best of all documents q1, "cat garden", has d2 and d1: d6 is third, and the second of the garden
     garden, news = levels(found, "late")[1:]
-    assert (garden.short, garden.recall) == (1, {"2": 0.875})
-    assert (news.short, news.recall) == (0, {"2": 1.0})
+    assert (garden.queries_with_fewer_hits, garden.recall) == (1, {"2": 0.875})
+    assert (news.queries_with_fewer_hits, news.recall) == (0, {"2": 1.0})
     assert [found.trial(label).filter_sweep.recall for label in ("csr", "late")] == [{"2": 1.0}] * 2  # type: ignore[union-attr]
     assert garden.quality is not None
     assert garden.exact is not None
@@ -156,7 +156,7 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     assert "? under filters late finds least: recall@2 0.8750, too few hits on 1 of 4 queries where 50 % match" in shown
     (verdict,) = FilteringProbe().verdicts([found.trial("csr")])
     assert (verdict.tone, verdict.headline) == ("good", "csr finds the exact filtered best 2 under every filter")
-    assert "filter.section=garden.short,1," in found.render("csv")
+    assert "filter.section=garden.queries_with_fewer_hits,1," in found.render("csv")
 
 
 def test_what_was_measured_is_stored_and_metadata_decide_whether_it_stands(collection: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_was_measured_is_stored_and_metadata_decide_whether_it_stands(colle
     assert not ask(filter_sweep="section,0.5").trial("csr").reused
     again.save(tmp_path / "out")
     assert levels(Comparison.load(tmp_path / "out"), "csr") == levels(first, "csr")
-    assert first.report.plan.given["filter_sweep"] == "section"
+    assert first.report.plan.arguments["filter_sweep"] == "section"
 
 
 def test_searches_that_break_the_filter_fail_and_leave_the_backend(collection: Path, cards: Path) -> None:
@@ -209,8 +209,7 @@ def test_a_field_that_no_document_of_a_sample_has_is_refused_before_anything_run
 
 
 def test_without_a_filter_recall_counts_ties_as_found_and_is_no_overlap() -> None:
-    """Of results whose field had another name, too."""
-    stored = {"filter": "seeded 0.5", "matching": 3, "selectivity": 0.5, "overlap": {"10": 0.5}, "metric": None}
+    stored = {"filter": "seeded 0.5", "matching": 3, "selectivity": 0.5, "recall": {"10": 0.5}, "metric": None}
     sweep = FilterSweepStats.model_validate({"filters": True, "levels": [stored], "recall": {"10": 0.75}})
     parity = ParityStats.model_construct(overlap={"10": 0.25}, different=1, loss={})
     trial = TrialResult.model_construct(label="late", filter_sweep=sweep, parity=parity, metrics={})

@@ -70,7 +70,7 @@ def test_the_report_says_what_the_filter_leaves(comparison: Comparison) -> None:
     assert info is not None
     assert info.fields == {"section": "garden"}
     assert (info.matching, info.selectivity, info.relevant, info.relevant_matching) == (3, 0.5, 4, 2)
-    assert comparison.report.plan.given["filter"] == ["section=garden"]
+    assert comparison.report.plan.arguments["filter"] == ["section=garden"]
     assert "--filter" in comparison.report.command
 
 

@@ -60,7 +60,13 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
 def test_the_verdict_names_the_backend_with_the_highest_knee() -> None:
     def trial(label: str, qps: float | None, beyond: float | None) -> TrialResult:
         knee = KneeStats(
-            rate=qps, qps=qps, p99_ms=qps and 4.0, unloaded_p99_ms=2.0, beyond=beyond, limit=None, highest_qps=900.0
+            rate=qps,
+            qps=qps,
+            p99_ms=qps and 4.0,
+            unloaded_p99_ms=2.0,
+            unsustained_rate=beyond,
+            limit=None,
+            highest_qps=900.0,
         )
         return TrialResult.model_construct(label=label, knee=knee)
 

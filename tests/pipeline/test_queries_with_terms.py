@@ -124,8 +124,8 @@ def test_a_sweep_of_rates_closes_in_on_the_knee_of_queries_with_terms(
     assert engine.rates[0] == 62.5  # an eighth of what one client was answered
     assert knee is not None
     assert knee.rate is not None
-    assert knee.beyond is not None
-    assert knee.rate <= 600 < knee.beyond <= 1.1 * knee.rate
+    assert knee.unsustained_rate is not None
+    assert knee.rate <= 600 < knee.unsustained_rate <= 1.1 * knee.rate
 
 
 def test_no_rate_is_measured_where_no_query_has_a_term(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_lines_that_moved_are_paired_by_their_texts(
     assert differences(change) == {"nDCG@2": (common, 0.0), "AP": (common, 0.0)}
     dossier = change.backends[0].dossier
     assert dossier is not None
-    assert (dossier.changed, dossier.lost, dossier.gained, dossier.counts.same_ranking) == (0, 0, 0, common)
+    assert (dossier.changed_queries, dossier.lost, dossier.gained, dossier.counts.same_ranking) == (0, 0, 0, common)
     said = any("on another line than before: paired by their texts" in warning for warning in change.warnings)
     assert said == moved
     assert not any("same id and another text" in warning for warning in change.warnings)
@@ -104,7 +104,7 @@ def test_a_text_that_occurs_twice_is_paired_in_order() -> None:
     change = compare_one(asked(twice), asked([NEW, *twice], source="after"), UNGATED).change
     assert (change.data[0].common_queries, differences(change)["AP"]) == (2, (2, 0.0))
     assert change.backends[0].dossier is not None
-    assert change.backends[0].dossier.changed == 0
+    assert change.backends[0].dossier.changed_queries == 0
 
 
 def test_ids_that_a_file_gives_pair_queries_whatever_they_look_like() -> None:

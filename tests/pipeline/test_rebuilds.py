@@ -96,24 +96,24 @@ def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: P
     compared = compare(collection, cards, rebuilds=3, isolation="process")
     found, index = spread_of(compared.report.trials[0]), compared.report.trials[0].index
     assert index is not None
-    first, second, third = found.each
-    assert [one.build for one in found.each] == [1, 2, 3]
+    first, second, third = found.build_stats
+    assert [one.build for one in found.build_stats] == [1, 2, 3]
     assert (first.seconds, first.documents_per_second, first.bytes) == (
         index.seconds,
         index.documents_per_second,
         index.bytes,
     )
     assert first.peak_rss_bytes == index.peak_rss_bytes
-    assert len({one.seconds for one in found.each}) == 3, "each was timed by itself"
-    assert all(one.peak_rss_bytes for one in found.each)
-    seconds = [float(one.seconds or 0) for one in found.each]
+    assert len({one.seconds for one in found.build_stats}) == 3, "each was timed by itself"
+    assert all(one.peak_rss_bytes for one in found.build_stats)
+    seconds = [float(one.seconds or 0) for one in found.build_stats]
     assert found.costs["seconds"].model_dump() == pytest.approx(in_words(seconds))
-    assert [one.metrics["R@3"] for one in found.each] == pytest.approx([1.0, 1 / 6, 1 / 6])
+    assert [one.metrics["R@3"] for one in found.build_stats] == pytest.approx([1.0, 1 / 6, 1 / 6])
     assert third.reference_overlap["3"] < second.reference_overlap["3"] < first.reference_overlap["3"]
     frame = compared.builds()
     assert frame.loc[("poor", 2), "seconds"] == second.seconds
     assert frame.loc[("poor", 3), "reference overlap@3"] == third.reference_overlap["3"]
-    assert compared.spread().loc[("poor", "bytes"), "max"] == max(one.bytes or 0 for one in found.each)
+    assert compared.spread().loc[("poor", "bytes"), "max"] == max(one.bytes or 0 for one in found.build_stats)
     assert f",poor,spread.build.2.seconds,{second.seconds},,," in compared.render("csv")
     compared.save(tmp_path / "stored")
     assert harness.Comparison.load(tmp_path / "stored").report == compared.report
@@ -122,7 +122,9 @@ def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: P
 def test_without_times_builds_have_none(collection: Path, cards: Path) -> None:
     compared = compare(collection, cards, rebuilds=2, timing=False)
     found = spread_of(compared.report.trials[0])
-    assert [(one.seconds, one.ready_seconds, one.documents_per_second) for one in found.each] == [(None,) * 3] * 2
+    assert [(one.seconds, one.ready_seconds, one.documents_per_second) for one in found.build_stats] == [
+        (None,) * 3
+    ] * 2
     assert set(found.costs) == {"bytes", "log_bytes"}
     assert compare(collection, cards).builds().empty
 

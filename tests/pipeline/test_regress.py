@@ -75,7 +75,7 @@ def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
     assert (found.change.settings, found.change.warnings) == ([], [])
     dossier = found.change.backends[0].dossier
     assert dossier is not None
-    assert (dossier.changed, dossier.counts.same_ranking) == (0, 64)
+    assert (dossier.changed_queries, dossier.counts.same_ranking) == (0, 64)
     assert Regression.load(folder / "again").report == found.report
     assert (folder / "again" / "to-label.jsonl").read_bytes() == b""
 
@@ -420,7 +420,7 @@ def test_no_text_leaves_texts_out_of_every_file_and_of_what_is_printed(small: di
     assert ("--no-text" in found.report.command) is hidden
     dossier = found.change.backends[0].dossier
     assert dossier is not None
-    assert dossier.changed > 0
+    assert dossier.changed_queries > 0
     assert dossier.to_label
     held = b"".join(path.read_bytes() for path in (small["base"] / name).rglob("*.json*"))
     for text in ("cat garden", "sat on the mat"):
@@ -442,4 +442,4 @@ def test_the_published_baseline_reads_and_names_its_plan(repository: Path) -> No
     side = read_one(repository / "reports" / "baselines" / "cacm.json")
     assert side.labels == ["lucene", "csr"]
     assert set(side.figures["lucene"]) >= {"nDCG@10", "R@1000"}
-    assert side.report.plan.given["dataset"] == "cacm"
+    assert side.report.plan.arguments["dataset"] == "cacm"

@@ -136,5 +136,5 @@ def test_options_of_the_gate_that_are_wrong(options: dict[str, Any], says: str) 
 def test_the_baseline_s_warm_up_is_not_taken_over_where_no_times_are(
     options: dict[str, Any], expected: float | None
 ) -> None:
-    record = PlanRecord(given={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
+    record = PlanRecord(arguments={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
     assert _request(record, options).warm_up == expected

@@ -53,7 +53,7 @@ def test_queries_are_told_most_changed_first(before: ResultSnapshot, after: Resu
     found = dossier_of(before, after)
     assert found.metric == "nDCG@2"
     assert found.counts.model_dump() == {"improved": 1, "worsened": 1, "unchanged": 1, "same_ranking": 1}
-    assert found.changed == 2
+    assert found.changed_queries == 2
     assert [query.query for query in found.queries] == ["q2", "q3"]
     first = found.queries[0].values[0]
     assert (first.before, first.after, first.difference) == pytest.approx((SECOND, 0.0, -SECOND))
@@ -122,7 +122,7 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
     assert (found.depth, found.relevant_depth, found.lost, found.gained) == (10, 20, 2, 0)
     shown = {one.document: one for one in found.queries[0].documents}
     assert (shown["a"].rank_before, shown["a"].absent_after) == (12, "not found")
-    assert (shown["new"].rank_before, shown["new"].absent_before) == (None, "not kept")
+    assert (shown["new"].rank_before, shown["new"].absent_before) == (None, "not stored")
     # what was judged later may have been found then: nobody knows
     labelled = dossier_of(before, after, labels={None: {("q1", "x11"): 1}})
     assert (labelled.lost, labelled.gained) == (2, 0)
@@ -137,9 +137,9 @@ def test_both_rankings_stand_side_by_side(before: ResultSnapshot, after: ResultS
         RankedDocument(document="c", rank_before=2, rank_after=4, grade=1),
         RankedDocument(document="z", rank_before=3, rank_after=None, grade=None, absent_after="not found"),
     ]
-    assert (query.entered, query.left) == (["w", "v"], ["z"])
+    assert (query.added, query.removed) == (["w", "v"], ["z"])
     shallow = dossier_of(before, after, depth=2)
-    assert (shallow.depth, shallow.queries[0].entered, shallow.queries[0].left) == (2, ["w"], ["c"])
+    assert (shallow.depth, shallow.queries[0].added, shallow.queries[0].removed) == (2, ["w"], ["c"])
 
 
 def test_judged_means_judged_for_that_query(before: ResultSnapshot, after: ResultSnapshot) -> None:
@@ -198,7 +198,7 @@ def test_without_judgments_there_are_rankings_alone(
     found = dossier_of(*(read_one(tmp_path / f"{number}.json") for number in range(2)))
     assert (found.judged_before, found.judged_after, found.to_label) == (None, None, [])
     query = found.queries[0]
-    assert (query.judged_before, query.values[0].before_if_relevant, query.entered) == (None, None, ["w", "v"])
+    assert (query.judged_before, query.values[0].before_if_relevant, query.added) == (None, None, ["w", "v"])
 
 
 def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(

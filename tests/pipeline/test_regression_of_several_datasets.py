@@ -60,7 +60,7 @@ def test_a_query_id_of_two_datasets_is_two_queries(
     assert [metric.wins + metric.losses for metric in changed.metrics] != [0, 0]
     assert unchanged.dossier is not None
     assert changed.dossier is not None
-    assert unchanged.dossier.changed == 0
+    assert unchanged.dossier.changed_queries == 0
     assert {one.query: one.text for one in changed.dossier.queries}["q2"] == "two"
     assert [(one.dataset, one.common_queries) for one in change.data] == [("calm", 3), ("hurt", 3)]
     assert change.warnings == []

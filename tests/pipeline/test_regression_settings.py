@@ -45,7 +45,7 @@ def test_backends_are_paired_by_label_then_name_then_position(
 def test_a_given_pair_comes_first_and_must_be_there() -> None:
     before, after = [backend("csr"), backend("lucene")], [backend("csr"), backend("qdrant")]
     found = pair_backends(before, after, [Pair("lucene", "csr")])
-    assert found.pairs == {Pair("lucene", "csr"): "given", Pair("csr", "qdrant"): "position"}
+    assert found.pairs == {Pair("lucene", "csr"): "option", Pair("csr", "qdrant"): "position"}
     with pytest.raises(UsageError, match="no backend 'flat'"):
         pair_backends(before, after, [Pair("flat", "csr")])
 
@@ -70,7 +70,7 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     assert "idf true → – (qdrant)" in change_document(result_of(changed)).verdicts[0].detail
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
     said = compare_one(before, after, asked).change
-    assert said.backends[1].paired_by == "given"
+    assert said.backends[1].paired_by == "option"
     assert not any("UNLIKE" in one for one in said.warnings)
 
 
@@ -171,7 +171,9 @@ def test_changed_weights_of_a_model_are_a_setting_that_differs() -> None:
         stats = RerankingStats(
             candidates=1, pairs=1, scored=1, load_seconds=None, pairs_per_second=None, upper_bound={}, facts=facts
         )
-        stages = StageStats(method="cross-encoder", of=["csr"], first_ms=None, own_ms=None, reranking=stats)
+        stages = StageStats(
+            method="cross-encoder", components=["csr"], components_ms=None, method_ms=None, reranking=stats
+        )
         return side({"csr|ce": BEFORE}, backends=[backend("csr|ce", stages=stages)])
 
     for made, label, section in ((dense, "flat", "encoder"), (reranked, "csr|ce", "second stage")):

@@ -27,7 +27,7 @@ from harness.results.snapshot import ResultSnapshot
 from harness.stats import compare_pairs, judge
 
 CSR = Pair("csr", "csr")
-FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)
+FUSED = StageStats(method="rrf", components=["chroma", "lucene"], components_ms=None, method_ms=None)
 
 
 def compared(before: ResultSnapshot, after: ResultSnapshot, queries: Sequence[str]) -> ComparedDataset:
@@ -112,7 +112,7 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
     value = SpreadValue(mean=0.5, sd=0.03, min=0.47, max=0.53)
     spread = SpreadStats(
         builds=3, queries=60, identical={}, identical_share={}, pairwise_overlap={}, reference_overlap={},
-        metrics={"nDCG@10": value}, costs={}, each=[],
+        metrics={"nDCG@10": value}, costs={}, build_stats=[],
     )  # fmt: skip
     noisy = judged(before, after, Rules(), spread=spread)[0]
     assert (plain.verdict, plain.noise_floor) == ("worse", None)

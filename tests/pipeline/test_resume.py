@@ -75,10 +75,10 @@ def test_a_finished_trial_is_reused_with_all_it_measured(cache: Cache, collectio
     first = compare(collection, cards)
     assert (first.reused, outcomes(cache)) == (False, {"good on small": "finished"})
     again = compare(collection, cards, resume="missing", metrics="AP,RR@10", ties="engine", seed=7)
-    assert (again.reused, again.measured) == (True, first.measured)
+    assert (again.reused, again.measured_at) == (True, first.measured_at)
     assert (again.index, again.search, again.parity) == (first.index, first.search, first.parity)
     assert again.metrics["AP"].mean == first.metrics["AP"].mean
-    assert again.notes[0] == f"re-used from an earlier comparison, measured {first.measured}"
+    assert again.notes[0] == f"re-used from an earlier comparison, measured {first.measured_at}"
     now = compare(collection, cards)
     assert not now.reused
     assert now.search != first.search
@@ -188,7 +188,7 @@ def test_failures_are_kept_and_run_again_on_request(cache: Cache, collection: Pa
     first = compare(collection, cards, "crashing")
     assert outcomes(cache) == {"crashing on small": "failed"}
     kept = compare(collection, cards, "crashing", resume="missing")
-    assert (kept.reused, kept.status, kept.measured) == (True, "failed", first.measured)
+    assert (kept.reused, kept.status, kept.measured_at) == (True, "failed", first.measured_at)
     assert kept.error == first.error
     for level in ("failed", "always"):
         assert not compare(collection, cards, "crashing", resume=level).reused
@@ -248,7 +248,7 @@ def test_a_run_of_somebody_else_is_never_stored(cache: Cache, collection: Path, 
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
     result = compare(collection, cards, f"run:{file}", resume="always")
-    assert (result.reused, result.measured, outcomes(cache)) == (False, None, {})
+    assert (result.reused, result.measured_at, outcomes(cache)) == (False, None, {})
 
 
 def test_a_dry_run_names_the_key_and_analyses_nothing(cache: Cache, collection: Path, cards: Path) -> None:
@@ -263,12 +263,12 @@ def test_a_dry_run_names_the_key_and_analyses_nothing(cache: Cache, collection: 
     first = compare(collection, cards, isolation="process")
     assert [entry.name for entry in stored(cache)] == [good["key"]]
     good, absent = trials("missing")
-    assert (good["reused"], good["reason"]) == (True, f"finished on {first.measured}")
+    assert (good["reused"], good["reason"]) == (True, f"finished on {first.measured_at}")
     assert not absent["reused"]
     good, _ = trials("never")
     assert (good["reused"], good["reason"]) == (False, "--resume never")
     shown = run(*command(collection, cards, "good", "--resume", "missing", "--dry-run")).stdout
-    assert f"is re-used: finished on {first.measured}, key {good['key']}" in " ".join(shown.split())
+    assert f"is re-used: finished on {first.measured_at}, key {good['key']}" in " ".join(shown.split())
 
 
 def test_an_unknown_level_is_refused(collection: Path, cards: Path) -> None:

@@ -85,18 +85,18 @@ def test_the_oracle_is_the_fusion_of_the_exact_lists(comparison: Comparison) -> 
 def test_times_are_those_of_the_components_added_up(comparison: Comparison) -> None:
     stages = comparison.trial("rrf:good+length;k=10.0").stages
     assert stages is not None
-    assert (stages.method, stages.of) == ("rrf", ["good", "length"])
-    assert stages.first_ms is not None
-    assert stages.own_ms is not None
-    assert stages.first_ms.n == 4 * 2
-    parts = [comparison.trial(label).search for label in stages.of]
+    assert (stages.method, stages.components) == ("rrf", ["good", "length"])
+    assert stages.components_ms is not None
+    assert stages.method_ms is not None
+    assert stages.components_ms.n == 4 * 2
+    parts = [comparison.trial(label).search for label in stages.components]
     assert all(part is not None and part.milliseconds is not None and part.transfer_ms is not None for part in parts)
-    assert stages.own_ms > 0
+    assert stages.method_ms > 0
     assert comparison.trial("rrf:good+length;k=10.0").search is None
     nested = comparison.trial("minmax:(rrf:good+length;k=10.0)+(good:k1=2.0);weights=0.3+0.7").stages
     assert nested is not None
-    assert nested.first_ms is not None
-    assert nested.first_ms.mean > stages.first_ms.mean + stages.own_ms
+    assert nested.components_ms is not None
+    assert nested.components_ms.mean > stages.components_ms.mean + stages.method_ms
 
 
 def test_a_fusion_of_what_failed_fails_and_says_why(comparison: Comparison) -> None:
@@ -123,7 +123,7 @@ def test_stored_runs_are_fused_without_searching_again(
         np.testing.assert_array_equal(first.scores[one], found.scores[other])
     stages = again.report.trials[-1].stages
     assert stages is not None
-    assert stages.first_ms is None
+    assert stages.components_ms is None
     assert again.report.trials[-1].parity is None
 
 
@@ -136,7 +136,7 @@ def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> N
     assert "Made of other backends" in done.stdout
     assert "good + good:k1=2.0" in done.stdout
     report = json.loads((out / "report.json").read_text())
-    assert report["trials"][2]["stages"]["first_ms"] is None  # no times were taken
+    assert report["trials"][2]["stages"]["components_ms"] is None  # no times were taken
     dry = subprocess.run([*command, *options[:-2], "--dry-run"], capture_output=True, text=True, timeout=60, check=True)
     assert "made of good, good:k1=2.0; weights=" in dry.stdout
     assert "made anew of its components each time" in dry.stdout

@@ -270,7 +270,9 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     difference = ScoringDifference(dataset=sample.datasets[0].name, a="q", b="l", queries=64, changes=changes)
     assert not [line for line in verdicts(sample) if "formula" in line.headline]
     (said,) = [
-        line for line in verdicts(sample.model_copy(update={"scorings": [difference]})) if "formula" in line.headline
+        line
+        for line in verdicts(sample.model_copy(update={"formula_differences": [difference]}))
+        if "formula" in line.headline
     ]
     assert said.headline == "l differs from q by the scoring formula, not by a fault of an engine"
     assert said.detail == (
@@ -279,11 +281,15 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     )
     idle = [change.model_copy(update={"queries": 0}) for change in changes]
     alone = difference.model_copy(update={"changes": idle, "depth": 5})
-    (said,) = [line for line in verdicts(sample.model_copy(update={"scorings": [alone]})) if "formula" in line.headline]
+    (said,) = [
+        line
+        for line in verdicts(sample.model_copy(update={"formula_differences": [alone]}))
+        if "formula" in line.headline
+    ]
     assert said.detail == ("l: k1 1.2, length of a document in one byte (none alone changes the top 5 of a query)")
     other = sample.datasets[0].model_copy(update={"name": "more"})
     both = [difference, difference.model_copy(update={"dataset": "more", "queries": 9, "changes": changes[:1]})]
-    joined = sample.model_copy(update={"datasets": [*sample.datasets, other], "scorings": both})
+    joined = sample.model_copy(update={"datasets": [*sample.datasets, other], "formula_differences": both})
     (said,) = [line for line in verdicts(joined) if "formula" in line.headline]
     assert said.headline.startswith(f"{difference.dataset} and more: l differs from q by the scoring formula")
     assert "more: l: k1 1.2 (alone it changes the top 10 of 3 of 9 queries)" in said.detail

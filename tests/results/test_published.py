@@ -152,8 +152,8 @@ def test_a_published_mean_stands_beside_the_mean_over_the_same_members(farm: Pat
     settings = {"cards": farm, "k": 9, "metrics": "AP", "timing": False, "isolation": "none"}
     other = "csr:k1=1.3;b=0.75;analyzer=snowball-english"
     report = harness.compare(f"{MINE},{other}", "farm/north,farm/south", **settings).report
-    means = [one for one in report.published if one.over]
-    assert [(one.dataset, one.over, one.backend, one.source, one.printed) for one in means] == [
+    means = [one for one in report.published if one.datasets]
+    assert [(one.dataset, one.datasets, one.backend, one.source, one.printed) for one in means] == [
         ("farm", ["farm/north", "farm/south"], MINE, "a leaderboard", "0.5")
     ]
     assert report.leaderboard is not None
@@ -171,6 +171,6 @@ def test_no_mean_stands_where_a_member_was_not_searched_whole(farm: Path) -> Non
     sampled = harness.compare(MINE, "farm/north,farm/south", sample_queries=2, **settings).report
     assert sampled.published == []
     all_three = harness.compare(MINE, "farm", **settings).report
-    assert [len(one.over) for one in all_three.published if one.over] == [2, 3]
+    assert [len(one.datasets) for one in all_three.published if one.datasets] == [2, 3]
     lacking = harness.compare(MINE, "farm/south,farm/west", **settings).report
-    assert [one for one in lacking.published if one.over] == []
+    assert [one for one in lacking.published if one.datasets] == []

@@ -83,7 +83,7 @@ def test_subsets_of_one_task_share_a_file_and_second_stages_name_their_first(tmp
         "label": "flat:model=org/m|cross:model=org/r",
         "encoder": {},
         "stages": StageStats.model_construct(
-            of=[first["label"]],
+            components=[first["label"]],
             reranking=RerankingStats.model_construct(candidates=1, facts={"model_digest": "def"}),
         ),
         "parameters": {"model": "org/r"},

@@ -61,11 +61,11 @@ def test_texts_that_were_not_counted_are_not_taken_for_short_ones():
     relevant = np.array([True, True, True, False])
     made = stats_of_texts(EncodedTexts("documents", 4, TextLengths(counts, 30, "a file"), "cached before"), relevant)
     assert (made.number, made.counted, made.truncated, made.relevant) == (4, 2, 1, 1)
-    assert (made.units, made.unread, made.limit, made.unknown) == (50, 10, 30, "cached before")
+    assert (made.units, made.unread, made.limit, made.unknown_reason) == (50, 10, 30, "cached before")
 
 
 def test_what_an_endpoint_does_not_report_is_unknown():
     made = stats_of_texts(EncodedTexts("queries", 3, None, "the endpoint does not report how much it reads"))
     assert (made.counted, made.limit, made.relevant) == (0, None, None)
-    assert made.unknown == "the endpoint does not report how much it reads"
+    assert made.unknown_reason == "the endpoint does not report how much it reads"
     assert truncation_findings([made]) == []

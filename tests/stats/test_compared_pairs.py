@@ -56,7 +56,7 @@ def test_another_reference_is_kept_in_the_report(compared: Callable[..., Compari
     comparison = compared(BACKENDS, reference="good:k1=2.0")
     assert pairs(comparison) == [("good:k1=2.0", "good"), ("good:k1=2.0", "good:k1=3.0")]
     plan = comparison.report.plan
-    assert (plan.given["reference"], plan.resolved["reference"]) == ("good:k1=2.0", "good:k1=2.0")
+    assert (plan.arguments["reference"], plan.resolved["reference"]) == ("good:k1=2.0", "good:k1=2.0")
     assert "--reference good:k1=2.0" in " ".join(comparison.report.command)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.data.types import Float64Array
 from harness.engines.interface import EngineInterface, SearchResult
-from harness.testing import Expected
+from harness.testing import ExpectedScores
 from harness.testing.suite import Base, Collection
 
 
@@ -19,10 +19,10 @@ class FusedByRanks(Base):
     best_place: ClassVar[int]
     """A document on the first place of a list gets 1 divided by this, on the next one by 1 more."""
 
-    def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
+    def expected_fusion(self, lists: Sequence[ExpectedScores]) -> ExpectedScores:
         """The scores of the last places that ties allow; those of the first ones are in ``scale``."""
         low, high = (np.sum([self._reciprocal(one, at_last=last) for one in lists], axis=0) for last in (True, False))
-        return Expected(low, lists[0].matches | lists[1].matches, high)
+        return ExpectedScores(low, lists[0].matches | lists[1].matches, high)
 
     def search_rightly(self, engine: EngineInterface, sample: Collection, k: int) -> SearchResult:
         """Each score is one that an order of the ties gives, and nothing that is better in all orders is missing."""
@@ -44,7 +44,7 @@ class FusedByRanks(Base):
         """Everything is scanned: nothing is lost, however many fields there are."""
         self.search_rightly(engine, sample, k)
 
-    def _reciprocal(self, part: Expected, *, at_last: bool) -> Float64Array:
+    def _reciprocal(self, part: ExpectedScores, *, at_last: bool) -> Float64Array:
         scores: Float64Array = np.zeros(part.scores.shape)
         for query, (found, matching) in enumerate(zip(part.scores, part.matches, strict=True)):
             slack = 4e-6 * (np.abs(found) if part.scale is None else np.full(found.shape, part.scale[query]))

@@ -91,7 +91,7 @@ def side(
             "backends": backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
             "trials": trials,
             "differences": [],
-            "plan": schema_base.PlanRecord(given={}, resolved=plan),
+            "plan": schema_base.PlanRecord(arguments={}, resolved=plan),
             "datasets": [base.dataset.model_copy(update={"queries": counts, "content": content})],
             **report,
         }

@@ -159,7 +159,7 @@ SPREAD = schema.SpreadStats(
         "documents_per_second": schema.SpreadValue(mean=5200.0, sd=300.0, min=4900.0, max=5500.0),
         "bytes": schema.SpreadValue(mean=5_300_000.0, sd=0.0, min=5_300_000.0, max=5_300_000.0),
     },
-    each=[
+    build_stats=[
         schema_costs.BuildStats(
             build=number,
             seconds=0.25,
@@ -183,7 +183,7 @@ def _backend(label: str, **fields: object) -> schema.TrialResult:
         "name": label.partition(":")[0],
         "label": label,
         "status": "ok",
-        "measured": "2026-01-02T03:04:00+00:00",
+        "measured_at": "2026-01-02T03:04:00+00:00",
         "reused": False,
         "deterministic": True,
         "error": None,
@@ -287,7 +287,7 @@ def sample_report() -> schema.Result:
         ),
         packages={"numpy": "2.0"},
         plan=schema_base.PlanRecord(
-            given={"k": 1000},
+            arguments={"k": 1000},
             resolved={
                 "k": 1000,
                 "ties": "trec_eval",
@@ -338,7 +338,7 @@ def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,5
         backends.append(like.model_copy(update=changed))
     failed = {"label": "chroma:ef_search=400", "status": "failed", "metrics": {}, "parity": None, "search": None}
     backends.append(like.model_copy(update={**failed, "spread": None}))
-    plan = base.plan.model_copy(update={"given": {**base.plan.given, "sweep": [f"chroma:ef_search={values}"]}})
+    plan = base.plan.model_copy(update={"arguments": {**base.plan.arguments, "sweep": [f"chroma:ef_search={values}"]}})
     frontiers = frontier_stats(SWEEPS, base.datasets, backends)
     changed = {"backends": _infos(backends), "trials": backends, "differences": [], "plan": plan}
     return base.model_copy(update={**changed, "frontiers": frontiers})

@@ -45,7 +45,7 @@ def figures(comparison: Comparison) -> list[dict[str, Any]]:
     """Everything that the report says about backends, but for what the machine's state of the moment decides."""
     backends = [backend.model_dump() for backend in comparison.report.trials]
     for backend in backends:
-        assert backend.pop("measured")
+        assert backend.pop("measured_at")
         if backend["index"] is not None:
             assert backend["index"].pop("peak_rss_bytes") > backend["index"].pop("peak_anonymous_bytes") >= 0
         if backend["error"] is not None:  # tracebacks hold addresses
@@ -75,7 +75,7 @@ def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, car
     assert together.report.differences == untimed.report.differences
     assert together.values.equals(untimed.values)
     assert together.agreement.equals(untimed.agreement)
-    assert together.report.plan.given["jobs"] == 3
+    assert together.report.plan.arguments["jobs"] == 3
     assert "--jobs 3" in " ".join(together.report.command)
 
 
@@ -130,7 +130,7 @@ def test_in_the_harness_s_own_process_the_results_are_the_same(
         assert index is not None
         assert (index.peak_rss_bytes, index.peak_anonymous_bytes) == (None, None)
     assert alone.trial("losing").error == untimed.trial("losing").error
-    assert alone.report.plan.given["isolation"] == "none"
+    assert alone.report.plan.arguments["isolation"] == "none"
     assert "memory is not measured" in alone.render()
 
 

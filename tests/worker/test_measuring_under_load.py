@@ -204,7 +204,7 @@ def test_rates_rise_until_a_backend_is_saturated_and_the_knee_is_marked(
     knee = trial.knee
     assert knee is not None
     assert knee.limit is not None  # a search takes 20 ms at least, so that doubling ends
-    assert knee.beyond in rates
+    assert knee.unsustained_rate in rates
     assert knee.rate is None or knee.rate in rates
     assert max(rates) >= 4 * min(rates), "a busy machine is saturated early"
     shown = found.render(verbose=True)

@@ -71,7 +71,7 @@ def _expectations(
             id=expectation.id,
             grade=expectation.grade,
             rank=hits[expectation.id].rank if expectation.id in hits else None,
-            found=hits[expectation.id].doc_id if expectation.id in hits else None,
+            hit=hits[expectation.id].doc_id if expectation.id in hits else None,
             reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
         )
         for expectation in question.expected
@@ -210,7 +210,7 @@ class CheckJudge:
                 "passed": judged.passed,
                 "flips": judged.flips,
                 "best_possible": sample.statistic(sample.best) if sample.ids is not None else None,
-                "missed": missed,
+                "questions_below_best": missed,
             }
         )
 

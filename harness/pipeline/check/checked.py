@@ -21,7 +21,7 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 
 @dataclass(frozen=True, eq=False)
-class Checked(Shown):
+class CheckResult(Shown):
     """Result of ``harness.check``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``; ``hits`` are those of each trial by its dataset and label. ``folder``
@@ -38,14 +38,14 @@ class Checked(Shown):
     no_texts: str = field(default=NOT_STORED, repr=False)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Checked:
+    def load(cls, folder: str | Path) -> CheckResult:
         """Read a result folder; raises ResultError when it is missing, damaged, or of another schema."""
         path = user_path(folder)
         report = read_report(path, "check")
         answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]
         return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> Checked:
+    def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> CheckResult:
         """Write everything into ``folder``, whole or not at all; the same check with its new folder.
 
         ``report.html`` is among it. ``numbered`` writes to ``folder-2`` … where others have the name. Raises UsageError

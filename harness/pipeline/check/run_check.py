@@ -22,7 +22,7 @@ from harness.pipeline.check.against import ask_backend, search_indexes
 from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
-from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.check.id_match import Expected, with_ids_of
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
@@ -56,7 +56,7 @@ def check(
     *,
     display: Display | None = None,
     **options: object,
-) -> Checked:
+) -> CheckResult:
     """Ask every backend the questions of a golden set, and compare what it returns with what they expect.
 
     Args:
@@ -82,7 +82,7 @@ def check(
     return checked if output.out is None else checked.save(output.out, overwrite=output.overwrite)
 
 
-def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
+def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
     """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
     cache, examined = Cache(), list[Examined]()
@@ -128,7 +128,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         for answered, _, _ in examined
         if answered.run is not None
     }
-    return Checked(redacted(result), hits=hits, corpora=corpora)
+    return CheckResult(redacted(result), hits=hits, corpora=corpora)
 
 
 def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
@@ -151,7 +151,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     return replace(plan, plans=plans, against=against)
 
 
-def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
+def with_corpora(checked: CheckResult, *, cards: Path | None = None) -> CheckResult:
     """Return a stored check with the documents that were searched, as far as they still are where they were.
 
     ``no_texts`` says why not.
@@ -261,7 +261,7 @@ def _result(
         machine=MachineInfo(**asdict(machine())),
         cluster=ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
-        plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": notes}),
+        plan=PlanRecord(arguments=plan.given(), resolved={**plan.settings(), "notes": notes}),
         datasets=datasets,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
@@ -299,7 +299,7 @@ def _golden_info(plan: CheckPlan) -> GoldenInfo:
         source=golden.source,
         sha256=golden.sha256,
         questions=len(golden),
-        expecting=len(expecting),
+        evaluated=len(expecting),
         without_expectation=[question.id for question in golden if question.id not in expecting],
         match=plan.match.rule.value,
         delimiter=plan.match.delimiter or None,

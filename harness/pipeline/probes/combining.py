@@ -46,9 +46,9 @@ def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None
     first, own_ns = (combined.first_ns, combined.own_ns) if timed else (None, None)
     return StageStats(
         method=combined.method,
-        of=list(combined.of),
-        first_ms=latency_stats(first) if first is not None else None,
-        own_ms=own_ns / max(len(dataset.queries), 1) / _NS_PER_MS if own_ns is not None else None,
+        components=list(combined.of),
+        components_ms=latency_stats(first) if first is not None else None,
+        method_ms=own_ns / max(len(dataset.queries), 1) / _NS_PER_MS if own_ns is not None else None,
         reranking=_reranking(outcome, dataset, plan),
     )
 
@@ -112,10 +112,10 @@ def _stage_table(trials: Sequence[TrialResult]) -> Table:
     rows = []
     for trial in trials:
         if trial.stages is not None:
-            first = trial.stages.first_ms
+            first = trial.stages.components_ms
             times = (first.p50, first.p95) if first is not None else (None, None)
-            cells = map(milliseconds, (*times, trial.stages.own_ms))
-            rows.append([label_cell(trial), text(" + ".join(trial.stages.of)), *cells])
+            cells = map(milliseconds, (*times, trial.stages.method_ms))
+            rows.append([label_cell(trial), text(" + ".join(trial.stages.components)), *cells])
     return Table("Made of other backends", columns, rows, detail=True)
 
 

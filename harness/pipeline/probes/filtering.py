@@ -200,7 +200,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         for trial in trials:
             levels = trial.filter_sweep.levels if trial.filter_sweep is not None else []
             failed = failed or any(level.error is not None for level in levels)
-            known = [level for level in levels if level.recall or level.short]
+            known = [level for level in levels if level.recall or level.queries_with_fewer_hits]
             if known:
                 worst = min(known, key=partial(_found, depth=depth))
                 lowest.append((_found(worst, depth), trial, worst))
@@ -217,7 +217,11 @@ class FilteringProbe(Probe[FilteringRecord]):
             f"{other.label}: {_loss(other, low, depth)}" for lost, other, low in lowest[1:_NAMED] if lost < (1.0, 0)
         )
         return [
-            Verdict("unsure" if level.short else "plain", headline, f"lowest of others: {others}" if others else "")
+            Verdict(
+                "unsure" if level.queries_with_fewer_hits else "plain",
+                headline,
+                f"lowest of others: {others}" if others else "",
+            )
         ]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
@@ -326,7 +330,7 @@ def _level(
         quality=own.means()[0].value if own is not None else None,
         exact=best.means()[0].value if best is not None else None,
         evaluated=len(own.query_ids) if own is not None else 0,
-        short=int(np.count_nonzero(lengths < wanted)),
+        queries_with_fewer_hits=int(np.count_nonzero(lengths < wanted)),
         milliseconds=latency_stats(record.search_ns[:, terms]) if plan.execution.timing else None,
     )
 
@@ -381,7 +385,7 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
     The line joins seeded shares: values of metadata match what they mean, and many match about as many documents.
     """
     points = sorted(
-        (level.selectivity, value, level.short > 0, "=" in level.filter)
+        (level.selectivity, value, level.queries_with_fewer_hits > 0, "=" in level.filter)
         for level in _levels(trial, metric)
         if level.selectivity > 0 and (value := value_of(level)) is not None
     )
@@ -391,14 +395,16 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
 
 def _found(level: FilteredStats, depth: str) -> tuple[float, int]:
     """Return what orders levels from the one under which least is found: recall, then hits that lack."""
-    return level.recall.get(depth, 1.0), -level.short
+    return level.recall.get(depth, 1.0), -level.queries_with_fewer_hits
 
 
 def _loss(trial: TrialResult, level: FilteredStats, depth: str) -> str:
     """Return recall under a filter, how many documents match it, and how many queries get too few hits."""
     recalls = [f"recall@{depth} {level.recall[depth]:.4f}"] if depth in level.recall else []
     queries = f" of {trial.parity.queries:,}" if trial.parity is not None else ""
-    short = [f"too few hits on {level.short:,}{queries} queries"] if level.short else []
+    short = (
+        [f"too few hits on {level.queries_with_fewer_hits:,}{queries} queries"] if level.queries_with_fewer_hits else []
+    )
     return f"{', '.join([*recalls, *short])} where {100 * level.selectivity:.2g} % match"
 
 
@@ -438,5 +444,7 @@ def _cells(level: FilteredStats, depth: str, metric: str | None) -> list[Cell]:
         milliseconds(times.p95 if times is not None else None),
         milliseconds(times.p99 if times is not None else None),
         count(times.n if times is not None else None),
-        text("failed") if level.error is not None else count(level.short if level.filter != _NO_FILTER else None),
+        text("failed")
+        if level.error is not None
+        else count(level.queries_with_fewer_hits if level.filter != _NO_FILTER else None),
     ]

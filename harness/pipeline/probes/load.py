@@ -167,7 +167,7 @@ class LoadProbe(Probe[LoadRecords]):
         said = [
             f"{label}: {qps:,.0f} queries/s"
             + (f", p99 {knee.p99_ms:.3f} ms" if knee.p99_ms is not None else "")
-            + (" (its rates ended before saturation)" if knee.beyond is None else "")
+            + (" (its rates ended before saturation)" if knee.unsustained_rate is None else "")
             for qps, label, knee in sustained
         ]
         most = f"{sustained[0][1]} answers most queries a second before its latency rises"
@@ -291,7 +291,7 @@ def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
         queries=found.at.queries if found.at is not None else None,
         unloaded_p99_ms=found.unloaded_p99_ms,
         unloaded_queries=found.unloaded_queries,
-        beyond=found.beyond.rate if found.beyond is not None else None,
+        unsustained_rate=found.beyond.rate if found.beyond is not None else None,
         limit=found.limit,
         highest_qps=max(answered.values()),
     )
@@ -431,22 +431,22 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("p99 at rest"),
         Column("n at rest", priority=2),
         Column("most/s", priority=1),
-        Column("beyond", numeric=False),
+        Column("next rate", numeric=False),
     ]
     rows = [[label_cell(trial), *_knee_cells(trial.knee)] for trial in trials if trial.knee is not None]
     legend = [
         f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times at rest",
         f"at rest: the lowest p99 of rates without overload and of {ENOUGH} queries, or of those with the most",
         "n: queries of that p99; most/s: the most that were answered at any rate",
-        "beyond: the next rate that was measured, and what was too much",
+        "next rate: the lowest measured rate that was not sustained, and why",
     ]
     return Table(f"Search, the knee of rates up to saturation, {cores}", columns, rows, legend)
 
 
 def _knee_cells(stats: KneeStats) -> list[Cell]:
     beyond = "not saturated"
-    if stats.beyond is not None:
-        beyond = f"{stats.beyond:,.10g}/s: {_LIMITS[str(stats.limit)]}"
+    if stats.unsustained_rate is not None:
+        beyond = f"{stats.unsustained_rate:,.10g}/s: {_LIMITS[str(stats.limit)]}"
     return [
         number(stats.rate, ",.10g"),
         number(stats.qps, ",.1f"),

@@ -177,7 +177,7 @@ class RebuildProbe(Probe[RebuildRecord]):
             yield Value(dataset, label, f"spread.{name}.sd", figure.sd, n=builds)
         rankings = trial.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
         yield from values_of(dataset, label, "spread.", rankings | {"n": trial.spread.queries})
-        for build in trial.spread.each:
+        for build in trial.spread.build_stats:
             prefix = f"spread.build.{build.build}."
             yield from values_of(dataset, label, prefix, build.model_dump(exclude={"build"}))
 
@@ -226,7 +226,7 @@ def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> Sp
         reference_overlap=_reference_overlap(scored),
         metrics=_metrics(scored),
         costs=_costs(each),
-        each=each,
+        build_stats=each,
     )
 
 

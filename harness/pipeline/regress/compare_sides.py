@@ -394,5 +394,5 @@ def _info(side: Sequence[ResultSnapshot]) -> SideInfo:
         machine=report.machine,
         datasets=[snapshot.report.dataset for snapshot in side],
         backends=list(dict.fromkeys(trial.label for snapshot in side for trial in snapshot.report.trials)),
-        documents_kept=side[0].depth,
+        ranking_depth=side[0].depth,
     )

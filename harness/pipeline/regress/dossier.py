@@ -48,7 +48,7 @@ def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, d
         metric=metric,
         depth=rankings.depth,
         counts=_counts(moved.values(), sum(not ranks for ranks in ranks_moved.values())),
-        changed=len(changed),
+        changed_queries=len(changed),
         relevant_depth=rankings.relevant_depth(metric) if known else None,
         lost=sum(map(len, rankings.lost.values())) if known else None,
         gained=sum(map(len, rankings.gained.values())) if known else None,
@@ -161,7 +161,7 @@ class _Rankings:
         relation = self.compared.relation
         same_judgments = relation.judgments == "same" and not relation.labels
         kept = side.depth is None or side.deepest >= (self.known_depth if depth is None else depth)
-        return "not found" if kept or (relevant and side.kept_ranks is not None and same_judgments) else "not kept"
+        return "not found" if kept or (relevant and side.kept_ranks is not None and same_judgments) else "not stored"
 
     @cached_property
     def measures(self) -> dict[str, Metric]:
@@ -219,8 +219,8 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
                 documents=[
                     _ranked(rankings, query, document, grades.get(document), places) for document in shown[query]
                 ],
-                entered=[document for document in first_after[query] if document not in first_before[query]],
-                left=[document for document in first_before[query] if document not in first_after[query]],
+                added=[document for document in first_after[query] if document not in first_before[query]],
+                removed=[document for document in first_before[query] if document not in first_after[query]],
                 lost=rankings.lost[query],
                 gained=rankings.gained[query],
             )

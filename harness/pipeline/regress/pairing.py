@@ -60,7 +60,7 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], s
     for pair in stated:
         refuse_missing(pair.before, left)
         refuse_missing(pair.after, right)
-        take(*pair, "given")
+        take(*pair, "option")
     for label in [label for label in right if label in left]:
         take(label, label, "label")
     for name in dict.fromkeys(trial.name for trial in right.values()):

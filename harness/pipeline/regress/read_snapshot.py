@@ -136,7 +136,7 @@ def _as_comparison(result: Result) -> Result:
     return result.model_copy(
         update={
             "plan": PlanRecord(
-                given={"dataset": named[dataset.name]} if dataset.name in named else {},
+                arguments={"dataset": named[dataset.name]} if dataset.name in named else {},
                 resolved={**settings, "queries": "relevant"},
             ),
             "datasets": [dataset],

@@ -108,8 +108,8 @@ class Regression(Shown):
                     "backend": backend.after,
                     "query_id": query.query,
                     **value.model_dump(),
-                    "entered": query.entered,
-                    "left": query.left,
+                    "added": query.added,
+                    "removed": query.removed,
                 }
                 for backend in self.change.backends
                 if backend.dossier is not None

@@ -78,7 +78,7 @@ def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output
 def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:
     """Return the request as it was given then, with the changes of now on top."""
     known = option_fields(CompareRequest).keys() - _NOT_TAKEN_OVER
-    arguments = {name: value for name, value in record.given.items() if name in known and value is not None}
+    arguments = {name: value for name, value in record.arguments.items() if name in known and value is not None}
     merged = {**arguments, **changes}
     if not merged.get("timing", True) and "warm_up" not in changes:
         merged.pop("warm_up", None)  # the baseline's, which had times

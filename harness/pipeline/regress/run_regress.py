@@ -133,7 +133,7 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        plan=PlanRecord(given={"before": str(request.before), "after": str(request.after)}, resolved={}),
+        plan=PlanRecord(arguments={"before": str(request.before), "after": str(request.after)}, resolved={}),
         change=change,
     )
     regression = Regression(report, to_label=label_lines(change, {}), compared=compared)

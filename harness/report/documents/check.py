@@ -111,7 +111,7 @@ def _header(report: Result) -> str:
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
         golden.name,
-        f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
+        f"{counted(golden.questions, 'question')}, {golden.evaluated:,} with an expected document",
         *(said for corpus in report.corpora for said in _corpus(corpus)),
         matched,
         f"k={settings['k']}",
@@ -153,7 +153,7 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
         if required.passed is False:
-            missed = f". Missed: {listed(required.missed)}" if required.missed else ""
+            missed = f". Missed: {listed(required.questions_below_best)}" if required.questions_below_best else ""
             yield Verdict("bad", f"{required.text} failed on {name}", f"{verdict_in_words(required)}{missed}")
             for cause in causes.pop((required.backend, required.dataset), ()):
                 yield Verdict("unsure", problem_headline(report, cause), f"{cause.fix} ({cause.check})")
@@ -239,7 +239,7 @@ def _notes(report: Result) -> Iterator[str]:
         yield f"{counted(len(without), 'question')} without an expected document, left out of means: {listed(without)}"
     yield from notes_on_trials(_named_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
-        yield from few_for_interval([report.golden_set.expecting])
+        yield from few_for_interval([report.golden_set.evaluated])
     yield from (*report.golden_set.notes, *report.notes)
 
 
@@ -287,20 +287,20 @@ def _missed(report: Result) -> Iterator[Block]:
         Column("question", numeric=False),
         Column("text", numeric=False),
         Column("expected", numeric=False),
-        Column("found", numeric=False),
+        Column("hits", numeric=False),
         Column("line", priority=1),
     ]
     for required in report.requirements:
-        if required.passed is False and required.missed:
+        if required.passed is False and required.questions_below_best:
             trial = report.trial(required.backend, required.dataset)
             by_id = {question.id: question for question in trial.questions}
-            questions = [by_id[name] for name in required.missed[:_SHOWN]]
+            questions = [by_id[name] for name in required.questions_below_best[:_SHOWN]]
             docs = [doc for question in questions for doc in (*question.top, *(one.id for one in question.expected))]
             short, names = short_ids(docs), short_ids(question.id for question in questions)
             rows = [_question(question, names[question.id], short) for question in questions]
-            more = len(required.missed) - _SHOWN
+            more = len(required.questions_below_best) - _SHOWN
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
-            missed = counted(len(required.missed), "question")
+            missed = counted(len(required.questions_below_best), "question")
             name = report.trial_name(trial.label, trial.dataset)
             title = f"{required.text} failed on {name}: {missed} below their best"
             yield Table(title, columns, rows, legend, most=_IN_SHORT)

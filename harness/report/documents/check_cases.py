@@ -111,7 +111,9 @@ def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
     if trial.error is not None and not requirements:
         yield trial_error(report, trial)
     if trial.status != "invalid":  # its answers mean nothing
-        blamed = {name for required in requirements if required.passed is False for name in required.missed}
+        blamed = {
+            name for required in requirements if required.passed is False for name in required.questions_below_best
+        }
         for question in trial.questions:
             case = question_case(report, trial, question)
             missed = case.outcome is Outcome.FAILURE and question.id not in blamed
@@ -142,7 +144,7 @@ def _facts(report: Result) -> dict[str, str]:
         "golden": golden.source,
         "golden.sha256": golden.sha256,
         "questions": str(golden.questions),
-        "questions.expecting": str(golden.expecting),
+        "questions.evaluated": str(golden.evaluated),
         "k": str(settings["k"]),
         "ties": str(settings["ties"]),
         "match": golden.match,
@@ -191,9 +193,9 @@ def _too_few(required: RequirementResult) -> str:
 def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
     """Return the questions that a failed requirement is about, worst first: what each expected, and what was found."""
     by_id = {question.id: question for question in trial.questions}
-    lines = [_question_line(by_id[name]) for name in required.missed[:_SHOWN]]
-    if len(required.missed) > _SHOWN:
-        lines.append(f"… and {len(required.missed) - _SHOWN:,} more, in report.json")
+    lines = [_question_line(by_id[name]) for name in required.questions_below_best[:_SHOWN]]
+    if len(required.questions_below_best) > _SHOWN:
+        lines.append(f"… and {len(required.questions_below_best) - _SHOWN:,} more, in report.json")
     return lines
 
 
@@ -245,7 +247,7 @@ def _missed_questions(report: Result) -> Iterator[Annotation]:
     """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
     lines: dict[tuple[int, str], list[str]] = {}
     for trial in report.trials:
-        missed = {question for required in _of_trial(report, trial) for question in required.missed}
+        missed = {question for required in _of_trial(report, trial) for question in required.questions_below_best}
         name = report.trial_name(trial.label, trial.dataset)
         for question in trial.questions:
             if question.id in missed:

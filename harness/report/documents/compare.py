@@ -58,7 +58,9 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         quality += truncation_tables(trials, where)
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
-        parity += scoring_tables([scoring for scoring in result.scorings if scoring.dataset == dataset.name], where)
+        parity += scoring_tables(
+            [scoring for scoring in result.formula_differences if scoring.dataset == dataset.name], where
+        )
         for table in _probe_tables(trials, result.machine.cores, where):
             (cost if table.detail else requested).append(table)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []

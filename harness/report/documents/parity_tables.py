@@ -57,7 +57,7 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
     columns = [
         BACKEND,
         Column("differs by", numeric=False),
-        Column("here", numeric=False),
+        Column("this backend", numeric=False),
         Column(f"in {scorings[0].a}", numeric=False),
         Column("queries", priority=1),
         Column(f"overlap@{scorings[0].depth}", priority=2),

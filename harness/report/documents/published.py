@@ -18,7 +18,7 @@ _LEGEND = "published for the same encoder and parameters, or by another source f
 
 def published_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
     """Return a table with a row for each backend and published system; none where nothing is published."""
-    numbers = [number for number in result.published if number.dataset == dataset and not number.over]
+    numbers = [number for number in result.published if number.dataset == dataset and not number.datasets]
     return [_table(f"Published{where}", numbers, [])] if numbers else []
 
 
@@ -26,8 +26,8 @@ def published_mean_tables(result: Result) -> list[Table]:
     """Return a table for each set of datasets over which a mean is published."""
     by_members: dict[tuple[str, ...], list[PublishedNumber]] = {}
     for number in result.published:
-        if number.over:
-            by_members.setdefault(tuple(number.over), []).append(number)
+        if number.datasets:
+            by_members.setdefault(tuple(number.datasets), []).append(number)
     return [
         _table(
             f"Published, means over {counted(len(members), 'dataset')} of {numbers[0].dataset}",
@@ -78,6 +78,6 @@ def beside_printed(value: float | None, printed: str, sign: Literal["+", "-"] = 
 def published_values(result: Result) -> Iterator[Value]:
     """Yield each published number under the name of its metric and system."""
     for number in result.published:
-        over = f" over {', '.join(number.over)}" if number.over else ""
+        over = f" over {', '.join(number.datasets)}" if number.datasets else ""
         name = f"published.{number.metric} of {number.system}{over}"
         yield Value(number.dataset, number.backend, name, printed_value(number.printed))

@@ -197,7 +197,7 @@ def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[
     """Yield the line that explains the mark of metrics that are of fewer hits than their names say."""
     marked = [name for name in metric_names(trials) if cut_short(result, name)]
     if marked:
-        read = [trial for trial in trials if trial.measured is None and trial.stages is None]
+        read = [trial for trial in trials if trial.measured_at is None and trial.stages is None]
         runs = any(trial.engine is None and trial.status != "failed" for trial in read)
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")

@@ -45,7 +45,7 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     lines = []
     for difference, query in lost[:_LISTED]:
         said = f" {query.text!r}" if query.text is not None else ""
-        gone = f"; left: {', '.join(query.left)}" if query.left else ""
+        gone = f"; removed: {', '.join(query.removed)}" if query.removed else ""
         lines.append(f"{query.query}{said}: {signed(difference)}{gone}")
     return lines + ([f"… and {len(lost) - _LISTED:,} more, in report.json"] if len(lost) > _LISTED else [])
 
@@ -66,8 +66,8 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Seque
         Column("difference"),
         Column("if all relevant", priority=5, help="the difference if every unjudged document were relevant"),
         Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
-        Column("entered", priority=3, help="documents that came into the first ones"),
-        Column("left", priority=2, help="documents that left the first ones"),
+        Column("added", priority=3, help="documents that came into the first ones"),
+        Column("removed", priority=2, help="documents that left the first ones"),
         Column("lost (relevant)", numeric=False, priority=2, help=f"relevant ones that left what {names} looks at"),
     ]
     word = "lost" if sign < 0 else "gained"
@@ -98,8 +98,8 @@ def _mover(query: QueryChange, value: QueryValue, depth: int, name: str, docs: M
         Cell(signed(value.difference), value=value.difference),
         Cell(signed(supposed), value=supposed),
         text(judged),
-        count(len(query.entered)),
-        count(len(query.left)),
+        count(len(query.added)),
+        count(len(query.removed)),
         text(id_list([docs[doc] for doc in value.lost])),
     ]
 

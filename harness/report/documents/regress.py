@@ -464,7 +464,7 @@ def _provenance(report: Change) -> Iterator[Facts]:
             facts = {
                 "dataset": dataset.name,
                 "SHA-256 of documents, queries and judgments": dataset.sha256,
-                "documents kept of each ranking": f"the first {side.documents_kept}" if side.documents_kept else "all",
+                "documents stored of each ranking": f"the first {side.ranking_depth}" if side.ranking_depth else "all",
                 "backends": side.backends,
                 **dataset.provenance,
             }

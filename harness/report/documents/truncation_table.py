@@ -32,8 +32,8 @@ def truncation_tables(trials: Sequence[TrialResult], where: str = "") -> list[Ta
                 origin = f"{origin}, in {part.unit}"
             cells = [*map(count, counts), number(share, ".1%"), count(part.limit), text(origin)]
             rows.append([text(trial.label), text(f"{part.number:,} {part.texts}"), *cells])
-            if part.unknown is not None:
-                legend[f"{trial.label}, {part.texts}: not all lengths are known, because {part.unknown}"] = None
+            if part.unknown_reason is not None:
+                legend[f"{trial.label}, {part.texts}: not all lengths are known, because {part.unknown_reason}"] = None
     return (
         [Table(f"Texts longer than the model reads{where}", columns, rows, list(legend), detail=True)] if rows else []
     )

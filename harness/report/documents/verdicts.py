@@ -283,7 +283,7 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
     The changes that alter most rankings come first. Datasets on which the same backends differ share a verdict.
     """
     by_dataset: dict[tuple[str, str], list[ScoringDifference]] = {}
-    for difference in result.scorings:
+    for difference in result.formula_differences:
         by_dataset.setdefault((difference.dataset, difference.a), []).append(difference)
     alike: dict[tuple[str, tuple[str, ...]], dict[str, list[ScoringDifference]]] = {}
     for (dataset, base), differences in by_dataset.items():

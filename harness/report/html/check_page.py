@@ -105,8 +105,8 @@ def _matching(
         for question in trial.questions:
             for expected in question.expected:
                 matching = documents.setdefault((question.id, expected.id), [])
-                if expected.found is not None:
-                    matching.append(f"{expected.found}{_suffix(report, trial.dataset)}")
+                if expected.hit is not None:
+                    matching.append(f"{expected.hit}{_suffix(report, trial.dataset)}")
     missed: dict[str, list[str]] = {id_: [] for (_, id_), matching in documents.items() if not matching}
     match = Match.of(report.golden_set.match, report.golden_set.delimiter)
     for name, corpus in corpora.items() if missed else ():

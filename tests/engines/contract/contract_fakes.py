@@ -27,7 +27,7 @@ from harness.engines.interface import Capabilities, EngineInfo, EngineInterface,
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table
-from harness.testing import Bm25, Expected
+from harness.testing import Bm25, ExpectedScores
 from harness.testing.expected import DenseSample, SparseSample, bm25_idf, bm25_scores, dense_scores, sparse_scores
 
 
@@ -127,7 +127,7 @@ class FakeEngine(EngineInterface):
     def load(self, folder: Path) -> None:
         raise NotImplementedError
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         raise NotImplementedError
 
 
@@ -147,7 +147,7 @@ class FakeSparse(FakeEngine):
     def load(self, folder: Path) -> None:
         self.documents = load_sparse(folder, "documents")
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         return sparse_scores(SparseSample(self.documents, require_sparse(queries, "query")), bm25_idf)
 
 
@@ -174,7 +174,7 @@ class FakeText(FakeEngine):
     def load(self, folder: Path) -> None:
         self.texts = load_table(folder / "texts.arrow").column("text").to_pylist()
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         return bm25_scores(self.texts, _texts(queries), Bm25())
 
 
@@ -195,7 +195,7 @@ class FakeDense(FakeEngine):
     def load(self, folder: Path) -> None:
         self.documents = load_column(folder / "documents.npy")
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         vectors = self.take_queries(queries)
         return dense_scores(DenseSample(self.documents, vectors), self.similarity)
 
@@ -214,7 +214,7 @@ class FakeGraph(FakeDense):
         report = super().index(documents, progress, clock)
         return replace(report, state={"vectors_in_graph": len(documents) if self.parameters.get("graph") else 0})
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         if self.parameters.get("graph"):
             right.matches[:, ::2] = False

@@ -14,7 +14,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.engines.interface import IndexReport, SearchResult
 from harness.errors import BackendError, RejectedInputError
-from harness.testing import Bm25, Expected
+from harness.testing import Bm25, ExpectedScores
 from harness.testing.expected import SparseSample, bm25_idf, bm25_scores, sparse_scores
 
 
@@ -135,7 +135,7 @@ field_mutant("AnotherClock", lambda result: result._replace(transfer_ns=result.t
 
 @breaks("test_pads_nothing", "test_k_beyond_the_documents", "test_empty_query", "test_unknown_term")
 class PadsWithZeros(FakeSparse):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         return right._replace(matches=np.ones_like(right.matches))
 
@@ -191,7 +191,7 @@ class SkipsQueriesWithoutHits(FakeSparse):
 
 @breaks("test_unknown_term", FINDS)
 class WantsAllTerms(FakeSparse):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         wanted = sparse_of(queries).to_scipy().astype(bool).astype(int)
         shared = (wanted @ self.documents.to_scipy().astype(bool).astype(int).T).toarray()
@@ -200,7 +200,7 @@ class WantsAllTerms(FakeSparse):
 
 @breaks("test_repeated_query_terms", FINDS)
 class IgnoresRepeats(FakeText):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         assert queries.texts is not None
         unique = [" ".join(sorted(set(text.split()))) for text in queries.texts.to_pylist()]
         return bm25_scores(self.texts, unique, Bm25())
@@ -208,14 +208,14 @@ class IgnoresRepeats(FakeText):
 
 @breaks("test_one_document")
 class NegativeIdf(FakeSparse):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         return right._replace(scores=right.scores - 1.0) if len(self.documents) == 1 else right
 
 
 @breaks("test_empty_documents")
 class CountsEmptyDocuments(FakeSparse):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         size = len(self.documents)
         return sparse_scores(
             SparseSample(self.documents, sparse_of(queries)), lambda _, containing: bm25_idf(size, containing)
@@ -254,7 +254,7 @@ class SpeaksOfSortedIds(FakeSparse):
 
 @breaks("test_unicode_words")
 class FoldsToAscii(FakeText):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         def fold(text: str) -> str:
             return text.encode("ascii", "ignore").decode()
 
@@ -283,9 +283,9 @@ class TakesAnyDocument(FakeSparse):
     "test_refuses_bad_indices_in_queries",
 )
 class TakesAnyQuery(FakeSparse):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         shape = (len(queries), len(self.documents))
-        return Expected(np.zeros(shape), np.zeros(shape, dtype=bool))
+        return ExpectedScores(np.zeros(shape), np.zeros(shape, dtype=bool))
 
 
 @breaks("test_refuses_bad_values_in_queries", "test_refuses_bad_values_in_documents")
@@ -294,7 +294,7 @@ class NamesNobody(FakeSparse):
         self._refuse(documents)
         super().take(documents)
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         self._refuse(queries)
         return super().score(queries)
 

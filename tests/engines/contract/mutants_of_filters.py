@@ -14,7 +14,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.engines.interface import SearchResult
 from harness.errors import RejectedInputError
-from harness.testing import Expected
+from harness.testing import ExpectedScores
 
 
 @breaks("test_filters_is_what_the_class_is")
@@ -48,7 +48,7 @@ class FiltersTheBestAfterwards(FakeDense):
 class ScoresAnewWhenFiltered(FakeSparse):
     """As an engine would that counts its statistics over what matches."""
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         return right if self.matching is None else right._replace(scores=right.scores * 1.5)
 

@@ -18,7 +18,7 @@ from harness.data.types import Ids, SparseVectors
 from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import BackendError, HarnessError
 from harness.registry.parameters import ParameterValue
-from harness.testing import Expected
+from harness.testing import ExpectedScores
 
 
 @breaks("test_has_the_methods_of_the_protocol")
@@ -255,7 +255,7 @@ class SharesItsDocuments(FakeSparse):
         super().take(documents)
         self.shared.append(self.documents)
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         self.documents = self.shared[-1]
         return super().score(queries)
 

@@ -15,7 +15,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.interface import EngineInfo
 from harness.errors import EngineUnavailableError
-from harness.testing import Expected
+from harness.testing import ExpectedScores
 
 
 @breaks("test_shares_its_index_where_declared")
@@ -48,7 +48,7 @@ class SpoilsItForTheOthers(FakeText):
         self.marks = self._count(folder)
         return info
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         expected = super().score(queries)
         if self._count(self.opened()) == self.marks:
             return expected
@@ -75,7 +75,7 @@ class RemembersItsFolder(FakeSparse):
 class KeepsOneQueryForAllThreads(FakeText):
     capabilities = replace(FakeText.capabilities, shares_index=False)
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         self.asked = queries
         time.sleep(0.001)
         return super().score(self.asked)

@@ -16,7 +16,7 @@ from harness.data.types import Float32Array
 from harness.engines.interface import IndexReport
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
-from harness.testing import Expected
+from harness.testing import ExpectedScores
 
 GRAPH = "test_a_graph_is_searched"
 FINDS = "test_finds_the_right_documents"
@@ -84,7 +84,7 @@ class TakesAnyVector(FakeDense):
 
 @breaks(FINDS, "test_repeated_query_terms")
 class ReturnsDistances(FakeDense):
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         return right._replace(scores=1 - right.scores)
 
@@ -108,7 +108,7 @@ class ScansEverything(FakeGraph):
 
     graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         return FakeDense.score(self, queries)
 
 
@@ -129,7 +129,7 @@ class SaysNothingOfItsGraph(FakeGraph):
 class GuessesDocuments(FakeGraph):
     graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
 
-    def score(self, queries: Inputs) -> Expected:
+    def score(self, queries: Inputs) -> ExpectedScores:
         right = super().score(queries)
         right.matches[:, 20:] = False
         return right

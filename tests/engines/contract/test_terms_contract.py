@@ -54,7 +54,7 @@ def test_a_comparison_shows_the_parity_with_the_model(tmp_path: Path) -> None:
     assert of_csr is not None
     assert (of_terms.mode, of_terms.tie_equivalent) == ("sqlite", of_terms.queries)
     assert (of_csr.mode, of_csr.tie_equivalent) == ("textbook", of_csr.queries)
-    (difference,) = comparison.report.scorings
+    (difference,) = comparison.report.formula_differences
     assert (difference.a, difference.b, difference.queries, difference.depth) == ("terms", "csr", 4, 5)
     changes = {change.part: (change.before, change.after, change.queries) for change in difference.changes}
     assert changes["N and avgdl"] == ("of all documents", "of documents with terms", 0)
@@ -103,7 +103,8 @@ def test_an_outsiders_formula_is_the_reference_of_its_engine(okapi: Path, tmp_pa
         assert trial.parity is not None
         assert (trial.parity.mode, trial.parity.identical) == ("okapi_formula:okapi", trial.parity.queries)
     words = [
-        [(change.part, change.before, change.after) for change in one.changes] for one in comparison.report.scorings
+        [(change.part, change.before, change.after) for change in one.changes]
+        for one in comparison.report.formula_differences
     ]
     assert words == [
         [("formula", "k1=1.5", "k1=9.0")],

@@ -19,7 +19,7 @@ from harness.exact import bm25_idf, document_frequencies
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.testing import Bm25, EngineContract, Expected
+from harness.testing import Bm25, EngineContract, ExpectedScores
 from harness.testing.expected import SparseSample, encode_words, sparse_scores
 
 skip_module_without("jnius_config")
@@ -97,7 +97,7 @@ class TestLuceneImpact(Lucene):
     parameters: ClassVar[Mapping[str, ParameterValue]] = IMPACT
     bm25 = Bm25(idf=False)
 
-    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
         """Of the same whole numbers."""
         scale = float(self.parameters["impact_scale"])
         sample = encode_words(documents, queries, self.bm25)

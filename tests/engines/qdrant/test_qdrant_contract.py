@@ -16,7 +16,7 @@ from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.testing import Bm25, EngineContract, Expected
+from harness.testing import Bm25, EngineContract, ExpectedScores
 from harness.testing.expected import encode_words, sparse_scores
 
 skip_module_without("qdrant_edge")
@@ -30,7 +30,7 @@ class QdrantContract(FaultsInTheProcess, EngineContract):
     parameters = DEFAULTS
     tolerance = 4e-7
 
-    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
         """Qdrant's idf is computed in float32: with few documents and frequent terms that shows."""
         sample = encode_words(documents, queries, self.bm25)
         return sparse_scores(sample, _float32_idf if self.bm25.idf else None)

@@ -21,7 +21,7 @@ from harness.engines.qdrant.engine import QdrantHybridEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.testing import EngineContract, Expected
+from harness.testing import EngineContract, ExpectedScores
 from harness.testing.expected import DenseSample, dense_scores, embed_words, encode_words, sparse_scores
 
 skip_module_without("qdrant_edge")
@@ -43,7 +43,7 @@ class Hybrid(FaultsInTheProcess, EngineContract):
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {**GRAPH, "candidates": 10}
     tolerance = 2e-6
 
-    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
+    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[ExpectedScores, ExpectedScores]:
         """Qdrant's idf is computed in float32: with few documents and frequent terms that shows."""
         words = encode_words(documents, queries, self.bm25)
         vectors = DenseSample(embed_words(documents), embed_words(queries))

@@ -63,7 +63,7 @@ class Detail {
     if (silent.length > 0) return `! No answer of ${silent.join(" and ")}: the backend failed; ${relevant}`;
     if (a === b || !model.judged) return relevant;
     const { lost, gained, unknown } = model.relevantMoves(query, a, b, model.cutoff(metric));
-    const notKept = unknown.length > 0 ? `, ${unknown.length} not kept` : "";
+    const notKept = unknown.length > 0 ? `, ${unknown.length} not stored` : "";
     const depth = model.cutoff(metric);
     const from = depth === Infinity ? "all hits" : `the first ${depth.toLocaleString("en")}`;
     return `${lost.length} relevant lost from ${from}, ${gained.length} gained${notKept}: ${model.names[b]} compared with ${model.names[a]}; ${relevant} in all`;
@@ -122,7 +122,7 @@ class Detail {
     });
     const { depth } = this.model;
     const legend = groups.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
-      + `it falls. A number is its rank beyond the first ${depth}, – that it was not found, ? that its rank was not kept.`);
+      + `it falls. A number is its rank beyond the first ${depth}, – that it was not found, ? that its rank is not stored.`);
     return el("div", {}, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
       el("div", { class: "columns" }, ...pieces)), legend);
   }

@@ -119,6 +119,6 @@ class Model {
   rankText(query, ranking, slot) {
     if (this.gaveNoAnswer(query, ranking)) return "no answer";
     const rank = query.ranks[ranking][slot];
-    return rank === null ? "not kept" : rank === 0 ? "not found" : rank.toLocaleString("en");
+    return rank === null ? "not stored" : rank === 0 ? "not found" : rank.toLocaleString("en");
   }
 }
