@@ -35,7 +35,7 @@ from harness.engines.checks import (
     require_terms,
     require_texts,
 )
-from harness.engines.external_index import ExternalContent, source_folder
+from harness.engines.external_index import ExternalRows, source_folder
 from harness.engines.index_folder import (
     ID_FIELD,
     REBUILD,
@@ -559,7 +559,7 @@ class External:
     loaded: LoadedIndex
     folder: Path
     changed: Callable[[], str | None] | None = None
-    content: ExternalContent | None = None
+    content: ExternalRows | None = None
 
 
 class ExternalIndex(Engine[Column]):
@@ -612,7 +612,7 @@ class ExternalVectorIndex(ExternalIndex[Column]):
         """Return documents from all over the external index, with their texts where it keeps them."""
         return self._external_content().stored_documents(count)
 
-    def _external_content(self) -> ExternalContent:
+    def _external_content(self) -> ExternalRows:
         if self.opened is None or self.opened.content is None:
             raise AssertionError("no external index is open")
         return self.opened.content

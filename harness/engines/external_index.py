@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,6 @@ Kept: TypeAlias = Literal["bits", "unit", "direction", "product"]
 apart, whose product it gives back."""
 _PRODUCT_STEPS = 8
 """Steps of its largest value by which a product of direction and length may differ (Chroma's: 4 were seen)."""
-Name = TypeVar("Name", bound=Hashable)
 Page = TypeVar("Page", Float32Array, SparseVectors)
 _ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
 _AS_IT_IS = 1e-6
@@ -39,14 +39,111 @@ _STEPS = 2
 """Steps of its datatype by which a number may differ: one of its own rounding, one of the expected number's."""
 
 
-class ExternalContent(Protocol):
-    """The vectors of an external index."""
+class DocumentKeys:
+    """The engine's keys of the documents of an external index, numbered in the order in which the index lists them.
+
+    Attributes:
+        ids: Ids of the documents, by row.
+        noun: The engine's own word for a document, in messages.
+    """
+
+    ids: Ids
+    noun: ClassVar[str] = "document"
+
+    def __init__(self, pages: Iterable[tuple[Iterable[Any], Iterable[str | None]]], field: str, key: str = "") -> None:
+        """Read the keys and ids of all documents.
+
+        Args:
+            pages: Keys of documents and, aligned, their values in the field of ids.
+            field: The name of that field in messages.
+            key: The name of the engine's keys in messages: they are the ids if no document has a value in the field.
+                "" if every document must have one.
+
+        Raises:
+            RejectedInputError: Documents have no id, or the same.
+        """
+        ids: list[str | None] = []
+        self._keys: list[Any] = []
+        for keys, values in pages:
+            self._keys += keys
+            ids += values
+        if key and not any(value is not None for value in ids):
+            ids, field = [str(name) for name in self._keys], key
+        self.ids = unique_ids(ids, field)
+        self._row_of = {name: row for row, name in enumerate(self._keys)}
+
+    def keys(self, rows: Int32Array) -> list[Any]:
+        """Return the keys of rows."""
+        return [self._keys[row] for row in rows.tolist()]
+
+    def rows(self, keys: Iterable[Any]) -> Int32Array:
+        """Return the rows (int32) of keys; raises IndexChangedError for a document that was not there before."""
+        try:
+            return np.fromiter((self._row_of[key] for key in keys), dtype=np.int32)
+        except KeyError as error:
+            raise IndexChangedError(
+                f"the {self.noun} {error} was added while the index was searched", fix="stop whatever writes to it"
+            ) from error
+
+
+class DocumentSample(NamedTuple):
+    """Documents of an external index that have a vector: ``rows`` int32 (n,) in any order, ``vectors`` and texts.
+
+    ``texts`` maps places that texts may be found in, as messages name them, to a text of each document, None for none.
+    """
+
+    rows: Int32Array
+    vectors: Any
+    texts: Mapping[str, Sequence[str | None]] = {}
+
+
+class ExternalRows(ABC):
+    """The vectors of an external index, by row: their comparison with the encoder's, and samples.
+
+    A subclass implements :meth:`pages` and :meth:`sample`, which read from the index.
+
+    Attributes:
+        ids: Ids of the documents, by row.
+        sparse: Whether the vectors are sparse.
+        stored_as: How the index keeps dense vectors.
+        half: Whether it keeps them as float16.
+    """
+
+    ids: Ids
+    sparse = False
+    stored_as: Kept = "bits"
+    half = False
+
+    @abstractmethod
+    def pages(self) -> Iterator[tuple[Int32Array, Any]]:
+        """Yield rows of documents that have a vector, and the vectors, page by page."""
+
+    @abstractmethod
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read the documents of ``rows`` that have a vector."""
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Return why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
+        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
+        if self.sparse:
+            return compare_sparse(content, len(self.ids), self.pages(), progress)
+        return compare_dense(content, len(self.ids), self.pages(), progress, self.stored_as, half=self.half)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the index."""
+        """Return at most ``count`` documents from all over the index that have a vector, by row ascending.
+
+        Their texts are those of the only place, or of the first of several in which a document has a text.
+        """
+        rows, vectors, texts = self.sample(spread_rows(len(self.ids), count))
+        order = np.argsort(rows)
+        source = next((name for name, values in texts.items() if any(values) or len(texts) == 1), "")
+        values = texts[source] if source else [None] * len(rows)
+        return StoredDocuments(
+            rows[order],
+            tuple(values[position] for position in order.tolist()),
+            dense=None if self.sparse else np.ascontiguousarray(vectors[order]),
+            sparse=vectors.take(order) if self.sparse else None,
+            place=source,
+        )
 
 
 @contextmanager
@@ -92,16 +189,6 @@ def as_id(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def rows_of(row_of: Mapping[Name, int], names: Iterable[Name], kind: str) -> Int32Array:
-    """Return the row (int32) of each name; raises IndexChangedError for a ``kind`` of thing that was not there."""
-    try:
-        return np.fromiter((row_of[name] for name in names), dtype=np.int32)
-    except KeyError as error:
-        raise IndexChangedError(
-            f"the {kind} {error} was added while the index was searched", fix="stop whatever writes to it"
-        ) from error
-
-
 def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str] = ()) -> str:
     """Return the column to read.
 
@@ -126,6 +213,56 @@ def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str
             f"{where} has {len(present)} columns that can be the {parameter}: {known}", fix=f"name one: {parameter}="
         )
     return chosen[0]
+
+
+class Columns(NamedTuple):
+    """Columns of a table that somebody else made; ``text`` is "" if there is none."""
+
+    vector: str
+    id: str
+    text: str
+
+
+def choose_columns(
+    table: str,
+    parameters: Mapping[str, ParameterValue],
+    vectors: Sequence[str],
+    plain: Sequence[str],
+    texts: Sequence[str],
+    id_names: Sequence[str],
+) -> Columns:
+    """Return the columns that the parameters ``vector_column``, ``id_column`` and ``text_column`` name, or usual ones.
+
+    Args:
+        table: The table, for messages.
+        parameters: Of the backend.
+        vectors: Columns of vectors, ``plain`` those that ids can be in, and ``texts`` those that texts can be in.
+        plain: See ``vectors``.
+        texts: See ``vectors``.
+        id_names: Usual names of the column of ids.
+
+    Raises:
+        RejectedInputError: There is no such column, or no single one.
+    """
+    text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
+    return Columns(
+        choose_column(table, "vector_column", str(parameters["vector_column"]), vectors),
+        choose_column(table, "id_column", str(parameters["id_column"]), plain, id_names),
+        choose_column(table, "text_column", text, texts) if text else "",
+    )
+
+
+def require_similarity(described: str, similarities: Sequence[str], wanted: str) -> str:
+    """Return the ``wanted`` similarity, the first one for "".
+
+    Raises RejectedInputError for another than the ``similarities`` of the index; ``described`` names what it has.
+    """
+    if wanted not in ("", *similarities):
+        raise RejectedInputError(
+            f"{described}, which is not similarity={wanted}",
+            fix=f"say similarity={' or similarity='.join(similarities)}, or leave it out",
+        )
+    return wanted or similarities[0]
 
 
 def sparse_of(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array, Similarity
+from harness.data.types import Float32Array, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.parameters import SPACES
-from harness.engines.external_index import as_id, compare_dense, rows_of, spread_rows, unique_ids
+from harness.engines.external_index import DocumentKeys, DocumentSample, ExternalRows, as_id
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import RejectedInputError
 
 _PAGE = 5_000
@@ -22,48 +21,32 @@ _PROBED = 16
 _CLOSE = 1e-3
 
 
-class ExternalRecords:
+class ExternalRecords(DocumentKeys, ExternalRows):
     """The records of a collection by row, in the order in which Chroma lists them."""
+
+    noun = "record"
+    stored_as = "product"  # of a cosine graph Chroma keeps direction and length, and gives back their product
 
     def __init__(self, collection: Collection, id_key: str, progress: Progress) -> None:
         """Read all ids; raises RejectedInputError for records without one, or with the same."""
         progress.start("attach", None)
-        self._collection = collection
-        names: list[str] = []
-        under_key: list[str | None] = []
-        for page in collection.pages(_PAGE, "metadatas"):
-            names += page["ids"]
-            under_key += [as_id((metadata or {}).get(id_key or ID_FIELD)) for metadata in page["metadatas"]]
-        self._row_of = {name: row for row, name in enumerate(names)}
-        key = id_key or (ID_FIELD if any(name is not None for name in under_key) else "")
-        where = f"text or whole number in the metadata under '{key}'" if key else "id"
-        self.ids: Ids = unique_ids(under_key if key else names, where)
+        self._collection, key = collection, id_key or ID_FIELD
+        listed = (
+            (page["ids"], [as_id((metadata or {}).get(key)) for metadata in page["metadatas"]])
+            for page in collection.pages(_PAGE, "metadatas")
+        )
+        super().__init__(listed, f"text or whole number in the metadata under '{key}'", "" if id_key else "id")
 
-    def rows(self, names: Sequence[str]) -> Int32Array:
-        """Return the rows of Chroma's ids; raises IndexChangedError for a record that was not there before."""
-        return rows_of(self._row_of, names, "record")
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return records from all over the collection."""
-        names = list(self._row_of)
-        wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
-        page = self._collection.get(ids=wanted, include=["documents", "embeddings"])
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read records with their documents, which Chroma gives in an order of its own."""
+        page = self._collection.get(ids=self.keys(rows), include=["documents", "embeddings"])
         texts = page["documents"] or [None] * len(page["ids"])
-        order = np.argsort(self.rows(page["ids"]))  # Chroma gives them in an order of its own
-        return StoredDocuments(
-            rows=self.rows(page["ids"])[order],
-            texts=tuple(texts[place] for place in order.tolist()),
-            dense=_vectors(page)[order],
-            place="Chroma's documents",
-        )
+        return DocumentSample(self.rows(page["ids"]), _vectors(page), {"Chroma's documents": texts})
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        # of a cosine graph Chroma keeps direction and length, and gives back their product
-        pages = (
-            (self.rows(page["ids"]), _vectors(page)) for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings")
-        )
-        return compare_dense(content, len(self.ids), pages, progress, "product")
+    def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
+        """Yield all vectors."""
+        for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings"):
+            yield self.rows(page["ids"]), _vectors(page)
 
 
 def similarity_of(collection: Collection, wanted: str) -> Similarity:

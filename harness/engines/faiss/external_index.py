@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,17 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
-from harness.engines.external_index import Kept, compare_dense, read_ids, source_folder, spread_rows, unique_ids
+from harness.engines.external_index import (
+    DocumentSample,
+    ExternalRows,
+    read_ids,
+    require_similarity,
+    source_folder,
+    spread_rows,
+    unique_ids,
+)
 from harness.engines.faiss.structure import components, exact_vectors, load_library, with_direct_map
-from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.engines.interface import ExpectedContent
 from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.user_path import user_path
@@ -26,7 +34,7 @@ _NEAR_ONE = 1e-3
 _LOOKED_AT = 1000
 
 
-class ExternalVectors:
+class ExternalVectors(ExternalRows):
     """A FAISS file of the user's.
 
     Attributes:
@@ -66,6 +74,7 @@ class ExternalVectors:
         self.index, self.folder, self.numbers = index, file.parent, _own_numbers(index)
         self.ids = _ids(str(parameters["id_file"]), file, self.numbers, mapped)
         self.similarity = _similarity(index, self.numbers, str(parameters["similarity"]))
+        self.stored_as = "unit" if self.similarity == "cosine" else "bits"
 
     def rows(self, numbers: Int64Array) -> Int32Array:
         """Return the rows (int32) of FAISS's numbers; raises IndexChangedError for one that was not there."""
@@ -80,19 +89,21 @@ class ExternalVectors:
         return stored
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector of a document that the dataset has, page by page."""
+        """Compare every stored vector of a document that the dataset has, unless the index compresses them."""
         if not exact_vectors(self.index):
             kinds = " > ".join(type(part).__name__ for part in components(self.index))
             return f"FAISS keeps compressed or transformed vectors ({kinds}), of which the whole ones are not known"
-        kept: Kept = "unit" if self.similarity == "cosine" else "bits"
-        every = np.arange(len(self.ids), dtype=np.int32)
-        parts = (every[start : start + _PAGE] for start in range(0, len(every), _PAGE))
-        return compare_dense(content, len(every), ((rows, self.vectors(rows)) for rows in parts), progress, kept)
+        return super().mismatch(content, progress)
 
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return vectors from all over the index."""
-        rows = spread_rows(len(self.ids), count)
-        return StoredDocuments(rows, (None,) * len(rows), self.vectors(rows))
+    def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
+        """Yield all vectors."""
+        for start in range(0, len(self.ids), _PAGE):
+            rows = np.arange(start, min(start + _PAGE, len(self.ids)), dtype=np.int32)
+            yield rows, self.vectors(rows)
+
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Return vectors, without texts."""
+        return DocumentSample(rows, self.vectors(rows))
 
 
 def _own_numbers(index: Any) -> Int64Array:
@@ -143,11 +154,6 @@ def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
         raise RejectedInputError(
             f"the index compares by FAISS's metric {index.metric_type}", fix="l2 and inner product are known"
         )
-    if wanted not in ("", *fitting):
-        raise RejectedInputError(
-            f"the index compares by {'l2' if fitting == ['l2'] else 'the inner product'}"
-            f"{' of vectors that are not of length 1' if fitting == ['dot'] else ''}, "
-            f"which is not similarity={wanted}",
-            fix=f"say similarity={' or similarity='.join(fitting)}, or leave it out",
-        )
-    return wanted or fitting[0]
+    compared = "l2" if fitting == ["l2"] else "the inner product"
+    lengths_differ = " of vectors that are not of length 1" if fitting == ["dot"] else ""
+    return require_similarity(f"the index compares by {compared}{lengths_differ}", fitting, wanted)

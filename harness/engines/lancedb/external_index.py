@@ -11,15 +11,12 @@ import pyarrow as pa
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.external_index import (
-    TEXT_FIELDS,
-    Kept,
-    choose_column,
-    compare_dense,
+    DocumentSample,
+    ExternalRows,
+    choose_columns,
     source_folder,
-    spread_rows,
     unique_ids,
 )
-from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lancedb.table import ROW_ID, RowIds, describe_index, open_table
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -33,7 +30,7 @@ _LANCES_OWN = "l2"
 """The distance that LanceDB takes where nobody names one, and no index has one."""
 
 
-class ExternalTable:
+class ExternalTable(ExternalRows):
     """The rows of a table, in the order in which LanceDB lists them.
 
     Attributes:
@@ -60,13 +57,13 @@ class ExternalTable:
         self._where = where = f"the table '{self.name}'"
         schema = self.table.schema
         vectors = [field.name for field in schema if _is_vector(field.type)]
-        self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
         plain = [field.name for field in schema if _is_plain(field.type)]
-        self._id_column = choose_column(where, "id_column", str(parameters["id_column"]), plain, _IDS)
         texts = [name for name in plain if pa.types.is_string(schema.field(name).type)]
-        text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
-        self._text_column = choose_column(where, "text_column", text, texts) if text else ""
+        columns = choose_columns(where, parameters, vectors, plain, texts, _IDS)
+        self.column, self._id_column, self._text_column = columns
+        self.half = pa.types.is_float16(schema.field(self.column).type.value_type)
         self.similarity = self._similarity_of(str(parameters["similarity"]))
+        self.stored_as = "direction" if self.similarity == "cosine" else "bits"
         listed = self._read([self._id_column])
         self.row_ids = RowIds(listed[ROW_ID].to_numpy())
         names = [None if value is None else str(value) for value in listed[self._id_column].to_pylist()]
@@ -93,30 +90,22 @@ class ExternalTable:
     def _read(self, columns: Sequence[str]) -> pa.Table:
         return self.table.search().select(list(columns)).with_row_id(True).to_arrow()
 
-    def _pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
+    def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
+        """Yield the vectors of all rows that have one."""
         for page in self.table.search().select([self.column]).with_row_id(True).to_batches(_PAGE):
             stored, present = _vectors(page.column(self.column))
             yield self.row_ids.rows(pa.Table.from_batches([page]))[present], stored[present]
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        half = pa.types.is_float16(self.table.schema.field(self.column).type.value_type)
-        kept: Kept = "direction" if self.similarity == "cosine" else "bits"
-        return compare_dense(content, len(self.ids), self._pages(), progress, kept, half=half)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return rows from all over the table that have a vector."""
-        wanted = spread_rows(len(self.ids), count)
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read rows that have a vector."""
         columns = [self.column, *([self._text_column] if self._text_column else [])]
-        page = self.table.take_offsets(wanted.tolist()).select(columns).with_row_id().to_arrow()
+        page = self.table.take_offsets(rows.tolist()).select(columns).with_row_id().to_arrow()
         stored, present = _vectors(page[self.column].combine_chunks())
-        texts = page[self._text_column].to_pylist() if self._text_column else [None] * page.num_rows
-        return StoredDocuments(
-            rows=self.row_ids.rows(page)[present],
-            texts=tuple(text for text, has in zip(texts, present.tolist(), strict=True) if has),
-            dense=np.ascontiguousarray(stored[present]),
-            place=f"the column '{self._text_column}'" if self._text_column else "",
-        )
+        texts = {}
+        if self._text_column:
+            values = page[self._text_column].to_pylist()
+            texts[f"the column '{self._text_column}'"] = [values[row] for row in np.flatnonzero(present).tolist()]
+        return DocumentSample(self.row_ids.rows(page)[present], stored[present], texts)
 
 
 def _is_vector(kind: Any) -> bool:

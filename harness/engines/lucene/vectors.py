@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Documents
 from harness.engines.checks import require_dense
-from harness.engines.external_index import Kept, compare_dense, spread_rows
+from harness.engines.external_index import Kept, compare_dense, require_similarity, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.errors import RejectedInputError
@@ -122,13 +122,8 @@ class _VectorsEngine(RowsEngine[Float32Array]):
                 f"the field '{self.field}' holds vectors of {field.encoding}", fix="name one of float32 numbers: field="
             )
         fitting = [similarity for similarity, function in _KEPT if function == field.function]  # cosine before dot
-        if self._similarity == "":
-            self._similarity = fitting[0]
-        if self._similarity not in fitting:
-            raise RejectedInputError(
-                f"the field '{self.field}' is compared by {field.function}, which is not similarity={self._similarity}",
-                fix=f"say similarity={' or similarity='.join(fitting)}, or leave it out",
-            )
+        compared = f"the field '{self.field}' is compared by {field.function}"
+        self._similarity = require_similarity(compared, fitting, self._similarity)
         formats = sorted(field.formats)
         graphs = any("hnsw" in name.lower() for name in formats)
         if graphs != self.graphs:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Ids, Int32Array, Similarity
+from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
     TEXT_FIELDS,
-    Kept,
+    DocumentKeys,
+    DocumentSample,
+    ExternalRows,
     as_id,
-    compare_dense,
-    compare_sparse,
-    rows_of,
+    require_similarity,
     sparse_of,
-    spread_rows,
-    unique_ids,
 )
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.milvus.collection import METRICS, Collection
 from harness.errors import RejectedInputError
 
@@ -71,24 +68,24 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
             fix=f"name a field with the metric {' or '.join(similarities)}: vector=",
         )
     similarity = similarities[metric]
-    if similarity is not None and wanted not in ("", similarity):
-        raise RejectedInputError(
-            f"{where} has the metric {metric}, which is not similarity={wanted}",
-            fix=f"say similarity={similarity}, or leave it out",
-        )
+    if similarity is not None:
+        require_similarity(f"{where} has the metric {metric}", [similarity], wanted)
     return similarity
 
 
-class ExternalEntities:
+class ExternalEntities(DocumentKeys, ExternalRows):
     """The entities of a collection by row, in ascending order of their primary keys.
 
     ``text_field`` is the field that Milvus makes the searched field of; "" where it is stored as it is.
     """
 
+    noun = "entity"
+
     def __init__(self, collection: Collection, kind: Kind, progress: Progress) -> None:
         """Read all ids; raises RejectedInputError for entities without one, or with the same."""
         progress.start("attach", None)
-        self._collection, self._kind, self._schema = collection, kind, collection.schema()
+        self._collection, self._schema, self.sparse = collection, collection.schema(), kind != "dense"
+        self.stored_as = "direction" if collection.index().get("metric_type") == METRICS["cosine"] else "bits"
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
         if key and not self._schema.may_have(key):
@@ -97,48 +94,35 @@ class ExternalEntities:
                 fix=f"name one of {', '.join(map(repr, [self._schema.key, *self._schema.others]))}: id_key=",
             )
         field = key or (ID_FIELD if self._schema.may_have(ID_FIELD) else "")
-        keys: list[int | str] = []
-        named: list[str | None] = []
-        for page in collection.pages(*([field] if field else [])):
-            keys += [entity[self._schema.key] for entity in page]
-            named += [as_id(entity.get(field)) for entity in page]
-        if not key and not any(name is not None for name in named):
-            field = ""
-        self._row_of = {entity: row for row, entity in enumerate(keys)}
-        where = f"text or whole number in the field '{field}'" if field else f"primary key '{self._schema.key}'"
-        self.ids: Ids = unique_ids(named if field else [str(entity) for entity in keys], where)
-
-    def rows(self, keys: Sequence[int | str]) -> Int32Array:
-        """Return the rows of primary keys; raises IndexChangedError for an entity that was not there before."""
-        return rows_of(self._row_of, keys, "entity")
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return entities from all over the collection."""
-        keys = list(self._row_of)
-        entities = self._collection.entities([keys[row] for row in spread_rows(len(keys), count).tolist()])
-        entities.sort(key=lambda entity: self._row_of[entity[self._schema.key]])
-        named = str(self._collection.parameters.get("text_key", ""))
-        candidates = [named] if named else TEXT_FIELDS
-        field = next((name for name in candidates if any(isinstance(e.get(name), str) for e in entities)), "")
-        values = [entity.get(field) for entity in entities]
-        return StoredDocuments(
-            self.rows([entity[self._schema.key] for entity in entities]),
-            tuple(value if isinstance(value, str) else None for value in values),
-            place=f"the field '{field}'" if field else "",
-            **{self._kind: self._vectors(entities)},
+        listed = (
+            (self._keys_of(page), [as_id(entity.get(field)) for entity in page])
+            for page in collection.pages(*([field] if field else []))
         )
+        own = "" if key else f"primary key '{self._schema.key}'"
+        super().__init__(listed, f"text or whole number in the field '{field}'", own)
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        fetched = self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS)
-        pages = ((self.rows([entity[self._schema.key] for entity in page]), self._vectors(page)) for page in fetched)
-        if self._kind != "dense":
-            return compare_sparse(content, len(self.ids), pages, progress)
-        kept: Kept = "direction" if self._collection.index().get("metric_type") == METRICS["cosine"] else "bits"
-        return compare_dense(content, len(self.ids), pages, progress, kept)
+    def _keys_of(self, entities: Sequence[Mapping[str, Any]]) -> list[int | str]:
+        return [entity[self._schema.key] for entity in entities]
+
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read entities with the fields that may hold texts."""
+        entities = self._collection.entities(self.keys(rows))
+        named = str(self._collection.parameters.get("text_key", ""))
+        texts = {
+            f"the field '{field}'": [
+                value if isinstance(value := entity.get(field), str) else None for entity in entities
+            ]
+            for field in ([named] if named else TEXT_FIELDS)
+        }
+        return DocumentSample(self.rows(self._keys_of(entities)), self._vectors(entities), texts)
+
+    def pages(self) -> Iterator[tuple[Int32Array, Any]]:
+        """Yield all vectors."""
+        for page in self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS):
+            yield self.rows(self._keys_of(page)), self._vectors(page)
 
     def _vectors(self, entities: Sequence[Mapping[str, Any]]) -> Any:
         vectors = [entity[self._collection.field] for entity in entities]
-        if self._kind == "dense":
+        if not self.sparse:
             return np.array(vectors, dtype=np.float32)
         return sparse_of([list(vector) for vector in vectors], [list(vector.values()) for vector in vectors])

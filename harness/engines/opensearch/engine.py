@@ -248,7 +248,7 @@ class OpenSearchEngine(
             )
         hits = content["hits"]["hits"]
         if self.parameters["external"]:
-            rows = self._documents.rows(hits)
+            rows = self._documents.rows(hit["_id"] for hit in hits)
         else:
             rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
         return rows, np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from harness.data.types import Ids, Int32Array
-from harness.engines.external_index import as_id, rows_of, unique_ids
+from harness.engines.external_index import DocumentKeys, as_id, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.opensearch.index import ServerIndex
 from harness.errors import RejectedInputError
@@ -17,7 +16,7 @@ __all__ = ["ExternalDocuments"]
 _DEFAULT_ANALYZER = "default"
 
 
-class ExternalDocuments:
+class ExternalDocuments(DocumentKeys):
     """The documents of an index by row, in the order of its shards and of Lucene's numbers.
 
     Queries search the text ``field``, and are analysed by ``analyzer``.
@@ -31,22 +30,15 @@ class ExternalDocuments:
         self._index, self.field = index, str(parameters["text_field"])
         self.analyzer = _analyzer_of(index.mapping(), self.field, index.name)
         self._before = index.summary()
-        names: list[str] = []
-        under_field: list[str | None] = []
-        wanted = str(parameters["id_field"] or ID_FIELD)
-        for shard in range(index.shards):
-            for page in index.pages(shard, _source=[wanted]):
-                names += [str(hit["_id"]) for hit in page]
-                under_field += [_value(hit.get("_source", {}), wanted) for hit in page]
-        self._row_of = {name: row for row, name in enumerate(names)}
-        in_field = bool(parameters["id_field"]) or any(name is not None for name in under_field)
-        self.ids: Ids = unique_ids(names, "_id")
-        if in_field:
-            self.ids = unique_ids(under_field, f"text or whole number in the field '{wanted}'")
-
-    def rows(self, hits: Sequence[Mapping[str, Any]]) -> Int32Array:
-        """Return the rows of hits; raises IndexChangedError for a document that was not there before."""
-        return rows_of(self._row_of, [hit["_id"] for hit in hits], "document")
+        named = str(parameters["id_field"])
+        field = named or ID_FIELD
+        listed = [
+            ([str(hit["_id"]) for hit in page], [_value(hit.get("_source", {}), field) for hit in page])
+            for shard in range(index.shards)
+            for page in index.pages(shard, _source=[field])
+        ]
+        unique_ids([name for names, _ in listed for name in names], "_id")
+        super().__init__(listed, f"text or whole number in the field '{field}'", "" if named else "_id")
 
     def changed(self) -> str | None:
         """Say that documents came, changed or went since they were listed; None when none did."""

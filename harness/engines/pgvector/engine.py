@@ -32,7 +32,7 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_sparse
 from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
-from harness.engines.pgvector.external_index import ExternalRows
+from harness.engines.pgvector.external_index import TableRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
 from harness.engines.pgvector.session import PLACE, Binary, Session, address_of, quoted
 from harness.engines.pgvector.vectors import (
@@ -84,7 +84,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     _conditions: Mapping[str, str] = {}
     _last: tuple[str, tuple[object, ...]] | None = None
     _dimensions: int = 0
-    _rows: ExternalRows
+    _rows: TableRows
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -232,7 +232,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         """Look at the user's table, in one transaction that can only read."""
         self._session = self.use(Session.of_server(self.parameters))
         self._session.reading = True
-        self._rows = rows = ExternalRows(self._session, self.parameters, self._type, progress)
+        self._rows = rows = TableRows(self._session, self.parameters, self._type, progress)
         self._type, self._table = rows.type, str(self.parameters["table"])
         self._column, self._id_column = rows.column, rows.id_column
         self.similarity, self._dimensions = rows.similarity, rows.dimensions

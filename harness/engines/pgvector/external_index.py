@@ -9,22 +9,17 @@ from typing import Any, cast
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
-    TEXT_FIELDS,
-    Kept,
-    choose_column,
-    compare_dense,
-    compare_sparse,
-    rows_of,
-    spread_rows,
-    unique_ids,
+    DocumentKeys,
+    DocumentSample,
+    ExternalRows,
+    choose_columns,
 )
-from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.pgvector.session import Session, quoted
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ExternalRows"]
+__all__ = ["TableRows"]
 
 _PAGE = 1000
 _IDS = ("id", "doc_id", "uuid")
@@ -32,7 +27,7 @@ _DENSE = ("vector", "halfvec")
 _FORMAT = re.compile(r"(vector|halfvec|sparsevec)\((\d+)\)")
 
 
-class ExternalRows:
+class TableRows(DocumentKeys, ExternalRows):
     """The rows of a table, in the order of their ids.
 
     Attributes:
@@ -42,6 +37,8 @@ class ExternalRows:
             ``sparsevec``.
         ids: Ids of the documents.
     """
+
+    noun = "row"
 
     def __init__(
         self, session: Session, parameters: Mapping[str, ParameterValue], wanted: str, progress: Progress
@@ -59,22 +56,19 @@ class ExternalRows:
         kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
         columns = self._columns(kinds)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
-        where = f"the table '{self._name}'"
-        self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
-        shape = _FORMAT.fullmatch(columns[self.column])
-        self.type, self.dimensions = (shape[1], int(shape[2])) if shape else self._shape_of_rows(columns[self.column])
         plain = [
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
         ]
-        self.id_column = choose_column(where, "id_column", str(parameters["id_column"]), plain, _IDS)
-        text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in plain), "")
-        self._text_column = choose_column(where, "text_column", text, plain) if text else ""
+        where = f"the table '{self._name}'"
+        self.column, self.id_column, self._text_column = choose_columns(where, parameters, vectors, plain, plain, _IDS)
+        shape = _FORMAT.fullmatch(columns[self.column])
+        self.type, self.dimensions = (shape[1], int(shape[2])) if shape else self._shape_of_rows(columns[self.column])
         self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
+        self.sparse, self.half = self.type == "sparsevec", self.type == "halfvec"
+        self.stored_as = "direction" if self.similarity == "cosine" else "bits"
         names = [name for (name,) in self._select("listing the ids", [self.id_column])]
-        self.ids = unique_ids(
-            [None if name is None else str(name) for name in names], f"value in the column '{self.id_column}'"
-        )
-        self._row_of = {name: row for row, name in enumerate(names)}
+        ids = [None if name is None else str(name) for name in names]
+        super().__init__([(names, ids)], f"value in the column '{self.id_column}'")
         self._content = self._summary()
 
     def _columns(self, kinds: Sequence[str]) -> dict[str, str]:
@@ -146,46 +140,33 @@ class ExternalRows:
         statement = f"SELECT {named} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"  # noqa: S608 - quoted
         return self._session.rows(doing, statement, values)
 
-    def rows(self, names: Sequence[object]) -> Int32Array:
-        """Return the rows of ids; raises IndexChangedError for one that was not there before."""
-        return rows_of(self._row_of, names, "row")
-
-    def _pages(self, wanted: Sequence[object]) -> Iterator[list[Any]]:
-        """Yield id, vector and text of these ids, those without a vector left out; a ``sparsevec`` may be NULL."""
+    def _read(self, keys: Sequence[object]) -> list[Any]:
+        """Return id, vector and text of these ids, those without a vector left out; a ``sparsevec`` may be NULL."""
         condition = f"WHERE {quoted(self.id_column)} = ANY($1)"
         columns = [self.id_column, self.column, self._text_column or self.id_column]
-        for start in range(0, len(wanted), _PAGE):
-            page = self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
-            yield [row for row in page if row[1] is not None or self.type == "sparsevec"]
+        records = self._select("reading rows", columns, condition, (list(keys),))
+        return [row for row in records if row[1] is not None or self.sparse]
 
-    def _vectors(self, page: Sequence[Any]) -> Any:
-        values = [vector for _, vector, _ in page]
-        if self.type == "sparsevec":
+    def _vectors(self, records: Sequence[Any]) -> Any:
+        values = [vector for _, vector, _ in records]
+        if self.sparse:
             return sparse_vectors(values, self.dimensions)
         return dense_vectors(values, self.type, self.dimensions)
 
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        pages = (
-            (self.rows([name for name, _, _ in page]), self._vectors(page)) for page in self._pages(list(self._row_of))
-        )
-        if self.type == "sparsevec":
-            return compare_sparse(content, len(self.ids), pages, progress)
-        kept: Kept = "direction" if self.similarity == "cosine" else "bits"
-        return compare_dense(content, len(self.ids), pages, progress, kept, half=self.type == "halfvec")
+    def pages(self) -> Iterator[tuple[Int32Array, Any]]:
+        """Yield the vectors of all rows that have one."""
+        for start in range(0, len(self.ids), _PAGE):
+            records = self._read(self._keys[start : start + _PAGE])
+            yield self.rows(name for name, _, _ in records), self._vectors(records)
 
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return rows from all over the table that have a vector."""
-        names = list(self._row_of)
-        wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
-        filled = [row for page in self._pages(wanted) for row in page if row[1] is not None]
-        kind = "sparse" if self.type == "sparsevec" else "dense"
-        return StoredDocuments(
-            rows=self.rows([name for name, _, _ in filled]),
-            texts=tuple(str(text) if self._text_column and text is not None else None for _, _, text in filled),
-            place=f"the column '{self._text_column}'" if self._text_column else "",
-            **{kind: self._vectors(filled)},
-        )
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read rows that have a vector."""
+        records = [row for row in self._read(self.keys(rows)) if row[1] is not None]
+        texts = {}
+        if self._text_column:
+            values = [None if text is None else str(text) for _, _, text in records]
+            texts[f"the column '{self._text_column}'"] = values
+        return DocumentSample(self.rows(name for name, _, _ in records), self._vectors(records), texts)
 
     def changed(self) -> str | None:
         """Say what changed since the rows were listed: their number, or some of them; None when nothing did."""

@@ -15,18 +15,17 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
-    Kept,
+    DocumentKeys,
+    DocumentSample,
+    ExternalRows,
     as_id,
-    compare_dense,
     compare_sparse,
     places_of,
-    rows_of,
+    require_similarity,
     sparse_of,
-    spread_rows,
-    unique_ids,
 )
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.engines.interface import ExpectedContent
 from harness.engines.qdrant.collection import Collection
 from harness.engines.qdrant.parameters import DENSE, DISTANCES, TERMS, ExternalSettings, QdrantSettings
 from harness.errors import RejectedInputError
@@ -34,7 +33,7 @@ from harness.exact.qdrant_model import qdrant_idf
 
 _PAGE, _PAGE_OF_VECTORS = 10_000, 1_000
 """Points in one page when all are listed, without and with their vectors."""
-_OF_TEXTS = ("page_content", "document", "text", "content")
+_OF_TEXTS = {name: (name,) for name in ("page_content", "document", "text", "content")}
 """Where texts are looked for: keys of LangChain, of Qdrant's own client, of many, and of Haystack."""
 _STEP = re.compile(r'"([^"]+)"|([^."]+)')
 _WORD = re.compile(r"[\w-]+")
@@ -165,56 +164,56 @@ def _similarity_of(name: str, schema: DenseSchema, wanted: str, where: str) -> S
             f"the dense vector '{name}' of {where} has the distance {schema.distance}, which the harness does not know",
             fix=f"it knows {', '.join(DISTANCES.values())}",
         )
-    if wanted not in ("", similarity):
-        raise RejectedInputError(
-            f"the dense vector '{name}' of {where} has the distance {schema.distance}, which is not "
-            f"similarity={wanted}",
-            fix=f"say similarity={similarity}, or leave it out",
-        )
+    require_similarity(f"the dense vector '{name}' of {where} has the distance {schema.distance}", [similarity], wanted)
     return similarity
 
 
-class ExternalPoints:
+class ExternalPoints(DocumentKeys, ExternalRows):
     """The points of a collection by row, in the order in which Qdrant lists them."""
+
+    noun = "point"
 
     def __init__(self, collection: Collection, external: ExternalSettings, progress: Progress) -> None:
         """Read all ids; raises RejectedInputError for points without one, or with the same."""
         progress.start("attach", None)
-        self._collection, self._text_key = collection, external.text_key
-        path = _path(external.id_key or ID_FIELD)
-        self._row_of: dict[Hashable, int] = {}
-        names: list[str | None] = []
+        self._collection, self._text_key, dense = collection, external.text_key, collection.settings.dense
+        self.sparse = dense is None
+        if dense is not None:
+            # Qdrant divides by the length for cosine, but for whole numbers
+            self.stored_as = "unit" if dense.similarity == "cosine" and dense.datatype != "uint8" else "bits"
+            self.half = dense.datatype == "float16"
+        key = external.id_key or ID_FIELD
+        path = _path(key)
         # Qdrant wants quotation marks around all steps that are no words
         selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
-        for page in pages(collection, key=selector or None):
-            self._row_of.update((point.id, row) for row, point in enumerate(page, len(names)))
-            names += [as_id(_value(point.payload, path)) for point in page]
-        key = external.id_key or (ID_FIELD if any(name is not None for name in names) else "")
-        if not key:
-            names = [str(point) for point in self._row_of]
-        self.ids = unique_ids(names, f"text or whole number in the payload under '{key}'" if key else "id")
+        listed = (
+            ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
+            for page in pages(collection, key=selector or None)
+        )
+        super().__init__(listed, f"text or whole number in the payload under '{key}'", "" if external.id_key else "id")
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Return rows and scores of hits; raises IndexChangedError for a point that was not there before."""
-        rows = rows_of(self._row_of, [hit.id for hit in hits], "point")
+        rows = self.rows(hit.id for hit in hits)
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return points from all over the index, those that have the vector."""
-        ids = list(self._row_of)
-        dense = self._collection.settings.dense is not None
-        records = self._collection.read([ids[row] for row in spread_rows(len(ids), count).tolist()])
+    def sample(self, rows: Int32Array) -> DocumentSample:
+        """Read points that have the vector, with the keys of their payload that may hold texts."""
+        records = self._collection.read(self.keys(rows))
         points = [StoredPoint.of(record, self._collection.names) for record in records]
-        points = [point for point in points if point.dense is not None or not dense]
-        rows = np.array([self._row_of[point.id] for point in points], dtype=np.int32)
-        key = self._text_key or next(
-            (key for key in _OF_TEXTS if any(_text(point.payload, (key,)) for point in points)), ""
-        )
-        texts = tuple(_text(point.payload, _path(key)) if key else None for point in points)
-        place = f"the payload's '{key}'" if key else ""
-        if dense:
-            return StoredDocuments(rows, texts, dense=_dense_of(rows, points)[1], place=place)
-        return StoredDocuments(rows, texts, sparse=_sparse_of(points), place=place)
+        points = [point for point in points if point.dense is not None or self.sparse]
+        texts = {
+            f"the payload's '{key}'": [_text(point.payload, path) for point in points]
+            for key, path in ({self._text_key: _path(self._text_key)} if self._text_key else _OF_TEXTS).items()
+        }
+        present = self.rows(point.id for point in points)
+        return DocumentSample(present, _sparse_of(points) if self.sparse else _dense_of(present, points)[1], texts)
+
+    def pages(self) -> Iterator[tuple[Int32Array, Any]]:
+        """Yield all vectors: the dense ones where points have both."""
+        for page in pages(self._collection, vector=TERMS if self.sparse else DENSE):
+            rows = self.rows(point.id for point in page)
+            yield (rows, _sparse_of(page)) if self.sparse else _dense_of(rows, page)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page, and the idf of the queries' terms.
@@ -225,27 +224,17 @@ class ExternalPoints:
         Raises:
             RejectedInputError: Sparse vectors have other columns than the encoder gives.
         """
-        sparse, dense = self._collection.settings.sparse, self._collection.settings.dense
-        reasons = []
-        if sparse is not None:
-            stored = ((rows, _sparse_of(points)) for rows, points in self._pages(TERMS))
-            reasons.append(compare_sparse(content, len(self.ids), stored, progress))
-        if dense is not None:
-            # Qdrant divides by the length for cosine, but for whole numbers
-            kept: Kept = "unit" if dense.similarity == "cosine" and dense.datatype != "uint8" else "bits"
-            vectors = (_dense_of(rows, points) for rows, points in self._pages(DENSE))
-            half = dense.datatype == "float16"
-            reasons.append(compare_dense(content, len(self.ids), vectors, progress, kept, half=half))
+        settings, reasons = self._collection.settings, []
+        if settings.sparse is not None and settings.dense is not None:
+            listed = pages(self._collection, vector=TERMS)
+            terms = ((self.rows(point.id for point in page), _sparse_of(page)) for page in listed)
+            reasons.append(compare_sparse(content, len(self.ids), terms, progress))
+        reasons.append(super().mismatch(content, progress))
         if len(content.rows) != len(self.ids):
             reasons.append("it holds other documents")
-        if sparse is not None and sparse.idf and not any(reasons):
+        if settings.sparse is not None and settings.sparse.idf and not any(reasons):
             reasons.append(self._other_idf(content, progress))
         return "; ".join(reason for reason in reasons if reason) or None
-
-    def _pages(self, kind: str) -> Iterator[tuple[Int32Array, list[StoredPoint]]]:
-        """Yield the points with their rows, page by page, with one kind of vector."""
-        for page in pages(self._collection, vector=kind):
-            yield np.array([self._row_of[point.id] for point in page], dtype=np.int32), page
 
     def _other_idf(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Say whether Qdrant's idf is another than that of its documents, asking for each term that the queries have.
