@@ -27,11 +27,11 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.registry.parameters import encoder_parameters  # noqa: E402
-from harness.store.columns import load_table, save_table  # noqa: E402
-from harness.store.record_files import save  # noqa: E402
-from harness.worker.jobs import EncodeJob, EncodePart  # noqa: E402
-from harness.worker.spawn import JOB_END  # noqa: E402
+from harness.registry.parameters import encoder_parameters
+from harness.store.columns import load_table, save_table
+from harness.store.record_files import save
+from harness.worker.jobs import EncodeJob, EncodePart
+from harness.worker.spawn import JOB_END
 
 BATCHES_IN_A_CHUNK = 8
 

@@ -73,7 +73,7 @@ def stop(count):
 
 def make(folder: Path, documents: int) -> int:
     """Write a corpus and return its bytes."""
-    generator = random.Random(7)  # noqa: S311 - no secret
+    generator = random.Random(7)
     words = [f"{generator.getrandbits(32):x}"[: generator.randint(3, 8)] for _ in range(50_000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
     stock = generator.choices(words, weights, k=2_000_000)

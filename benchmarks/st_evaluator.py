@@ -148,7 +148,7 @@ def cacm() -> None:
     vectors = model.encode_document(list(corpus.values()), convert_to_tensor=True)
     print(f"encoded {len(corpus):,} documents in {time.perf_counter() - start:.0f} s")
     options = {"map_at_k": [5, 10, 20, 100], "write_predictions": True}
-    folder = Path(os.environ.get("TMPDIR", "/tmp")) / "st_evaluator"  # noqa: S108 - overwritten by each run
+    folder = Path(os.environ.get("TMPDIR", "/tmp")) / "st_evaluator"
     values = {
         name: evaluator_class(name)(queries, corpus, judged, **options)(
             model, output_path=str(folder / name), corpus_embeddings=vectors

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "LONE_SURROGATE",
+    "common_start",
     "counted",
     "few_for_interval",
     "id_list",
@@ -47,6 +48,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return ``1 query``, ``2 queries``: a number with a noun, whose plural is the regular one unless it is given."""
     regular = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural or regular}"
+
+
+def common_start(texts: Sequence[str]) -> str:
+    """Return the longest text that all texts begin with; "" for none."""
+    return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, which is what is wanted
 
 
 def unread_files_in_words(counts: Mapping[str, int]) -> str:
@@ -88,7 +94,7 @@ def short_ids(ids: Iterable[str], longest: int = LONGEST_ID) -> dict[str, str]:
     shown = {text: text for text in distinct}
     if all(len(text) <= longest for text in distinct):
         return shown
-    common = os.path.commonprefix(distinct) if len(distinct) > 1 else ""  # noqa: RUF071 - texts, not paths
+    common = common_start(distinct) if len(distinct) > 1 else ""
     prefix = max(common.rfind(separator) for separator in _PATH_SEPARATORS) + 1
     if prefix < _PREFIX_WORTH_DROPPING:
         prefix = max(common.rfind(separator) for separator in _ID_SEPARATORS) + 1

@@ -137,7 +137,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._values = {f"value{number}": value for number, value in enumerate(wanted.values())}
         where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
         score = f"{_SCORES[str(self.parameters['similarity'])]}(vector, $query::FLOAT[{self._dimensions}])"
-        self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"  # noqa: S608 - of names that are made here
+        self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"
 
     def retrieve(self, query: Float32Array, k: int) -> Any:
         """Run the statement to its end, with the answer still in DuckDB's form."""

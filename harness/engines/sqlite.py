@@ -229,7 +229,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
             (row, vector.tobytes(), *(_stored(column[place]) for column in columns))
             for place, (row, vector) in enumerate(zip(rows.tolist(), documents.column, strict=True))
         )
-        return f"INSERT INTO documents({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values  # noqa: S608 - of names that are made here
+        return f"INSERT INTO documents({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the file for reading only, and count its rows."""

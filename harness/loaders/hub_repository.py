@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
 from harness.store.hub_cache import first_line, hub_client
 from harness.user_path import user_path
+from harness.wording import common_start
 
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
@@ -349,10 +349,8 @@ class HubRepository(Repository):
 
     def _by_hand(self, *names: str) -> str:
         at = "" if self.revision == "main" else f" --revision {self.revision}"
-        if len(names) > _NAMED:
-            files = f" --include '{os.path.commonprefix(names)}*'"  # noqa: RUF071 - docs-0 and docs-1 share docs-
-        else:
-            files = "".join(f" {name}" for name in names)
+        several = f" --include '{common_start(names)}*'"
+        files = several if len(names) > _NAMED else "".join(f" {name}" for name in names)
         return (
             f"where there is a network `hf download {self.name}{files} --repo-type dataset{at}` fetches it; "
             f"its folder belongs at '{self.cached.folder}'"

@@ -108,7 +108,7 @@ def _handlers(dataset: Any) -> list[Any]:
 
 def _handler(dataset: Any, part: str) -> Any:
     """Return the object that brings a part; the library's own accessor may already write files."""
-    for constituent in dataset._constituents:  # noqa: SLF001
+    for constituent in dataset._constituents:
         if hasattr(constituent, f"{part}_handler"):
             return _handler(constituent, part) if type(constituent) is type(dataset) else constituent
     return dataset
@@ -119,7 +119,7 @@ def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:
 
 
 def _all_datasets() -> Mapping[str, Any]:
-    registered: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
+    registered: Mapping[str, Any] = _library().registry._registered
     return registered
 
 

@@ -100,9 +100,9 @@ def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
         if isinstance(part, Download):
             file = _of_download(part)
         elif isinstance(part, ExpectedFile):
-            place = Path(part._path)  # noqa: SLF001 - the library tells it in no other way
-            instructions = (part._instructions or "").format(path=place) or None  # noqa: SLF001
-            file = RemoteFile((), place, True, part._expected_md5, None, instructions)  # noqa: SLF001
+            place = Path(part._path)
+            instructions = (part._instructions or "").format(path=place) or None
+            file = RemoteFile((), place, True, part._expected_md5, None, instructions)
         if file is not None:
             files.setdefault((str(file.place), file.md5 or ""), file)
     return [files[key] for key in sorted(files)]
@@ -113,15 +113,15 @@ def _of_download(download: Any) -> RemoteFile:
 
     local = next((mirror for mirror in download.mirrors if isinstance(mirror, LocalDownload)), None)
     urls = tuple(url for mirror in download.mirrors if (url := getattr(mirror, "url", getattr(mirror, "uri", None))))
-    kept = download._cache_path is not None  # noqa: SLF001 - the library tells it in no other way
-    place = download._cache_path if kept else local.path(force=False) if local is not None else None  # noqa: SLF001
+    kept = download._cache_path is not None
+    place = download._cache_path if kept else local.path(force=False) if local is not None else None
     return RemoteFile(
         urls,
         None if place is None else Path(place),
         kept,
         download.expected_md5,
         download.dua,
-        None if local is None or urls else local._message,  # noqa: SLF001
+        None if local is None or urls else local._message,
     )
 
 

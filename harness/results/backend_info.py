@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from harness.plan.expressions import split_outside, without_parentheses
 from harness.plan.stages import fusions
 from harness.results.schema import BackendInfo
 from harness.results.schema_base import Json
-from harness.wording import short_ids, without_middle
+from harness.wording import common_start, short_ids, without_middle
 
 _LONGEST = 24
 _LEAST_VALUE = 6
@@ -172,5 +171,5 @@ def _value(setting: str) -> str:
 
 def _common(value: str, others: Sequence[str]) -> str:
     """Return the beginning that a value has in common with others, up to a separator."""
-    common = os.path.commonprefix([value, *others]) if others else ""  # noqa: RUF071 - texts, not paths
+    common = common_start([value, *others]) if others else ""
     return common[: max(common.rfind(separator) for separator in "/-_.:") + 1]

@@ -6,11 +6,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_page import BrowserPage
 from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -39,20 +39,6 @@ def tab(browser: Browser) -> Page:
     return browser.new_page()
 
 
-@dataclass
-class Opened:
-    """A page in the browser, with everything it complained about and asked for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    @property
-    def texts(self) -> list[str]:
-        """What the rows of the list say, from the top."""
-        return [text.strip() for text in self.page.locator("[role=option] .query-id").all_inner_texts()]
-
-
 @pytest.fixture
 def violations() -> Callable[[Page], list[str]]:
     """Run axe-core on a page as it is: each violation with the first element that has it."""
@@ -66,11 +52,11 @@ def violations() -> Callable[[Page], list[str]]:
 
 
 @pytest.fixture
-def show(browser: Browser, tab: Page, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+def show(browser: Browser, tab: Page, tmp_path: Path) -> Iterator[Callable[..., BrowserPage]]:
     """`show(html, fragment, **context)`: the page from disk, ready; the next one takes its place."""
     with ExitStack() as closing:
 
-        def opened(html: str, fragment: str = "", **context: Any) -> Opened:
+        def opened(html: str, fragment: str = "", **context: Any) -> BrowserPage:
             path = tmp_path / "report.html"
             path.write_text(html, encoding="utf-8")
             page = closing.enter_context(browser.new_context(**context)).new_page() if context else tab
@@ -79,7 +65,7 @@ def show(browser: Browser, tab: Page, tmp_path: Path) -> Iterator[Callable[..., 
                 page.set_viewport_size({"width": 1280, "height": 720})
             page.set_default_timeout(8000)
             page.goto("about:blank")  # or another fragment of the same address would load nothing
-            found = Opened(page)
+            found = BrowserPage(page)
             for event, note in {
                 "console": lambda message: found.complaints.append(message.text),
                 "pageerror": lambda error: found.complaints.append(str(error)),

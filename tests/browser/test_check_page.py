@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_page import BrowserPage
 from click.testing import CliRunner
 from playwright.sync_api import expect
 
@@ -19,7 +20,7 @@ from harness.report.documents.check import check_document
 from harness.results.check_schema import PreflightProblem
 
 pytestmark = pytest.mark.integration
-Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+Show = Callable[..., BrowserPage]
 
 HACK = '<img src=x onerror="window.hacked = true"></script><script>window.hacked = true</script>'
 TEXTS = {

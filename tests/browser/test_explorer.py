@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from browser_page import BrowserPage
 from explorers import corpus_of, queries_of, run_of, small_explorer, small_page
 from playwright.sync_api import Page as Browser
 from playwright.sync_api import expect
@@ -15,7 +16,7 @@ from harness.report.html.explorer import Explorer
 from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration
-Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+Show = Callable[..., BrowserPage]
 Violations = Callable[[Browser], list[str]]
 
 

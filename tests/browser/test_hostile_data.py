@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from browser_page import BrowserPage
 from explorers import corpus_of, qrels_of, queries_of, run_of, small_page
 from playwright.sync_api import expect
 
@@ -59,7 +60,7 @@ def html() -> str:
     return render_page(small_page(ALL), [explorer])
 
 
-def test_it_is_shown_and_does_nothing(show: Callable[..., Opened], html: str) -> None:  # noqa: F821 - of conftest
+def test_it_is_shown_and_does_nothing(show: Callable[..., BrowserPage], html: str) -> None:
     opened = show(html)
     page = opened.page
     page.locator("#select-sort").select_option("given")
@@ -80,7 +81,7 @@ def test_it_is_shown_and_does_nothing(show: Callable[..., Opened], html: str) ->
     assert {url.partition(":")[0] for url in opened.requests} <= {"file", "data"}
 
 
-def test_links_to_hostile_ids(show: Callable[..., Opened], html: str) -> None:  # noqa: F821 - of conftest
+def test_links_to_hostile_ids(show: Callable[..., BrowserPage], html: str) -> None:
     opened = show(html)
     for text in HOSTILE:
         opened.page.evaluate("address => { location.hash = address; }", urlencode({"q": text}))
@@ -89,7 +90,7 @@ def test_links_to_hostile_ids(show: Callable[..., Opened], html: str) -> None:  
     assert opened.complaints == []
 
 
-def test_the_policy_blocks_what_gets_in_all_the_same(show: Callable[..., Opened], html: str) -> None:  # noqa: F821
+def test_the_policy_blocks_what_gets_in_all_the_same(show: Callable[..., BrowserPage], html: str) -> None:
     opened = show(html)
     blocked = opened.page.evaluate(
         """async () => {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_page import BrowserPage
 from explorers import corpus_of
 from playwright.sync_api import expect
 from regression_sides import AFTER, BEFORE, TEXTS, backend, compare_one, named, read_one, result_of, side, write_one
@@ -19,7 +20,7 @@ from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents
 
 pytestmark = pytest.mark.integration
-Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+Show = Callable[..., BrowserPage]
 HACK = '</script><img src=x onerror="window.hacked = true">" onfocus=\'window.hacked = true'
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from browser_page import BrowserPage
 from explorers import small_explorer
 from playwright.sync_api import expect
 
@@ -14,7 +15,7 @@ from harness.document.model import Cell, Column, Document, Facts, Figure, Notes,
 from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration
-Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+Show = Callable[..., BrowserPage]
 METRIC = "nDCG@10"
 
 

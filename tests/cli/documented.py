@@ -74,7 +74,7 @@ def run(page: Path, *, shared: bool) -> None:
                 sys.exit(f"{place} ended with {status}")
         elif block.language == "python":
             sys.stderr.write(f"{place}\n")
-            exec(compile(block.code, place, "exec"), names)  # noqa: S102 - our own documentation
+            exec(compile(block.code, place, "exec"), names)
 
 
 if __name__ == "__main__":

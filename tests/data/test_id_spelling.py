@@ -19,10 +19,10 @@ DECOMPOSED = [unicodedata.normalize("NFD", name) for name in NAMES]
 MISTAKES = [
     (NAMES, DECOMPOSED, "Unicode normalisation"),
     (DECOMPOSED, NAMES, "Unicode normalisation"),
-    (["x１", "x２", "x３"], ["x1", "x2", "x3"], "Unicode normalisation"),  # noqa: RUF001 - of full width
+    (["x１", "x２", "x３"], ["x1", "x2", "x3"], "Unicode normalisation"),
     (["a", "b", "c"], ["b'a'", 'b"b"', "b'c'"], "b'…' around them"),
     (["a", "b", "c"], ['"a"', "'b'", "“c”"], "quotation marks"),
-    (["it's a", "it's b", "it's c"], ["it’s a", "it’s b", "it’s c"], "quotation marks"),  # noqa: RUF001 - meant
+    (["it's a", "it's b", "it's c"], ["it’s a", "it’s b", "it’s c"], "quotation marks"),
     ([UUID.replace("-", "")], [UUID], "how UUIDs are written"),
     ([f"urn:uuid:{UUID}"], [UUID.upper()], "how UUIDs are written"),
 ]

@@ -29,7 +29,7 @@ Kind = Literal["dense", "splade"]
 class BatchModel:
     """Vectors that depend on the whole batch, so that other batches give other bits; stops after ``chunks``."""
 
-    facts: dict[str, Any] = {"device": "cpu"}  # noqa: RUF012 - the protocol's
+    facts: dict[str, Any] = {"device": "cpu"}
 
     def __init__(self, kind: Kind, *, chunks: int = 1000, width: int = 3) -> None:
         self.kind, self.chunks, self.width = kind, chunks, width

@@ -29,7 +29,7 @@ Kind = Literal["dense", "splade"]
 class Model:
     """Vectors of the numbers in the ids; stops after so many chunks."""
 
-    facts: dict[str, Any] = {}  # noqa: RUF012 - the protocol's
+    facts: dict[str, Any] = {}
 
     lengths: TextLengths | None = None
 

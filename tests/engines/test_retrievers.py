@@ -222,7 +222,7 @@ def service() -> Iterator[Service]:
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
 
-        do_POST = do_GET  # noqa: N815 - the name that the server calls
+        do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             """Nothing: tests are silent."""

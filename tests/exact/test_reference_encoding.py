@@ -140,4 +140,4 @@ def test_public_names_are_sorted_and_there():
     assert all(getattr(harness.exact, name) for name in names)
     assert harness.exact.SparseIndex is SparseIndex
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
-        harness.exact.missing  # noqa: B018
+        harness.exact.missing

@@ -32,7 +32,7 @@ def made(
     queries: int = 20, documents: int = 150, *, levels: int | None = None, seed: int = 0, ids: str = "d{}"
 ) -> Made:
     """Vectors of whole numbers below `levels` (many exact ties), or without any; ids in no order; 0 to 9 relevant."""
-    rng, numbers = random.Random(seed), np.random.default_rng(seed)  # noqa: S311 - for tests
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
 
     def vectors(count: int) -> Any:
         if levels is None:
@@ -236,7 +236,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 
 def hits_of(evaluator: Any, seed: int = 0, *, levels: int = 3) -> list[list[dict[str, Any]]]:
     """Lists as `util.semantic_search` makes them, in no order, with ties, of different lengths, and an empty one."""
-    rng = random.Random(seed)  # noqa: S311 - for tests
+    rng = random.Random(seed)
     lists = []
     for number in range(len(evaluator.queries_ids)):
         documents = rng.sample([*evaluator.corpus_ids, "elsewhere"], rng.randint(1, 60) if number else 0)

@@ -33,7 +33,7 @@ PROMPTS = {"query": "query : ", "document": "passage : "}
 @pytest.fixture(scope="module")
 def texts() -> tuple[dict[str, str], dict[str, str], dict[str, set[str]]]:
     """Queries, documents (some twice, so that scores are tied) and relevant documents."""
-    rng = random.Random(3)  # noqa: S311 - for tests
+    rng = random.Random(3)
     documents = [" ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for _ in range(60)]
     corpus = {f"d{number}": text for number, text in enumerate(documents + documents[:15])}
     queries = {f"q{number}": " ".join(rng.choices(WORDS, k=4)) for number in range(12)}

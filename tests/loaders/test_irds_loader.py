@@ -228,7 +228,7 @@ def test_takes_named_fields(home: Home) -> None:
         load_dataset(SPEC, files=DatasetFiles(columns={"title": "titel"}))
 
 
-@pytest.mark.parametrize("share", random.Random(20).sample(range(1000), 50))  # noqa: S311 - places, no secrets
+@pytest.mark.parametrize("share", random.Random(20).sample(range(1000), 50))
 def test_a_cut_archive_resumes_or_starts_again_and_leaves_nothing_half_written(home: Home, share: int) -> None:
     """Cut each time nothing is left; cut once the library goes on, or begins anew where the server has no ranges."""
     ranges = share % 2 == 0

@@ -39,13 +39,13 @@ def both(pairs: list[tuple[list[int], list[int]]]) -> tuple[Run, Run]:
 def slow_rbo(a: list[int], b: list[int], p: float) -> float:
     """Equation 32 of Webber et al. (2010), written term by term."""
     short, long = sorted((a, b), key=len)
-    s, l = len(short), len(long)  # noqa: E741 - the paper's names
+    s, n = len(short), len(long)
     if not s:
-        return float(not l)
-    x = [len(set(long[:d]) & set(short[:d])) for d in range(l + 1)]
-    first = sum(x[d] / d * p**d for d in range(1, l + 1))
-    second = sum(x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1))
-    return (1 - p) / p * (first + second) + ((x[l] - x[s]) / l + x[s] / s) * p**l
+        return float(not n)
+    x = [len(set(long[:d]) & set(short[:d])) for d in range(n + 1)]
+    first = sum(x[d] / d * p**d for d in range(1, n + 1))
+    second = sum(x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
+    return (1 - p) / p * (first + second) + ((x[n] - x[s]) / n + x[s] / s) * p**n
 
 
 @given(pairs=PAIRS, p=P)

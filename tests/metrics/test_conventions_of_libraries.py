@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
 def make_case(seed: int, *, unjudged: bool = True, documents: int = 40) -> Case:
     """Twelve judged queries of which ten or so are answered; query q3's id is a document's too, and q4's only hit."""
-    rng = random.Random(seed)  # noqa: S311 - test data
+    rng = random.Random(seed)
     ids = [f"d{number}" for number in range(documents)] + [f"q{number}" for number in range(12)]
     qrels = {
         f"q{number}": {"bottom": 0} | {one: rng.choice([-1, 0, 0, 1, 1, 2, 3]) for one in rng.sample(ids, 9)}

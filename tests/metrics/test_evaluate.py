@@ -108,7 +108,7 @@ def test_faults_of_the_call_are_named(files):
         harness.evaluate(files["run.trec"], {"elsewhere": {"a": 1}})
     assert str(files["run.trec"]) in str(caught.value)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        harness.nonsense  # noqa: B018
+        harness.nonsense
 
 
 def _printed(capsys, files, runs=("run.trec",), **options):

@@ -184,7 +184,7 @@ class OnePath(http.server.BaseHTTPRequestHandler):
         self.send_response(200 if self.path == self.healthy else 503)
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Quiet."""
 
 

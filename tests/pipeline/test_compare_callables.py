@@ -220,7 +220,7 @@ class Search(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's
+    def log_message(self, format: str, *args: object) -> None:
         """Keep standard error for what the test prints."""
 
 

@@ -170,7 +170,7 @@ def test_a_signal_at_a_random_moment(
     request: pytest.FixtureRequest, whole: Whole, collection: str, tmp_path: Path, runs: list[Run], name: str
 ) -> None:
     way = WAYS[name]
-    moments = random.Random(name)  # noqa: S311 - nothing secret
+    moments = random.Random(name)
     for place in range(request.config.getoption("--interruptions")):
         run = Run(tmp_path / str(place), "--backends", way.backends, "--dataset", collection, *way.options)
         runs.append(run)

@@ -97,7 +97,7 @@ def test_what_no_flag_says_is_a_call_in_python(
     assert (program, flag) == ("python", "-c")
     called: list[Any] = []
     monkeypatch.setattr("harness.regress", lambda *given, **named: called.append((given, named)), raising=False)
-    exec(text, {})  # noqa: S102 - the command is run as its reader would
+    exec(text, {})
     outputs = {"out": "out", "overwrite": True, "no_text": True}
     assert called == [(("base.json",), {"set": ("csr:k1=3",), **expected, **outputs})]
 

@@ -22,9 +22,9 @@ from harness.errors import EngineUnavailableError
 from harness.remote.calls import Limits, RemoteCalls
 from harness.remote.credentials import hide
 
-PASSWORD = "correct horse/battery"  # noqa: S105 - of this test
+PASSWORD = "correct horse/battery"
 KEY = "sk-Zq7+Xw/93kLm"
-TOKEN = "tok_9d8f7a6b5c4e"  # noqa: S105 - of this test
+TOKEN = "tok_9d8f7a6b5c4e"
 SECRETS = (PASSWORD, KEY, TOKEN)
 Answered = Callable[[BaseHTTPRequestHandler, str], tuple[int, bytes]]
 
@@ -54,7 +54,7 @@ def echoing(answer: Answered) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_GET  # noqa: N815 - the name is the base's
+        do_POST = do_GET
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""

@@ -112,7 +112,7 @@ def test_a_line_leaves_out_the_points_that_stand_alone() -> None:
 
 def words(svg: Svg) -> str:
     """The text alternative of a picture, which must be well-formed and have no style of its own."""
-    root = ET.fromstring(str(svg))  # noqa: S314 - made here
+    root = ET.fromstring(str(svg))
     assert root.get("role") == "img"
     assert " style=" not in svg
     assert not re.search(r"\bnan\b|\binf\b", str(svg))

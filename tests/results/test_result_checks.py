@@ -442,7 +442,7 @@ def test_evaluate_has_what_the_command_prints() -> None:
     assert [one.check for one in scores.findings] == ["metric-without-support", "equal-scores", "all-zero-metrics"]
     assert [one.check for one in scores.metric_findings] == ["metric-without-support"]
     assert harness.evaluate(at_rank(2), one_each()).findings == ()
-    restored = pickle.loads(pickle.dumps(scores))  # noqa: S301 - our own bytes
+    restored = pickle.loads(pickle.dumps(scores))
     assert restored.findings == scores.findings
 
 

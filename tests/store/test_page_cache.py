@@ -12,7 +12,7 @@ import pytest
 
 from harness.store.disk import drop_from_page_cache, resident_share
 
-LASTING = Path("/var/tmp")  # noqa: S108 - the folder within is one's own
+LASTING = Path("/var/tmp")
 
 
 @pytest.fixture

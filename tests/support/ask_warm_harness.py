@@ -9,7 +9,7 @@ import sys
 from socket import AF_UNIX, SOCK_SEQPACKET, send_fds, socket
 
 address, kind, *arguments = sys.argv[1:]
-request = {"kind": kind, "arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}  # noqa: PTH109
+request = {"kind": kind, "arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
 with socket(AF_UNIX, SOCK_SEQPACKET) as server:
     server.connect(address)
     send_fds(server, [json.dumps(request).encode()], [0, 1, 2])

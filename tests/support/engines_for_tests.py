@@ -229,7 +229,7 @@ class Hangs(BruteForce):
     """Never finishes indexing."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        print("about to hang", flush=True)  # noqa: T201 - the log tells how far it came
+        print("about to hang", flush=True)
         time.sleep(600)
         raise AssertionError("unreachable")
 
@@ -239,7 +239,7 @@ class HangsDeaf(BruteForce):
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("about to hang", flush=True)  # noqa: T201
+        print("about to hang", flush=True)
         time.sleep(600)
         raise AssertionError("unreachable")
 
@@ -248,7 +248,7 @@ class HoldsTheLock(BruteForce):
     """Native code that never returns and never releases the interpreter's lock: no Python code runs any more."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        print("about to hang", flush=True)  # noqa: T201
+        print("about to hang", flush=True)
         ctypes.PyDLL(None).sleep(600)
         raise AssertionError("unreachable")
 
@@ -321,7 +321,7 @@ class PrintsGarbage(BruteForce):
     """Writes to standard output from Python and below it."""
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        print('{"event": "garbage"}\n{')  # noqa: T201 - that is the point
+        print('{"event": "garbage"}\n{')
         os.write(1, b"\xff\x00 no JSON at all\n")
         return super().search(queries, k, clock)
 
@@ -385,7 +385,7 @@ class Stumbles(BruteForce):
     """Raises an exception that no adapter should let through."""
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        print("about to stumble")  # noqa: T201 - standard output must not reach the parent's pipe
+        print("about to stumble")
         raise KeyError("inner detail")
 
 

@@ -149,9 +149,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(reply.body[: len(reply.body) - reply.cut])
         self.close_connection = self.close_connection or bool(reply.cut)
 
-    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815 - the base class's names
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _serve
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: object) -> None:
         """Quiet."""
 
 

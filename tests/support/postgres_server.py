@@ -60,7 +60,7 @@ def write_table(
         connection.execute(f"CREATE TABLE {name} (id text, embedding {kind}({dimensions}), page int, content text)")
         for row, (doc_id, vector) in enumerate(zip(documents.ids, vectors, strict=True)):
             values = (doc_id, vector, row, texts[row] if texts is not None else None)
-            connection.execute(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", values)  # noqa: S608 - a test's own name
+            connection.execute(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", values)
         if index:
             connection.execute(f"CREATE INDEX ON {name} USING {index}")
         connection.execute(f"ANALYZE {name}")

@@ -45,20 +45,20 @@ class _Servicer:
 
 
 class _Root(_Servicer, messages.QdrantServicer):
-    def HealthCheck(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def HealthCheck(self, request: Any, context: Any) -> Any:
         told = self._ask(context, "GET", "/")
         return messages.HealthCheckReply(title=told["title"], version=told["version"])
 
 
 class _Collections(_Servicer, messages.CollectionsServicer):
-    def Create(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Create(self, request: Any, context: Any) -> Any:
         vectors = request.sparse_vectors_config.map["terms"]
         idf = {"modifier": "idf"} if vectors.modifier == messages.Modifier.Idf else {}
         body = {"sparse_vectors": {"terms": idf}, "shard_number": request.shard_number}
         made = self._ask(context, "PUT", f"/collections/{request.collection_name}", body)
         return messages.CollectionOperationResponse(result=made)
 
-    def Get(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Get(self, request: Any, context: Any) -> Any:
         told = self._ask(context, "GET", f"/collections/{request.collection_name}")
         status = getattr(messages.CollectionStatus, told["status"].capitalize())
         counts = {name: told[name] for name in ("points_count", "indexed_vectors_count", "segments_count")}
@@ -71,17 +71,17 @@ class _Collections(_Servicer, messages.CollectionsServicer):
         graph.m, graph.ef_construct, graph.full_scan_threshold = 16, 100, 10_000
         return messages.GetCollectionInfoResponse(result=info)
 
-    def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Delete(self, request: Any, context: Any) -> Any:
         gone = self._ask(context, "DELETE", f"/collections/{request.collection_name}")
         return messages.CollectionOperationResponse(result=gone)
 
-    def CollectionExists(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def CollectionExists(self, request: Any, context: Any) -> Any:
         there = self._ask(context, "GET", f"/collections/{request.collection_name}/exists")["exists"]
         return messages.CollectionExistsResponse(result=messages.CollectionExists(exists=there))
 
 
 class _Points(_Servicer, messages.PointsServicer):
-    def Upsert(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Upsert(self, request: Any, context: Any) -> Any:
         points = [
             {
                 "id": point.id.num,
@@ -94,24 +94,24 @@ class _Points(_Servicer, messages.PointsServicer):
         done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
         return messages.PointsOperationResponse(result=done)
 
-    def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Delete(self, request: Any, context: Any) -> Any:
         body = {"points": [point.num for point in request.points.points.ids]}
         self._ask(context, "POST", f"/collections/{request.collection_name}/points/delete", body)
         done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
         return messages.PointsOperationResponse(result=done)
 
-    def CreateFieldIndex(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def CreateFieldIndex(self, request: Any, context: Any) -> Any:
         assert request.field_type == messages.FieldType.FieldTypeKeyword
         body = {"field_name": request.field_name, "field_schema": "keyword"}
         self._ask(context, "PUT", f"/collections/{request.collection_name}/index", body)
         done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
         return messages.PointsOperationResponse(result=done)
 
-    def Count(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Count(self, request: Any, context: Any) -> Any:
         told = self._ask(context, "POST", f"/collections/{request.collection_name}/points/count", {})
         return messages.CountResponse(result=messages.CountResult(count=told["count"]))
 
-    def Scroll(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Scroll(self, request: Any, context: Any) -> Any:
         body = {"limit": request.limit, "offset": request.offset.num}
         told = self._ask(context, "POST", f"/collections/{request.collection_name}/points/scroll", body)
         held = [messages.RetrievedPoint(id=messages.PointId(num=point["id"])) for point in told["points"]]
@@ -119,11 +119,11 @@ class _Points(_Servicer, messages.PointsServicer):
         more = {} if after is None else {"next_page_offset": messages.PointId(num=after)}
         return messages.ScrollResponse(result=held, **more)
 
-    def Query(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Query(self, request: Any, context: Any) -> Any:
         path = f"/collections/{request.collection_name}/points/query"
         return messages.QueryResponse(result=_hits(self._ask(context, "POST", path, _asked(request))))
 
-    def QueryBatch(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def QueryBatch(self, request: Any, context: Any) -> Any:
         path = f"/collections/{request.collection_name}/points/query/batch"
         searches = [_asked(one) for one in request.query_points]
         told = self._ask(context, "POST", path, {"searches": searches})

@@ -129,7 +129,7 @@ def word_tokenizer(words: str) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {word: place for place, word in enumerate((*_SPECIAL, *dict.fromkeys(words.split())))}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "eos_token": "[SEP]"}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **special)

@@ -50,7 +50,7 @@ def _asking() -> list[str]:
 def _server() -> Path:
     """The address of a server that is ready; one serves all of pytest's processes."""
     if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
-        owner, folder = os.getppid(), Path("/tmp", f"warm-{run}")  # noqa: S108 - of 107 characters at most
+        owner, folder = os.getppid(), Path("/tmp", f"warm-{run}")
         folder.mkdir(mode=0o700, exist_ok=True)
     else:
         owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="warm-", dir="/tmp"))

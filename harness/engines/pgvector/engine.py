@@ -334,7 +334,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             conditions.append(f"{vector} IS NOT NULL")
         distance = f"{vector} {OPERATORS[self.similarity].sign} $1 AS distance"
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"  # noqa: S608 - names are quoted
+        return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"
 
     def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:
         """Ask PostgreSQL, whose rows come as tuples."""
@@ -543,7 +543,7 @@ class PgvectorSparseEngine(_TableEngine):
             return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
         ranked = f"({self._distances()} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance"
-        return f"SELECT * FROM {ranked} LIMIT $2"  # noqa: S608 - names are quoted
+        return f"SELECT * FROM {ranked} LIMIT $2"
 
     def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""

@@ -99,7 +99,7 @@ class TableRows(DocumentKeys, ExternalRows):
         lengths = []
         if kind in _DENSE:
             column = quoted(self.column)
-            statement = f"SELECT DISTINCT vector_dims({column}) FROM {self._table} WHERE {column} IS NOT NULL LIMIT 2"  # noqa: S608 - quoted
+            statement = f"SELECT DISTINCT vector_dims({column}) FROM {self._table} WHERE {column} IS NOT NULL LIMIT 2"
             lengths = self._session.rows("looking at the vectors", statement)
         if len(lengths) != 1:
             raise RejectedInputError(
@@ -137,7 +137,7 @@ class TableRows(DocumentKeys, ExternalRows):
 
     def _select(self, doing: str, columns: Sequence[str], more: str = "", values: Sequence[object] = ()) -> list[Any]:
         named = ", ".join(map(quoted, columns))
-        statement = f"SELECT {named} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"  # noqa: S608 - quoted
+        statement = f"SELECT {named} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"
         return self._session.rows(doing, statement, values)
 
     def _read(self, keys: Sequence[object]) -> list[Any]:
@@ -185,6 +185,6 @@ class TableRows(DocumentKeys, ExternalRows):
             "looking at it", "SELECT relkind FROM pg_class WHERE oid = $1::regclass", (self._table,)
         )
         newest = "0" if kind[0][0] in (b"v", b"f", "v", "f") else "coalesce(max(xmin::text::bigint), 0)"
-        statement = f"SELECT count(*), {newest} FROM {self._table}"  # noqa: S608 - quoted
+        statement = f"SELECT count(*), {newest} FROM {self._table}"
         ((rows, newest),) = self._session.rows("counting the rows", statement)
         return int(rows), int(newest)
