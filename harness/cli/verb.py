@@ -49,7 +49,7 @@ class DeclaredVerb:
         by_group = sorted(fields.values(), key=_place)
         return {field.name: field for field in by_group}
 
-    def __call__(self, **values: object) -> None:
+    def __call__(self, **values: Any) -> None:
         """Call the function with options of these values; those left out have their defaults.
 
         Raises UsageError for wrong values of the last kind; a request before it is checked where it is planned.

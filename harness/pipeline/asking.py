@@ -20,7 +20,7 @@ from harness.engines.callable.http_endpoint import HttpBackend
 from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import EngineFailureError, RankingError
 from harness.plan.callables import CallableSpec
-from harness.plan.options import ExecutionOptions
+from harness.plan.config import RunOptions
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.wording import counted
@@ -32,7 +32,7 @@ def ask_callable(
     called: CallableSpec,
     queries: Queries,
     k: int,
-    options: ExecutionOptions,
+    options: RunOptions,
     folder: Path,
     progress: Progress,
     *,
@@ -67,7 +67,7 @@ def ask_callable(
             k,
             repeats=options.repeat,
             warm_up=options.warms_up,
-            deadline_s=options.deadline_s,
+            deadline_s=options.deadline,
             clock=time.perf_counter_ns,
             progress=progress,
         )

@@ -143,7 +143,7 @@ def run(
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
-    if (cluster := reach_cluster(plan.execution.executor)) is not None:
+    if (cluster := reach_cluster(plan.request.executor)) is not None:
         shown.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
@@ -270,7 +270,7 @@ def run_on(
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        divided = DividedSearch(create_executor(plan.execution), work, display)
+        divided = DividedSearch(create_executor(plan.request), work, display)
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
         return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
@@ -324,7 +324,7 @@ def _failed(plan: Plan, failure: Failure) -> _Part:
 
 def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Comparison:
     """Put the parts of all datasets together, and rank the backends over them."""
-    seed, cluster = plan.request.seed, cluster_facts(plan.execution.executor)
+    seed, cluster = plan.request.seed, cluster_facts(plan.request.executor)
     trials = [trial for part in parts for trial in part.trials]
     reference = next((part.reference for part in parts if part.reference is not None), None)
     board = make_leaderboard(trials, _families(plan, parts), seed)
@@ -386,7 +386,7 @@ def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict
         "backends": [trial.label for trial in plan.trials],
         "metrics": [str(measure) for measure in plan.measures],
         "queries": plan.queries.value,
-        "memory_limit": plan.execution.memory_limit_bytes,
+        "memory_limit": plan.request.memory_limit,
         "reference": reference,
         **of_one,
         "notes": _notes(plan, parts),

@@ -173,7 +173,7 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
     if request.labels is not None:
         several = len(parse_datasets(plan.dataset_list, cards, at_hand={plan.only_dataset}).datasets) > 1
         dataset = _labelled(dataset, request.labels, display, several=several)
-    fields = plan.filter_sweep.fields
+    fields = plan.request.filter_sweep.fields
     if fields:
         attributes = load_metadata(fields, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress)
         return replace(dataset, attributes=attributes)
@@ -237,7 +237,7 @@ def _preview(plan: Plan, cache: Cache, display: Display) -> Preview:
     dataset = sampled(load_planned(plan, cache, display), plan)
     plan = resolved_for(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
-        executor = create_executor(replace(plan.execution, executor=LOCAL))  # a preview starts no cluster
+        executor = create_executor(replace(plan.request, executor=LOCAL))  # a preview starts no cluster
         identities = Identities(executor, Path(work), display, fetch=False)
         stored = StoredTrials(cache, HitRules.of(dataset).deepened(plan), dataset, identities)
         return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])

@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
@@ -55,8 +55,6 @@ Conditions = Mapping[str, Mapping[str, Condition]]
 
 _OWN = "harness"
 _GIBIBYTE = 1024**3
-_LIMITS = ("deadline_s", "memory_limit_bytes")
-_NO_PART = ("jobs", "verify_cache", *_LIMITS)
 _FINISHED, _FAILED = "finished", "failed"
 _KEPT = ("EngineFailureError", "LostDocumentsError", "RankingError", "RejectedInputError")
 """Failures of the engine itself. Others are of this machine and this moment: a missing package, a server that is down,
@@ -175,7 +173,7 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
 
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
-    machine, options = environment.machine(), asdict(plan.execution)
+    machine, request = environment.machine(), plan.request
     conditions = {
         "machine": {
             "processor": machine.processor,
@@ -189,11 +187,19 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
             **environment.package_versions(),
         },
         "timing": {
-            **{name: value for name, value in options.items() if name not in _NO_PART},
+            "isolation": request.isolation,
+            "executor": request.executor,
+            "timing": request.timing,
+            "repeat": request.repeat,
+            "warm_up": request.warm_up,
             **{name: value for probe in PROBES for name, value in probe.conditions(plan).items()},
         },
         "probes": {probe.name: levels for probe in PROBES if (levels := probe.levels(plan))},
-        "limits": {**{name: options[name] for name in _LIMITS}, **_outside_the_key(trial)},
+        "limits": {
+            "deadline_s": request.deadline,
+            "memory_limit_bytes": request.memory_limit,
+            **_outside_the_key(trial),
+        },
         "builds": {"builds": builds_of(trial, plan)},
     }
     read_back: Conditions = orjson.loads(orjson.dumps(conditions))  # lists for tuples, as the stored ones have them
@@ -313,7 +319,7 @@ class StoredTrials:
         if card is None or not is_kept(trial):
             return LookUp(None, None, "never stored")
         key = trial_key(trial, card, self._dataset, self._plan.request.k, self._identities)
-        if self._plan.resume is Resume.NEVER:
+        if self._plan.request.resume is Resume.NEVER:
             return LookUp(key, None, "--resume never")
         if entry_name(KIND, key) in self._own:
             return LookUp(key, None, "its stored outcome is of this very comparison")
@@ -322,7 +328,7 @@ class StoredTrials:
             return LookUp(key, None, "no outcome is stored")
         now = conditions_of(self._plan, trial)
         # where no times are reported, none have to stand
-        compared = stored.failure is not None or self._plan.execution.timing
+        compared = stored.failure is not None or self._plan.request.timing
         differs = tuple(differences(stored.conditions, now)) if compared else ()
         against = self._against(stored, now, differs)
         finished = f"{_FINISHED if stored.failure is None else _FAILED} on {stored.measured}"
@@ -360,7 +366,7 @@ class StoredTrials:
 
     def _against(self, stored: StoredOutcome, now: Conditions, differs: tuple[str, ...]) -> str | None:
         """Return why a stored outcome does not stand for this run; None when it does."""
-        resume = self._plan.resume
+        resume = self._plan.request.resume
         failed = [failure for probe in PROBES if (failure := probe.failure(stored.measurements)) is not None]
         if stored.failure is not None:
             if resume is not Resume.MISSING:

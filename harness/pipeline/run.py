@@ -28,7 +28,7 @@ from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.probe import OpenIndexProbing, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.callables import CallableSpec
-from harness.plan.options import ExecutionOptions
+from harness.plan.config import RunOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -70,8 +70,8 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
 
     ``work`` is a folder for this comparison alone. An interruption says how many outcomes are stored for ``--resume``.
     """
-    check = CacheCheck(plan.execution.verify_cache, plan.request.seed)
-    executor, clients = create_executor(plan.execution), create_clients(plan.execution)
+    check = CacheCheck(plan.request.verify_cache, plan.request.seed)
+    executor, clients = create_executor(plan.request), create_clients(plan.request)
     inputs = _InputFiles(dataset, work)
     encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
     stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
@@ -80,7 +80,7 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
     )
     single = [trial for trial in plan.trials if not trial.spec.components]
     try:
-        finished = side_by_side(trials.run, single, jobs=plan.execution.jobs)
+        finished = side_by_side(trials.run, single, jobs=plan.request.jobs)
         outcomes = {outcome.trial.label: outcome for outcome in finished}
         for trial in plan.trials:
             if trial.spec.components:
@@ -254,7 +254,7 @@ class _Trials:
         request, queries = self.plan.request, self.dataset.queries
         folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
         asked = ask_callable(
-            called, queries, request.k, self.plan.execution, folder, progress, max_calls=request.max_calls
+            called, queries, request.k, self.plan.request, folder, progress, max_calls=request.max_calls
         )
         judged = self.dataset.qrels.doc_ids if self.dataset.qrels is not None else Ids.of([])
         run = run_of_answers(queries.ids, asked.answers, request.k, judged)
@@ -366,9 +366,9 @@ class _Trials:
             dimensions=vectors.dimensions if vectors is not None else 0,
             index_folder=index_folder,
             k=self.plan.request.k,
-            repeats=self.plan.execution.repeat,
-            warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
-            warm_up_seconds=self.plan.execution.warm_up,
+            repeats=self.plan.request.repeat,
+            warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
+            warm_up_seconds=self.plan.request.warm_up,
             release=index_folder.parent / "release" if self._probes(trial, on_index=True) else None,
             filter=self.plan.filter,
             metadata=self.inputs.metadata,
@@ -377,7 +377,7 @@ class _Trials:
         )
 
 
-def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queries: int) -> int:
+def warm_up_queries(options: RunOptions, capabilities: Capabilities, queries: int) -> int:
     """Return how many queries to ask unmeasured: as many as are measured, or as the engine needs, 1,000 at most."""
     if not options.warms_up:
         return 0

@@ -30,7 +30,7 @@ from harness.metrics.conventions import Countable, IdenticalIds, Precision, Sett
 from harness.pipeline.planning import plan_of_backends, resolved_for
 from harness.pipeline.run import run_plan
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, spell
-from harness.plan.config import CompareRequest, VerifyRequest
+from harness.plan.config import CompareRequest, Resume, VerifyRequest
 from harness.plan.dataset_list import parse_datasets
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.plan.plan import Trial
@@ -236,7 +236,7 @@ class _Verifier:
                 k=k,
                 identical_ids="keep",
                 timing=False,
-                resume="missing",
+                resume=Resume.MISSING,
                 cards=self.cards,
             )
             plan = resolved_for(plan_of_backends(request), dataset)

@@ -36,7 +36,7 @@ def refuse_impossible(plan: Plan) -> None:
         try:
             if not impossible:
                 # nodes of a cluster have variables of their own, which may name the server
-                refuse_parameters(trial.label, card, trial.parameters, addresses=plan.execution.executor == LOCAL)
+                refuse_parameters(trial.label, card, trial.parameters, addresses=plan.request.executor == LOCAL)
         except UsageError as error:
             mistakes.append(error)
     raise_together(mistakes)
@@ -63,14 +63,14 @@ def refuse_parameters(
 
 def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> Iterator[tuple[str, str | None]]:
     """Yield the options that such an engine or index cannot serve, each with what to do."""
-    load, options, foreign = plan.load, "--cold, --concurrency and --rate", "built, not on an external one"
-    several = load.concurrency or load.open_loop
-    if load.wanted and external:
+    request, options, foreign = plan.request, "--cold, --concurrency and --rate", "built, not on an external one"
+    several = request.concurrency or request.open_loop
+    if request.measures_load and external:
         what = f"{options} are measured on an index that the harness {foreign}"
         yield what, "leave them or this backend out"
-    elif load.wanted and not capabilities.reopens:
+    elif request.measures_load and not capabilities.reopens:
         yield f"{options} need an engine that can open its index again", "leave them or this backend out"
-    elif several and load.clients is ClientKind.THREADS and not capabilities.threads:
+    elif several and request.clients is ClientKind.THREADS and not capabilities.threads:
         what = "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared"
         yield what, "use --clients processes"
     if plan.filter and external:

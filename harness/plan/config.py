@@ -11,15 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.plan.option_fields import Option, OptionField, Options, option_fields
+from harness.plan.option_values import (
+    SWEEP,
+    Churn,
+    memory_limit,
+    parse_churn,
+    parse_filter_sweep,
+    parse_levels,
+    parse_rates,
+    verified_share,
+    warm_up_seconds,
+)
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
+    from harness.data.filter_sweep import FilterSweep
     from harness.data.golden_set import GoldenSet
 else:
-    Dataset = GoldenSet = object  # importing them takes longer than all else here; who reads one looks at its type
+    # importing them takes longer than all else here; who reads one looks at its type
+    Dataset = FilterSweep = GoldenSet = object
 
 COMPARED = "What to compare"
 SEARCH = "How to search"
@@ -166,7 +179,7 @@ class RunOptions(Options):
     repeat: int = Option(
         "Timed passes over all queries; percentiles use every sample.", TIMING, common=True, least=1
     ).default(1)
-    warm_up: float | None = Option(
+    warm_up: float = Option(
         "Ask queries unmeasured before any is timed, at most as many as are timed (1,000 of a JVM) and for so long; 0: "
         "none.",
         TIMING,
@@ -175,28 +188,32 @@ class RunOptions(Options):
         form="0 seconds or more, such as 5 or 0.5",
         least=0,
         default_text="HARNESS_WARM_UP, or 5",
-    ).default(None)
+        parse=warm_up_seconds,
+        takes=float | None,
+    ).parsed()
     threads: int = Option(
         "Threads of the exact reference, as a backend and as what engines are held against.", SEARCH, least=1
     ).default(1)
     jobs: int = Option("Backends that run side by side; more than one needs --no-timing.", SEARCH, least=1).default(1)
-    resume: str = Option("Stored outcomes to use instead of running again.", SEARCH, choices=tuple(Resume)).default(
-        Resume.NEVER.value
+    resume: Resume = Option("Stored outcomes to use instead of running again.", SEARCH, choices=tuple(Resume)).default(
+        Resume.NEVER
     )
     deadline: float | None = Option(
         "Seconds that one backend may take.", SEARCH, metavar="SECONDS", least=0, above=True, form=SECONDS_ABOVE_0
     ).default(None)
-    memory_limit: int | str | None = Option(
+    memory_limit: int | None = Option(
         "Resident memory that one backend may use, with all it starts: 512MiB, 2GiB.",
         SEARCH,
         metavar="SIZE",
         form="bytes, or a number with KiB, MiB or GiB, such as 512MiB or 2GiB",
-    ).default(None)
-    isolation: str = Option(
+        parse=memory_limit,
+        takes=int | str | None,
+    ).parsed()
+    isolation: Isolation = Option(
         "process: each backend in a worker of its own. none: in the harness's process, for debuggers.",
         SEARCH,
         choices=tuple(Isolation),
-    ).default(Isolation.PROCESS.value)
+    ).default(Isolation.PROCESS)
     executor: str = Option(
         "Where backends, encoders, rerankers and the exact reference run: local, on this machine; ray, on a Ray "
         "cluster that is started here or that RAY_ADDRESS names; ray:ADDRESS, on that one.",
@@ -211,6 +228,11 @@ class RunOptions(Options):
         least=0,
     ).default(None)
     cards: Path | None = CARDS.default(None)
+
+    @property
+    def warms_up(self) -> bool:
+        """True if queries run unmeasured first."""
+        return self.timing and self.warm_up > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,20 +307,24 @@ class CompareRequest(ScoringOptions):
         metavar="FIELD=VALUE",
         repeated=True,
     ).default(())
-    filter_sweep: str | float | Sequence[str | float] | None = Option(
+    filter_sweep: FilterSweep = Option(
         "Also search under filters that leave such shares of the documents, by seeded attributes: 0.5,0.1,0.01,0.001. "
         "Or a field of the metadata: up to 6 of its values, from frequent to rare.",
         MEASURED,
         metavar="LIST",
         commas=True,
         form="shares of the documents such as 0.5,0.1,0.01, or fields of the metadata",
-    ).default(None)
-    verify_cache: str | float | None = Option(
+        parse=parse_filter_sweep,
+        takes=str | float | Sequence[str | float] | None,
+    ).parsed()
+    verify_cache: float = Option(
         "Share of cached vectors to encode again and compare with the cached ones: 1%.",
         SEARCH,
         metavar="SHARE",
         form="a share, such as 1% or 0.01",
-    ).default(None)
+        parse=verified_share,
+        takes=str | float | None,
+    ).parsed()
     metrics: str | Sequence[str] = METRICS.default(COMPARE_METRICS)
     ties: str = TIES.default("trec_eval")
     reference: str | None = Option(
@@ -315,38 +341,44 @@ class CompareRequest(ScoringOptions):
         STATISTICS,
         least=1,
     ).default(1)
-    concurrency: str | int | Sequence[int] | None = Option(
+    concurrency: tuple[int, ...] = Option(
         "Also time so many clients at once, each asking when it was answered: 1,2,4,8.",
         TIMING,
         metavar="LIST",
         commas=True,
         form="numbers of clients, such as 1,2,4,8",
-    ).default(None)
-    rate: str | float | Sequence[float] | None = Option(
+        parse=parse_levels,
+        takes=str | int | Sequence[int] | None,
+    ).parsed()
+    rate: tuple[float, ...] | str = Option(
         "Also ask so many queries a second, whether the backend keeps up or not: 50,100. Or sweep: raise the rate to "
         "saturation, and mark the knee.",
         TIMING,
         metavar="LIST|sweep",
         commas=True,
         form="queries a second, such as 50,100, or sweep",
-    ).default(None)
+        parse=parse_rates,
+        takes=str | float | Sequence[float] | None,
+    ).parsed()
     cold: bool = Option(
         "Also time a pass on the index opened anew, its files out of the page cache.", TIMING, two_sided=True
     ).default(False)
-    clients: str = Option(
+    clients: ClientKind = Option(
         "processes, or threads on one engine where its client releases the GIL.", TIMING, choices=tuple(ClientKind)
-    ).default(ClientKind.PROCESSES.value)
-    arrivals: str = Option("Gaps between the queries of --rate.", TIMING, choices=("poisson", "constant")).default(
-        "poisson"
-    )
-    churn: str | None = Option(
+    ).default(ClientKind.PROCESSES)
+    arrivals: Literal["poisson", "constant"] = Option(
+        "Gaps between the queries of --rate.", TIMING, choices=("poisson", "constant")
+    ).default("poisson")
+    churn: Churn | None = Option(
         "Also change an index of a part of the documents, step by step, and search it after each: "
         "insert=10%,delete=10%,update=10%,steps=5, shares of the documents that it begins with.",
         TIMING,
         metavar="WORKLOAD",
         commas=True,
         form="shares and steps, such as insert=10%,delete=10%,update=10%,steps=5",
-    ).default(None)
+        parse=parse_churn,
+        takes=str | None,
+    ).parsed()
     load_seconds: float = Option(
         "How long each level of --concurrency and --rate is held; the calls under way then are finished, and queries "
         "of an overloaded rate are asked for as long again.",
@@ -356,6 +388,26 @@ class CompareRequest(ScoringOptions):
         above=True,
         form=SECONDS_ABOVE_0,
     ).default(5.0)
+
+    @property
+    def open_loop(self) -> bool:
+        """True if queries are asked at fixed rates."""
+        return bool(self.rate)
+
+    @property
+    def sweeps_rates(self) -> bool:
+        """True if the rate rises until the backend is saturated."""
+        return self.rate == SWEEP
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The queries a second to ask; none for a sweep."""
+        return self.rate if isinstance(self.rate, tuple) else ()
+
+    @property
+    def measures_load(self) -> bool:
+        """True if anything beyond one warm client is measured."""
+        return self.cold or bool(self.concurrency) or self.open_loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from dataclasses import field as dataclass_field
+from enum import StrEnum
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -59,6 +60,8 @@ class Option:
         recorded: whether the option is part of the recorded command.
         keyword: whether it is a keyword of the call in Python; what only the terminal shows is none.
         written: the value is a file that the verb writes in addition to its result.
+        parse: makes the final value of an accepted one; raises UsageError.
+        takes: the type of the values that ``parse`` accepts; None if they have the type of the field.
     """
 
     help: str
@@ -83,9 +86,15 @@ class Option:
     recorded: bool = True
     keyword: bool = True
     written: bool = False
+    parse: Callable[[Any], object] | None = None
+    takes: object = None
 
     def default(self, value: Default) -> Default:
         """Declare a field that has this value where none is given."""
+        return dataclass_field(default=value, metadata={_DECLARATION: self})
+
+    def parsed(self, value: object = None) -> Any:
+        """Declare a field that has the final value of this one where none is given."""
         return dataclass_field(default=value, metadata={_DECLARATION: self})
 
     def required(self) -> Any:
@@ -95,7 +104,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """A field that declares an option: ``hint`` is its type, ``default`` is MISSING for a required one."""
+    """A field that declares an option.
+
+    ``hint`` is the type of the values that are accepted, ``default`` is MISSING for a required option.
+    """
 
     name: str
     hint: Any
@@ -185,6 +197,8 @@ class OptionField:
         members = _members(self.hint)
         if type(value) is int and str(value) in self.option.choices:
             return str(value)
+        if isinstance(value, str) and _is_enumeration(self.hint) and value in self.option.choices:
+            return self.hint(value)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)
         listed = any(typing.get_origin(member) is Sequence for member in members)
@@ -197,6 +211,15 @@ class OptionField:
             return (value,)
         return tuple(value) if listed and isinstance(value, list) else value
 
+    def finish(self, value: object) -> object:
+        """Return the final value of a converted one; a wrong value as it is."""
+        if self.option.parse is None or not _accepts(value, self.hint):
+            return value
+        try:
+            return self.option.parse(value)
+        except UsageError:
+            return value
+
     def _path(self, value: str | PathLike[str]) -> Path:
         try:
             return user_path(value)
@@ -205,11 +228,16 @@ class OptionField:
 
     def problem(self, value: object) -> UsageError | None:
         """Return what is wrong with a value: its type, a choice that does not exist, a number out of range."""
-        if value is None and self.default is None:
-            return None
-        if not _accepts(value, self.hint):
-            return self.refusal(value)
         option = self.option
+        if not (_accepts(value, self.hint) or (value is None and self.default is None)):
+            return self.refusal(value)
+        if option.parse is not None:
+            try:
+                option.parse(value)
+            except UsageError as error:
+                return error
+        if value is None:
+            return None
         for item in value if isinstance(value, tuple) else (value,):
             if option.choices and isinstance(item, str) and item not in option.choices:
                 known = ", ".join(option.choices)
@@ -230,14 +258,30 @@ class OptionField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a verb, or some of them; values from Python become those of the fields' types."""
+    """The options of a verb, or some of them; values from Python become those of the fields' types.
+
+    ``as_given`` holds the values, by option, of which others were made: 2GiB, of which the bytes are the final value.
+    """
+
+    as_given: Mapping[str, object] = dataclass_field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        as_given = dict(self.as_given)
         for name, field in option_fields(type(self)).items():
             value = getattr(self, name)
             converted = field.convert(value)
-            if converted is not value:
-                object.__setattr__(self, name, converted)
+            final = field.finish(converted)
+            if final is not value:
+                object.__setattr__(self, name, final)
+            if final != converted:
+                as_given[name] = converted
+            elif name in as_given and field.finish(as_given[name]) != final:
+                del as_given[name]
+        object.__setattr__(self, "as_given", as_given)
+
+    def given(self) -> dict[str, Any]:
+        """Return the value of each option before it was parsed."""
+        return {name: self.as_given.get(name, getattr(self, name)) for name in option_fields(type(self))}
 
 
 _KNOWN: dict[type, Mapping[str, OptionField]] = {}
@@ -253,10 +297,13 @@ def option_fields(settings: type[Options]) -> Mapping[str, OptionField]:
 def _declared(settings: type[Options]) -> dict[str, OptionField]:
     hints, own = typing.get_type_hints(settings), {field.name: field for field in fields(settings)}
     order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in own]
-    return {
-        name: OptionField(name, hints[name], own[name].default, own[name].metadata[_DECLARATION])
-        for name in dict.fromkeys(order)
-    }
+    declared = {}
+    for name in dict.fromkeys(order):
+        option: Option | None = own[name].metadata.get(_DECLARATION)
+        if option is not None:
+            hint = hints[name] if option.takes is None else option.takes
+            declared[name] = OptionField(name, hint, own[name].default, option)
+    return declared
 
 
 def from_keywords(
@@ -327,7 +374,8 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
 
 def _problems(settings: Options) -> dict[str, UsageError]:
     """Return what is wrong with the values of options, by field."""
-    problems = {name: field.problem(getattr(settings, name)) for name, field in option_fields(type(settings)).items()}
+    values = settings.given()
+    problems = {name: field.problem(values[name]) for name, field in option_fields(type(settings)).items()}
     return {name: problem for name, problem in problems.items() if problem is not None}
 
 
@@ -392,9 +440,8 @@ def raise_together(mistakes: Sequence[HarnessError]) -> None:
 
 def command_words(settings: Options, resolved: Mapping[str, object] | None = None) -> list[str]:
     """Return the words of a command that set what differs from the defaults; ``resolved`` values come first."""
-    fields_of = option_fields(type(settings))
-    values = {name: getattr(settings, name) for name in fields_of} | dict(resolved or {})
-    return [word for name, field in fields_of.items() for word in option_words(field, values[name])]
+    values = _recorded(settings) | dict(resolved or {})
+    return [word for name, field in option_fields(type(settings)).items() for word in option_words(field, values[name])]
 
 
 def option_words(field: OptionField, value: object) -> list[str]:
@@ -414,23 +461,36 @@ def option_words(field: OptionField, value: object) -> list[str]:
 
 def keyword_arguments(settings: Options) -> dict[str, object]:
     """Return the keywords of a call in Python that set what differs from the defaults."""
-    values = {
-        name: getattr(settings, name) for name, field in option_fields(type(settings)).items() if field.option.keyword
+    declared, values = option_fields(type(settings)), settings.given()
+    return {
+        name: value
+        for name, value in values.items()
+        if declared[name].option.keyword and value != declared[name].default
     }
-    return {name: value for name, value in values.items() if value != option_fields(type(settings))[name].default}
 
 
 def flat(
     settings: Options, resolved: Mapping[str, object] | None = None
 ) -> dict[str, str | int | float | list[str] | None]:
     """Return the values of options as a report stores them; ``resolved`` values come first."""
-    values = {name: getattr(settings, name) for name in option_fields(type(settings))}
-    return {name: _flat(value) for name, value in (values | dict(resolved or {})).items()}
+    return {name: _flat(value) for name, value in (_recorded(settings) | dict(resolved or {})).items()}
+
+
+def _recorded(settings: Options) -> dict[str, Any]:
+    """Return the values as the user wrote them; a list from Python that is parsed becomes the text for it."""
+    values = settings.given()
+    for name, field in option_fields(type(settings)).items():
+        value = values[name]
+        if field.option.parse is not None and field.option.commas and value not in (None, ()):
+            values[name] = _text(value if isinstance(value, str | tuple) else (value,))
+    return values
 
 
 def _flat(value: object) -> str | int | float | list[str] | None:
     if value is None or value == ():
         return None
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, str | int | float):
         return value
     if isinstance(value, list | tuple):
@@ -440,7 +500,9 @@ def _flat(value: object) -> str | int | float | list[str] | None:
 
 def _text(value: object) -> str:
     """Return a value as one word of the command line."""
-    return ",".join(in_list(str(item)) for item in value) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ",".join(f"{item:.10g}" if isinstance(item, float) else in_list(str(item)) for item in value)
+    return str(value)
 
 
 def _several(value: object) -> list[str]:
@@ -455,6 +517,10 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
+def _is_enumeration(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, StrEnum)
+
+
 def _accepts(value: object, hint: Any) -> bool:
     """Tell whether a value is of an annotated type; whole numbers are numbers, yes and no are none."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -462,6 +528,8 @@ def _accepts(value: object, hint: Any) -> bool:
         return any(_accepts(value, member) for member in arguments)
     if hint in (object, Any):
         return True
+    if origin is Literal or _is_enumeration(hint):  # the choices decide
+        return isinstance(value, str)
     if hint is float or hint is int:
         return isinstance(value, int if hint is int else (int, float)) and not isinstance(value, bool)
     if hint is Path:
@@ -476,4 +544,4 @@ def _accepts(value: object, hint: Any) -> bool:
         return isinstance(value, Mapping) and all(_accepts(item, arguments[1]) for item in value.values())
     if origin is Callable:
         return callable(value)
-    return isinstance(value, hint)
+    return isinstance(value, origin or hint)

@@ -1,289 +1,92 @@
-"""Options as they were resolved: how trials run, and which load they are measured under."""
+"""Options that exclude one another or need another, and notes on how a plan runs for readers of its report."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterator
 
-from harness.data.filter_sweep import FilterSweep
 from harness.errors import UsageError
-from harness.plan.config import LOCAL, ClientKind, Isolation
-from harness.stats.timing import Arrivals
-
-SWEEP = "sweep"
-"""The value of ``--rate`` for rates that rise to saturation."""
-WARM_UP_SECONDS = 5.0
-_WARM_UP_VARIABLE = "HARNESS_WARM_UP"
-_SMALLEST_SIZE = 1024**2
-_LARGEST_SIZE = 2**63 - 1
-_UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-_OPEN_LOOP_CLIENTS = 8
-_HIGHEST_RATE = 1e6
-_NO_NUMBER = float("-inf")
-_MOST_CLIENTS = 256
-Number = TypeVar("Number", int, float)
+from harness.plan.config import LOCAL, ClientKind, CompareRequest, Isolation, RunOptions
+from harness.plan.option_fields import option_fields
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionOptions:
-    """Everything in a plan that decides how it runs, and nothing about its results."""
-
-    isolation: Isolation = Isolation.PROCESS
-    executor: str = LOCAL
-    timing: bool = True
-    jobs: int = 1
-    repeat: int = 1
-    warm_up: float = WARM_UP_SECONDS
-    """Seconds at most."""
-    deadline_s: float | None = None
-    memory_limit_bytes: int | None = None
-    verify_cache: float = 0.0
-
-    @property
-    def warms_up(self) -> bool:
-        """True if queries run unmeasured first."""
-        return self.timing and self.warm_up > 0
-
-    def contradictions(self) -> Iterator[UsageError]:
-        """Yield an error for each pair of options that exclude one another."""
-        if re.fullmatch(r"local|ray(:.+)?", self.executor) is None:
-            yield UsageError(f"--executor {self.executor}: no such executor", fix="use local, ray or ray:ADDRESS")
-        if self.jobs > 1 and self.timing and self.executor == LOCAL:  # on a cluster each has a node to itself
-            yield UsageError(
-                f"--jobs {self.jobs} with timing: backends that run side by side slow one another down",
-                fix="add --no-timing, or leave --jobs out",
-            )
-        if self.repeat > 1 and not self.timing:
-            yield UsageError(
-                f"--repeat {self.repeat} with --no-timing: passes are repeated for their times only",
-                fix="leave one of the two out",
-            )
-        if self.isolation is Isolation.NONE:
-            set_options = {
-                "--jobs": self.jobs > 1,
-                "--deadline": self.deadline_s is not None,
-                "--memory-limit": self.memory_limit_bytes is not None,
-                f"--executor {self.executor}": self.executor != LOCAL,
-            }
-            for option in (option for option, is_set in set_options.items() if is_set):
-                yield UsageError(
-                    f"{option} with --isolation none: that needs workers, which the harness can watch and end",
-                    fix=f"leave {option} out, or use --isolation process",
-                )
-
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader of the report must know, one sentence each."""
-        if not self.timing:
-            yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
-        if self.executor != LOCAL:
-            yield (
-                f"backends run on nodes of a Ray cluster (--executor {self.executor}): times and memory are those "
-                "of a node, and the machine that is described is the one where the command ran"
-            )
-        if self.isolation is Isolation.NONE:
-            yield (
-                "backends run in the harness's own process (--isolation none): their memory is not measured, "
-                "and their times may hold what earlier backends left in it"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """Measurements beyond one warm client: a cold index, several clients at once, queries at a fixed rate.
-
-    ``concurrency`` are numbers of clients of the closed loop; ``rates`` are queries a second of the open loop, and
-    ``sweep`` raises them until the backend is saturated.
-    """
-
-    cold: bool = False
-    concurrency: tuple[int, ...] = ()
-    clients: ClientKind = ClientKind.PROCESSES
-    rates: tuple[float, ...] = ()
-    sweep: bool = False
-    arrivals: Arrivals = "poisson"
-    seconds: float = 5.0
-    seed: int = 42
-
-    @property
-    def wanted(self) -> bool:
-        """True if anything is to be measured."""
-        return self.cold or bool(self.concurrency) or self.open_loop
-
-    @property
-    def open_loop(self) -> bool:
-        """True if queries are asked at fixed rates."""
-        return self.sweep or bool(self.rates)
-
-    def unused(self) -> Iterator[tuple[str, str]]:
-        """Yield options that would change nothing, each with what it needs."""
-        default = LoadOptions()
-        if not self.open_loop and self.arrivals != default.arrivals:
-            yield "--arrivals", "--rate"
-        if not self.open_loop and not self.concurrency:
-            if self.clients is not default.clients:
-                yield "--clients", "--concurrency or --rate"
-            if self.seconds != default.seconds:
-                yield "--load-seconds", "--concurrency or --rate"
-
-    def open_loop_clients(self, most: int | None = None) -> int:
-        """Return the number of clients of the largest level of the closed loop; without one 8, or ``most`` if less."""
-        return max(self.concurrency, default=min(_OPEN_LOOP_CLIENTS, most or _OPEN_LOOP_CLIENTS))
-
-
-@dataclass(frozen=True, slots=True)
-class ChurnOptions:
-    """A workload of changes: shares of the documents that an index begins with, for each of so many steps."""
-
-    insert: float = 0.0
-    delete: float = 0.0
-    update: float = 0.0
-    steps: int = 1
-    seed: int = 42
-
-    def __str__(self) -> str:
-        """Return the workload as it is written in the option, without the seed."""
-        shares = {"insert": self.insert, "delete": self.delete, "update": self.update}
-        parts = [f"{name}={value * 100:g}%" for name, value in shares.items() if value]
-        return ",".join([*parts, f"steps={self.steps}"])
-
-
-_CHURN = "insert=10%,delete=10%,update=10%,steps=5"
-_MOST_STEPS = 100
-
-
-def parse_churn(value: str | None, seed: int) -> ChurnOptions | None:
-    """Parse ``insert=10%,delete=10%,update=10%,steps=5``, of which each part but one share may be left out.
-
-    None stays None. Raises UsageError, for a workload too that would delete everything.
-    """
-    if value is None:
-        return None
-    parts = [part.partition("=") for part in value.split(",")]
-    texts = {name.strip(): text.strip() for name, _, text in parts}
-    what = f"--churn {value}"
-    strange = [name for name in texts if name not in ("insert", "delete", "update", "steps")]
-    if strange or len(texts) < len(parts):
-        odd = f"'{strange[0]}' is not known" if strange else "a part occurs twice"
-        raise UsageError(f"{what}: {odd}", fix=f"write {_CHURN}")
-    of_steps = texts.pop("steps", "1")
-    steps = int(of_steps) if of_steps.isdecimal() else 0
-    if not 1 <= steps <= _MOST_STEPS:
-        raise UsageError(f"{what}: steps is '{of_steps}'", fix=f"give a number from 1 to {_MOST_STEPS}")
-    shares = {name: share(text, f"--churn {name}") for name, text in texts.items()}
-    if not shares:
-        raise UsageError(f"{what}: it changes nothing", fix=f"write {_CHURN}")
-    options = ChurnOptions(**shares, steps=steps, seed=seed)
-    left = 1 + (steps - 1) * (options.insert - options.delete) - options.delete - options.update
-    if min(left, 1 - options.delete - options.update) <= 0:
-        what = f"{what}: in some step more documents would be deleted and updated than there are"
-        raise UsageError(what, fix="give smaller shares, or fewer steps")
-    return options
-
-
-def warm_up_seconds(value: float | None) -> float:
-    """Return ``value``, else HARNESS_WARM_UP, else 5.0. Raises UsageError unless that is finite and at least 0."""
-    name, text = "--warm-up", str(value)
-    if value is None:
-        name, text = _WARM_UP_VARIABLE, os.environ.get(_WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
-    seconds = _number(text)
-    if not 0 <= seconds < float("inf"):
-        raise UsageError(f"{name} is {text}", fix="it must be 0 seconds or more")
-    return seconds
-
-
-def share(value: float | str | None, option: str) -> float:
-    """Parse a share from 0 to 1, ``1%`` or a number; None is 0. Raises UsageError."""
-    if value is None:
-        return 0.0
-    text = str(value).strip()
-    parsed = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not 0 < parsed <= 1:
-        raise UsageError(f"{option} is '{value}'", fix="write a share above 0 and at most 1: 1%, or 0.01")
-    return parsed
-
-
-def _number(text: str) -> float:
-    """Parse a number; negative infinity for anything else."""
-    try:
-        return float(text)
-    except ValueError:
-        return _NO_NUMBER
-
-
-def size_in_bytes(value: int | str | None, option: str) -> int | None:
-    """Parse bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
-
-    Raises UsageError, naming ``option``, for anything else, for sizes below a mebibyte and for those beyond 64 bits.
-    """
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]iB|)", str(value).strip())
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
-        little = ", too little for any process" if 0 < size < _SMALLEST_SIZE else ""
-        fix = "write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB"
-        raise UsageError(f"{option} is '{value}'{little}", fix=fix)
-    return size
-
-
-def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
-    """Parse numbers of clients, ``1,2,4,8`` or a sequence; none for None. Raises UsageError."""
-    levels = _numbers(value, int, "--concurrency", "1,2,4,8")
-    if any(not 1 <= level <= _MOST_CLIENTS for level in levels):
-        raise UsageError(f"--concurrency {_shown(value)}", fix=f"numbers of clients are from 1 to {_MOST_CLIENTS}")
-    return levels
-
-
-def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...]:
-    """Parse queries a second, ``50,100`` or a sequence; none for None. Raises UsageError."""
-    rates = _numbers(value, float, "--rate", "50,100, or sweep")
-    if any(not 0 < rate <= _HIGHEST_RATE for rate in rates):
-        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0 and at most a million")
-    return rates
-
-
-def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> FilterSweep:
-    """Parse shares of the documents and names of fields, ``0.1,1%,section``; none for None. Raises UsageError."""
-    parts: Sequence[str | float] = ()
-    if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",")]
-    elif value is not None:
-        parts = value if isinstance(value, Sequence) else [value]
-    names = [str(part) for part in parts]
-    equated = next((name for name in names if "=" in name), None)
-    if equated is not None:
-        raise UsageError(
-            f"--filter-sweep {equated}: a field goes without a value",
-            fix=f"write --filter-sweep {equated.partition('=')[0]}, which takes its values one by one",
+def contradictions(options: RunOptions) -> Iterator[UsageError]:
+    """Yield an error for each pair of options of running that exclude one another."""
+    if re.fullmatch(r"local|ray(:.+)?", options.executor) is None:
+        yield UsageError(f"--executor {options.executor}: no such executor", fix="use local, ray or ray:ADDRESS")
+    if options.jobs > 1 and options.timing and options.executor == LOCAL:  # on a cluster each has a node to itself
+        yield UsageError(
+            f"--jobs {options.jobs} with timing: backends that run side by side slow one another down",
+            fix="add --no-timing, or leave --jobs out",
         )
-    fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
-    sweep = FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
-    words = sweep.words()  # 0.5 and 50% are the same
-    twice = next((word for word in words if words.count(word) > 1), None)
-    if twice is not None or "" in names:
-        odd = "a share or a field is empty" if "" in names else f"{twice} occurs twice"
-        what = f"--filter-sweep '{_shown(value)}': {odd}"
-        raise UsageError(what, fix="write shares and fields, each once: 0.5,0.1,0.01")
-    return sweep
+    if options.repeat > 1 and not options.timing:
+        yield UsageError(
+            f"--repeat {options.repeat} with --no-timing: passes are repeated for their times only",
+            fix="leave one of the two out",
+        )
+    if options.isolation is Isolation.NONE:
+        set_options = {
+            "--jobs": options.jobs > 1,
+            "--deadline": options.deadline is not None,
+            "--memory-limit": options.memory_limit is not None,
+            f"--executor {options.executor}": options.executor != LOCAL,
+        }
+        for option in (option for option, is_set in set_options.items() if is_set):
+            yield UsageError(
+                f"{option} with --isolation none: that needs workers, which the harness can watch and end",
+                fix=f"leave {option} out, or use --isolation process",
+            )
+    if "warm_up" not in options.as_given and options.warm_up and not options.timing:
+        yield UsageError(
+            f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only",
+            fix="leave one of the two out",
+        )
 
 
-def _numbers(
-    value: str | float | Sequence[float] | None, kind: type[Number], option: str, example: str
-) -> tuple[Number, ...]:
-    if value is None:
-        return ()
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
-    try:
-        numbers = tuple(kind(part) for part in parts)
-    except ValueError as error:
-        raise UsageError(f"{option} {_shown(value)}: not a list of numbers", fix=f"write {option} {example}") from error
-    if len(set(numbers)) != len(numbers):
-        raise UsageError(f"{option} {_shown(value)}: a number occurs twice", fix=f"write {option} {example}")
-    return numbers
+def load_contradictions(request: CompareRequest) -> Iterator[UsageError]:
+    """Yield an error for each option of load or churn that excludes another one or would change nothing."""
+    if request.measures_load and not request.timing:
+        yield UsageError(
+            "--cold, --concurrency and --rate with --no-timing: they do nothing but take times",
+            fix="leave --no-timing out, or the others",
+        )
+    if request.measures_load and request.executor != LOCAL:
+        yield UsageError(
+            f"--cold, --concurrency and --rate with --executor {request.executor}: load is measured on the machine "
+            "that asks",
+            fix="leave --executor out, on the machine that is to be measured",
+        )
+    unused = []
+    if not request.open_loop and request.arrivals != "poisson":
+        unused.append(("--arrivals", "--rate"))
+    if not request.open_loop and not request.concurrency:
+        if request.clients is not ClientKind.PROCESSES:
+            unused.append(("--clients", "--concurrency or --rate"))
+        if request.load_seconds != option_fields(CompareRequest)["load_seconds"].default:
+            unused.append(("--load-seconds", "--concurrency or --rate"))
+    for option, needed in unused:
+        yield UsageError(f"{option} without {needed}: it would change nothing", fix=f"add {needed}")
+    if request.churn is not None and request.filter:
+        yield UsageError(
+            "--churn with --filter: an index with metadata to filter by is not changed", fix="leave one of the two out"
+        )
+    if request.filter and request.filter_sweep:
+        yield UsageError(
+            "--filter-sweep with --filter: it compares filters with no filter", fix="leave one of the two out"
+        )
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else ",".join(map(str, value if isinstance(value, Sequence) else [value]))
+def execution_notes(options: RunOptions) -> Iterator[str]:
+    """Yield what a reader of the report must know, one sentence each."""
+    if not options.timing:
+        yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
+    if options.executor != LOCAL:
+        yield (
+            f"backends run on nodes of a Ray cluster (--executor {options.executor}): times and memory are those "
+            "of a node, and the machine that is described is the one where the command ran"
+        )
+    if options.isolation is Isolation.NONE:
+        yield (
+            "backends run in the harness's own process (--isolation none): their memory is not measured, "
+            "and their times may hold what earlier backends left in it"
+        )

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
-from harness.data.filter_sweep import FilterSweep
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
@@ -27,24 +26,12 @@ from harness.errors import (
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.callables import Function
-from harness.plan.config import DEFAULT_DATASET, LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
+from harness.plan.config import DEFAULT_DATASET, QUERY_RULES, CompareRequest
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import in_list, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat
-from harness.plan.options import (
-    SWEEP,
-    WARM_UP_SECONDS,
-    ChurnOptions,
-    ExecutionOptions,
-    LoadOptions,
-    parse_churn,
-    parse_filter_sweep,
-    parse_levels,
-    parse_rates,
-    share,
-    size_in_bytes,
-    warm_up_seconds,
-)
+from harness.plan.option_values import WARM_UP_SECONDS
+from harness.plan.options import contradictions, execution_notes, load_contradictions
 from harness.plan.sweeps import PlannedSweep, with_sweeps
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
@@ -114,12 +101,7 @@ class Plan:
     measures: tuple[Metric, ...]
     ties: TieRule
     queries: QuerySet
-    execution: ExecutionOptions
-    load: LoadOptions
-    churn: ChurnOptions | None = None
-    resume: Resume = Resume.NEVER
     filter: Mapping[str, str] = field(default_factory=dict)
-    filter_sweep: FilterSweep = field(default_factory=FilterSweep)
     files: DatasetFiles = field(default_factory=DatasetFiles)
     identical_ids: IdenticalIds | None = None
     reference: str | None = None
@@ -176,7 +158,7 @@ class Plan:
         resolved = self._resolved() | {"backends": None, "dataset": None}
         if not self.request.sweep or not self.request.backends:
             resolved["sweep"] = None
-        if self.execution.warm_up == WARM_UP_SECONDS:
+        if self.request.warm_up == WARM_UP_SECONDS:
             resolved["warm_up"] = None
         return ["harness", "compare", *named, *command_words(self.request, resolved)]
 
@@ -203,14 +185,7 @@ class Plan:
         return {
             **self.without_secrets(),
             "columns": columns_text(self.files.columns) or None,
-            "warm_up": self.execution.warm_up if self.request.timing else None,
-            "filter_sweep": ",".join(
-                [*(f"{kept:.10g}" for kept in self.filter_sweep.shares), *self.filter_sweep.fields]
-            )
-            or None,
-            "concurrency": ",".join(map(str, self.load.concurrency)) or None,
-            "rate": SWEEP if self.load.sweep else ",".join(f"{rate:.10g}" for rate in self.load.rates) or None,
-            "churn": str(self.churn) if self.churn is not None else None,
+            "warm_up": self.request.warm_up if self.request.timing else None,
         }
 
 
@@ -232,17 +207,8 @@ def make_plan(
     files = mistakes.catch(lambda: _dataset_files(request))
     mistakes.catch(lambda: _refuse_unnamed_documents(request))
     request = replace(request, dataset=request.dataset or DEFAULT_DATASET)
-    execution = _execution(request, mistakes)
-    load = _load(request, mistakes)
-    churn = mistakes.catch(lambda: parse_churn(request.churn, request.seed))
-    if churn is not None and request.filter:
-        mistakes.refuse(
-            "--churn with --filter: an index with metadata to filter by is not changed", "leave one of the two out"
-        )
-    wanted = mistakes.catch(lambda: parse_filter(request.filter))
-    filter_sweep = mistakes.catch(lambda: parse_filter_sweep(request.filter_sweep))
-    if wanted and filter_sweep:
-        mistakes.refuse("--filter-sweep with --filter: it compares filters with no filter", "leave one of the two out")
+    mistakes.errors += [*contradictions(request), *load_contradictions(request)]
+    filtered = mistakes.catch(lambda: parse_filter(request.filter))
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named, sweeps = parsed if parsed is not None else ([], ())
@@ -256,7 +222,7 @@ def make_plan(
         mistakes.errors.append(UnknownNameError("analyzer", name, analyzer_names()))
     reference = mistakes.catch(lambda: _reference(request, trials)) if parsed is not None else None
     mistakes.raise_if_any()
-    if measures is None or queries is None or execution is None or load is None or files is None:
+    if measures is None or queries is None or files is None:
         raise AssertionError("a mistake was not reported")
     return Plan(
         request=request,
@@ -264,16 +230,11 @@ def make_plan(
         measures=tuple(measures),
         ties=ties,
         queries=queries,
-        execution=execution,
-        load=load,
-        churn=churn,
-        resume=Resume(request.resume),
-        filter=wanted or {},
-        filter_sweep=filter_sweep or FilterSweep(),
+        filter=filtered or {},
         files=files,
         identical_ids=identical_ids_rule(request.identical_ids),
         reference=reference,
-        remarks=(*_notes_on_components(trials, named), *execution.notes()),
+        remarks=(*_notes_on_components(trials, named), *execution_notes(request)),
         on_analyzers=_notes_on_analyzers(trials),
         on_candidates=tuple(_notes_on_candidates(trials, request.k)),
         lucene_available=lucene_available,
@@ -406,69 +367,6 @@ def _refuse_unnamed_documents(request: CompareRequest) -> None:
             f"{' and '.join(files)} without --dataset: the documents to search are not named",
             fix=f"name their folder or file: --dataset PLACE; for the bundled collection, --dataset {DEFAULT_DATASET}",
         )
-
-
-def execution_of(request: CompareRequest) -> ExecutionOptions:
-    """Return how a request runs, whatever its backends; raises UsageError."""
-    mistakes = Mistakes()
-    request, mistakes.errors[:] = checked(request)
-    options = _execution(request, mistakes)
-    mistakes.raise_if_any()
-    if options is None:
-        raise AssertionError("a mistake was not reported")
-    return options
-
-
-def _execution(request: CompareRequest, mistakes: Mistakes) -> ExecutionOptions | None:
-    memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
-    verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
-    warm_up = mistakes.catch(lambda: warm_up_seconds(request.warm_up))
-    if warm_up is None:
-        return None
-    options = ExecutionOptions(
-        isolation=Isolation(request.isolation),
-        executor=request.executor,
-        timing=request.timing,
-        jobs=request.jobs,
-        repeat=request.repeat,
-        warm_up=warm_up,
-        deadline_s=request.deadline,
-        memory_limit_bytes=memory_limit_bytes,
-        verify_cache=verify_cache or 0.0,
-    )
-    mistakes.errors += options.contradictions()
-    if request.warm_up is not None and options.warm_up > 0 and not options.timing:
-        what = f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only"
-        mistakes.refuse(what, "leave one of the two out")
-    return options
-
-
-def _load(request: CompareRequest, mistakes: Mistakes) -> LoadOptions | None:
-    concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
-    sweep = request.rate == SWEEP
-    rates = mistakes.catch(lambda: parse_rates(None if sweep else request.rate))
-    if concurrency is None or rates is None:
-        return None
-    options = LoadOptions(
-        cold=request.cold,
-        concurrency=concurrency,
-        clients=ClientKind(request.clients),
-        rates=rates,
-        sweep=sweep,
-        arrivals="constant" if request.arrivals == "constant" else "poisson",
-        seconds=request.load_seconds,
-        seed=request.seed,
-    )
-    if options.wanted and not request.timing:
-        what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
-        mistakes.refuse(what, "leave --no-timing out, or the others")
-    if options.wanted and request.executor != LOCAL:
-        listed = f"--cold, --concurrency and --rate with --executor {request.executor}"
-        fix = "leave --executor out, on the machine that is to be measured"
-        mistakes.refuse(f"{listed}: load is measured on the machine that asks", fix)
-    for option, needs in options.unused():
-        mistakes.refuse(f"{option} without {needs}: it would change nothing", f"add {needs}")
-    return options
 
 
 def identical_ids_rule(value: str) -> IdenticalIds | None:

@@ -146,7 +146,7 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
     None where the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
     samples of their own.
     """
-    if not plan.execution.timing:
+    if not plan.request.timing:
         return None
     parts = []
     for backend in scored:

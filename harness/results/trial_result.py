@@ -100,7 +100,7 @@ def _trial_result(
         metrics=_metrics(scored.scores, seed),
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
-        other_processes=_others(outcome, summaries) if plan.execution.timing else [],
+        other_processes=_others(outcome, summaries) if plan.request.timing else [],
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
         notes=[
             *_notes_on_trial(scored, dataset),

@@ -11,8 +11,7 @@ from typing import Protocol
 
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError
-from harness.plan.config import LOCAL, Isolation
-from harness.plan.options import ExecutionOptions
+from harness.plan.config import LOCAL, Isolation, RunOptions
 from harness.worker.dispatch import JobEvents, run_job
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_executor import ClusterFacts, RayExecutor, cluster
@@ -77,15 +76,13 @@ class InProcess:
         return Finished(None, None, ())
 
 
-def create_executor(options: ExecutionOptions) -> Executor:
+def create_executor(options: RunOptions) -> Executor:
     """Return the executor that the options name."""
     if options.isolation is Isolation.NONE:
         return InProcess()
     if options.executor == LOCAL:
         return create_clients(options)
-    return RayExecutor(
-        cluster(options.executor), deadline_s=options.deadline_s, memory_limit_bytes=options.memory_limit_bytes
-    )
+    return RayExecutor(cluster(options.executor), deadline_s=options.deadline, memory_limit_bytes=options.memory_limit)
 
 
 def reach_cluster(executor: str) -> ClusterFacts | None:
@@ -102,9 +99,9 @@ def cluster_facts(executor: str) -> ClusterFacts | None:
     return None if executor == LOCAL else cluster(executor).facts
 
 
-def create_clients(options: ExecutionOptions) -> Workers:
+def create_clients(options: RunOptions) -> Workers:
     """Return workers with the limits of the options: clients are processes even where the backend is none."""
-    return Workers(deadline_s=options.deadline_s, memory_limit_bytes=options.memory_limit_bytes)
+    return Workers(deadline_s=options.deadline, memory_limit_bytes=options.memory_limit)
 
 
 @contextmanager

@@ -217,7 +217,7 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
 
         def test_nothing_heavy():
             loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
-            options = {f"harness.plan.{name}" for name in ("config", "expressions", "option_fields")}
+            options = {f"harness.plan.{name}" for name in ("config", "expressions", "option_fields", "option_values")}
             messages = {"harness.errors", "harness.plain_url", "harness.user_path", "harness.wording"}
             presenters = {"harness.results", "harness.results.presenters"}
             plugin = {"harness", "harness._version", "harness.integrations", "harness.integrations.pytest_plugin"}

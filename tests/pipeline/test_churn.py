@@ -24,7 +24,7 @@ from harness.parity.changed_states import ROUNDED_IN_THE_MEAN
 from harness.parity.trial_causes import QUANTISED_SCORES
 from harness.pipeline.probes.churn import ChurnProbe
 from harness.pipeline.probes.churn_workload import Workload
-from harness.plan.options import ChurnOptions, parse_churn
+from harness.plan.option_values import Churn, parse_churn
 from harness.registry.lookup import find_cards, load_engine
 from harness.report.documents.compare import comparison_document
 from harness.report.render.markdown import render_markdown
@@ -37,13 +37,13 @@ QRELS = {"q1": {"d01": 1, "d02": 2}, "q2": {"d03": 1, "d31": 1}, "q3": {"d05": 1
 
 
 def workload() -> Workload:
-    options = parse_churn(WORKLOAD, 7)
-    assert options is not None
-    return Workload.of(40, options)
+    churn = parse_churn(WORKLOAD)
+    assert churn is not None
+    return Workload.of(40, churn, 7)
 
 
 def test_the_workload_is_drawn_by_its_seed_and_by_nothing_else() -> None:
-    first, again, other = workload(), workload(), Workload.of(40, ChurnOptions(0.1, 0.1, 0.2, 3, seed=8))
+    first, again, other = workload(), workload(), Workload.of(40, Churn(0.1, 0.1, 0.2, 3), 8)
     assert all(np.array_equal(*pair) for pair in zip(first.contents, again.contents, strict=True))
     assert not np.array_equal(first.order, other.order)
 
@@ -97,12 +97,12 @@ def test_judgments_follow_the_content() -> None:
 )
 def test_a_workload_that_makes_no_sense_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_churn(text, 42)
+        parse_churn(text)
     assert message in str(caught.value)
 
 
 def test_a_workload_is_written_as_it_was_given() -> None:
-    parsed = parse_churn("update=2.5%,steps=4,insert=0.1", 42)
+    parsed = parse_churn("update=2.5%,steps=4,insert=0.1")
     assert str(parsed) == "insert=10%,update=2.5%,steps=4"
 
 

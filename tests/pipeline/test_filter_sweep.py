@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.parity.references import DenseReference
 from harness.pipeline.probes.filtering import FilteringProbe
 from harness.plan.config import CompareRequest
-from harness.plan.options import parse_filter_sweep
+from harness.plan.option_values import parse_filter_sweep
 from harness.plan.plan import make_plan
 from harness.report.documents.compare import comparison_document
 from harness.report.render.terminal import render_terminal

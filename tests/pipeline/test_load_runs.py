@@ -12,7 +12,7 @@ from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
 from harness.pipeline.probes.load import LoadProbe
 from harness.pipeline.probes.load_runs import LoadRuns
-from harness.plan.options import LoadOptions
+from harness.plan.config import CompareRequest
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import KneeStats
 from harness.testing import RecordingProgress
@@ -47,8 +47,8 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         warm_up_queries=0,
         warm_up_seconds=0.0,
     )
-    options = LoadOptions(concurrency=(1, 2, 3))
-    alone, *several = LoadRuns(options, job, tmp_path, NoClients(), shared=False, terms=np.ones(1, bool)).run(
+    request = CompareRequest(concurrency=(1, 2, 3))
+    alone, *several = LoadRuns(request, job, tmp_path, NoClients(), shared=False, terms=np.ones(1, bool)).run(
         RecordingProgress()
     )
     assert alone.failures == ("no client starts here",)

@@ -14,7 +14,7 @@ import pytest
 from harness.pipeline.probes import load_runs
 from harness.pipeline.probes.load import closed_loops, knee_stats, open_loops
 from harness.pipeline.probes.load_runs import LoadRecord, LoadRuns, loads_with_terms
-from harness.plan.options import LoadOptions
+from harness.plan.config import CompareRequest
 from harness.stats.timing import Samples
 from harness.testing import RecordingProgress
 
@@ -94,7 +94,7 @@ class Failing:
         trial = SimpleNamespace(
             search_ns=np.where(terms, 2 * MS, 0)[None, :], transfer_ns=np.zeros((1, len(terms)), int)
         )
-        self.runs = LoadRuns(LoadOptions(sweep=True), Mock(), folder, Mock(), True, terms)
+        self.runs = LoadRuns(CompareRequest(rate="sweep"), Mock(), folder, Mock(), True, terms)
         self.record = trial
 
     def measure(self, level: Any, progress: object) -> LoadRecord:

@@ -8,10 +8,10 @@ from sample_report import OVERLOADED, sample_report
 
 from harness.errors import UsageError
 from harness.pipeline.planning import Preview
-from harness.pipeline.probes.load import LoadProbe
+from harness.pipeline.probes.load import LoadProbe, open_loop_clients
 from harness.pipeline.resume import LookUp
 from harness.plan.config import CompareRequest
-from harness.plan.options import LoadOptions, parse_levels, parse_rates
+from harness.plan.option_values import parse_levels, parse_rates
 from harness.plan.plan import make_plan
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
@@ -48,16 +48,16 @@ def test_wrong_rates_are_refused(given: str) -> None:
 
 
 def test_an_open_loop_has_as_many_clients_as_the_largest_closed_one() -> None:
-    assert LoadOptions(concurrency=(1, 16, 4)).open_loop_clients(2) == 16
-    assert LoadOptions(rates=(5.0,)).open_loop_clients() == LoadOptions(sweep=True).open_loop_clients(64) == 8
-    assert LoadOptions(rates=(5.0,)).open_loop_clients(2) == 2
-    assert not LoadOptions().wanted
+    assert open_loop_clients(CompareRequest(concurrency=(1, 16, 4)), 2) == 16
+    assert open_loop_clients(CompareRequest(rate=5.0)) == open_loop_clients(CompareRequest(rate="sweep"), 64) == 8
+    assert open_loop_clients(CompareRequest(rate=5.0), 2) == 2
+    assert not CompareRequest().measures_load
 
 
 def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
     options: dict[str, Any] = {"cold": True, "concurrency": [1, 2], "rate": "50", "arrivals": "constant"}
     plan = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333", **options), lucene_available=False)
-    assert (plan.load.concurrency, plan.load.rates, plan.load.cold) == ((1, 2), (50.0,), True)
+    assert (plan.request.concurrency, plan.request.rates, plan.request.cold) == ((1, 2), (50.0,), True)
     words = " ".join(plan.command())
     assert words.endswith("--concurrency 1,2 --rate 50 --cold --arrivals constant --warm-up 0.1")
     plain = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False)
@@ -116,9 +116,9 @@ def test_a_dry_run_says_which_backends_changes_leave_out() -> None:
 
 def test_rates_are_a_list_or_rise_to_saturation() -> None:
     listed = make_plan(CompareRequest(backends="csr", rate="10,20"), lucene_available=False)
-    assert (listed.load.rates, listed.load.sweep, listed.given()["rate"]) == ((10.0, 20.0), False, "10,20")
+    assert (listed.request.rates, listed.request.sweeps_rates, listed.given()["rate"]) == ((10.0, 20.0), False, "10,20")
     swept = make_plan(CompareRequest(backends="csr", rate="sweep", arrivals="constant"), lucene_available=False)
-    assert (swept.load.rates, swept.load.sweep, swept.given()["rate"]) == ((), True, "sweep")
+    assert (swept.request.rates, swept.request.sweeps_rates, swept.given()["rate"]) == ((), True, "sweep")
     assert "--rate sweep" in " ".join(swept.command())
     assert "rates up to saturation (constant, " in plan_text([Preview(swept, KNOWN)], "table")
     with pytest.raises(UsageError, match="write --rate 50,100, or sweep"):

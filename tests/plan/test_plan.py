@@ -154,8 +154,8 @@ def test_sizes() -> None:
         "2097152": 2**21,
         2**24: 2**24,
     }.items():
-        assert plan(memory_limit=given).execution.memory_limit_bytes == expected
-    assert plan().execution.memory_limit_bytes is None
+        assert plan(memory_limit=given).request.memory_limit == expected
+    assert plan().request.memory_limit is None
 
 
 def test_what_a_plan_leaves_out_is_noted() -> None:
@@ -177,15 +177,15 @@ def test_the_warm_up_is_what_was_given_else_what_the_environment_says_else_five_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("HARNESS_WARM_UP")
-    assert plan().execution.warm_up == 5.0
+    assert plan().request.warm_up == 5.0
     assert "warm-up" not in plan_text([Preview(plan(), KNOWN)], "table")
     monkeypatch.setenv("HARNESS_WARM_UP", "2.5")
-    assert plan().execution.warm_up == 2.5
+    assert plan().request.warm_up == 2.5
     assert "repeat=1, warm-up=2.5 s at most" in plan_text([Preview(plan(), KNOWN)], "table")
     assert "--warm-up 0" in " ".join(plan(warm_up=0).command())
-    assert not plan(warm_up=0).execution.warms_up
+    assert not plan(warm_up=0).request.warms_up
     assert plan(timing=False).given()["warm_up"] is None  # what the environment says stands beside --no-timing
-    assert not plan(timing=False, warm_up=0).execution.warms_up
+    assert not plan(timing=False, warm_up=0).request.warms_up
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])

@@ -14,7 +14,7 @@ from warm_harness import harness_command
 import harness
 from harness.engines.interface import Capabilities
 from harness.pipeline.run import warm_up_queries
-from harness.plan.options import ExecutionOptions
+from harness.plan.config import RunOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
 from harness.worker.executor import Executor, create_executor
@@ -59,8 +59,8 @@ def test_limits_hold_for_parts_of_the_exact_reference_too(
     """A part that hangs on a node would never end."""
     limits: list[tuple[float | None, int | None]] = []
 
-    def create(options: ExecutionOptions) -> Executor:
-        limits.append((options.deadline_s, options.memory_limit_bytes))
+    def create(options: RunOptions) -> Executor:
+        limits.append((options.deadline, options.memory_limit))
         return create_executor(options)
 
     monkeypatch.setattr("harness.pipeline.compare.create_executor", create)
@@ -106,9 +106,9 @@ def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path
 )
 def test_warm_up_follows_the_work(queries: int, repeat: int, needed: int, expected: int) -> None:
     capabilities = Capabilities("sparse", True, True, True, True, warm_up_queries=needed)
-    assert warm_up_queries(ExecutionOptions(repeat=repeat), capabilities, queries) == expected
-    assert warm_up_queries(ExecutionOptions(repeat=repeat, warm_up=0), capabilities, queries) == 0
-    assert warm_up_queries(ExecutionOptions(timing=False), capabilities, queries) == 0
+    assert warm_up_queries(RunOptions(repeat=repeat), capabilities, queries) == expected
+    assert warm_up_queries(RunOptions(repeat=repeat, warm_up=0), capabilities, queries) == 0
+    assert warm_up_queries(RunOptions(timing=False), capabilities, queries) == 0
 
 
 def test_a_virtual_machine_needs_more_queries_than_are_measured() -> None:

@@ -30,8 +30,9 @@ from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
 from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, named_expression, parse_callable
 from harness.plan.config import CompareRequest
-from harness.plan.options import ExecutionOptions
-from harness.plan.plan import Plan, Trial, execution_of
+from harness.plan.option_fields import raise_together
+from harness.plan.options import contradictions
+from harness.plan.plan import Plan, Trial
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.backend_info import short_labels
@@ -106,11 +107,6 @@ class AgainstPlan:
     indexes: Plan | None
     request: CompareRequest
 
-    @property
-    def execution(self) -> ExecutionOptions:
-        """How all are asked."""
-        return execution_of(self.request)
-
 
 def plan_against(expressions: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
     """Resolve expressions and callables, each with its name, "" for none.
@@ -130,6 +126,7 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
+        raise_together(list(contradictions(request)))
         return AgainstPlan(tuple(listed), None, request)
     plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
@@ -192,7 +189,7 @@ def search_indexes(
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
     scored = run_on(plan.indexes, alone, cache, RenamedDisplay(display, names), judge)
     trials = trial_results(scored, alone, plan.indexes, PROBES)
-    comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
+    comparison = ModelComparison(queries, corpora, plan.request, cache, display)
     searched = []
     for against, of_index, trial in zip(indexes, scored, trials, strict=True):
         finding, note, of_documents = comparison.compare(of_index.outcome)
@@ -206,7 +203,7 @@ def search_indexes(
             "parameters": parameters,
             "truncation": truncation,
         }
-        answered = Answered.of(of_index, trial.model_copy(update=update), timed=plan.execution.timing)
+        answered = Answered.of(of_index, trial.model_copy(update=update), timed=plan.request.timing)
         of_vectors = [finding] if finding is not None else []
         searched.append(Searched(answered, (*of_vectors, *truncation_findings(truncation))))
     return searched
@@ -230,7 +227,7 @@ def ask_backend(
     display: Display,
 ) -> AskedBackend:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
-    options, notes = plan.execution, list(called.notes)
+    options, notes = plan.request, list(called.notes)
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls

@@ -31,7 +31,7 @@ from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import with_names
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
-from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
+from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.plan import Plan, identical_ids_rule
 
 DEFAULT_BACKENDS = "lucene,csr"
@@ -136,7 +136,7 @@ class CheckPlan:
             "metrics": list(self.metrics),
             "delimiter": self.match.delimiter or None,
             "slice": list(self.slices),
-            "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
+            "warm_up": request.warm_up if request.timing else None,
         }
 
 
@@ -299,7 +299,8 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:
     """Return the request of the backends' comparison: what it has in common with the check's is the same."""
-    shared = {name: getattr(request, name) for name in option_fields(ScoringOptions)}
+    given = request.given()
+    shared = {name: given[name] for name in option_fields(ScoringOptions)}
     return CompareRequest(
         **shared,
         backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,

@@ -199,7 +199,7 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     trials = trial_results(assessed, dataset, backends, PROBES, examiner.judge)
     examined = []
     for scored, trial in zip(assessed, trials, strict=True):
-        one = examiner.examined(Answered.of(scored, trial, timed=backends.execution.timing))
+        one = examiner.examined(Answered.of(scored, trial, timed=backends.request.timing))
         examined.append(one._replace(findings=(*one.findings, *truncation_findings(trial.truncation))))
     return examined
 

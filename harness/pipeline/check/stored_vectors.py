@@ -24,7 +24,7 @@ from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.engines.interface import StoredDocuments
 from harness.errors import HarnessError
 from harness.exact.encoding import widen
-from harness.plan.options import ExecutionOptions
+from harness.plan.config import RunOptions
 from harness.plan.plan import Trial
 from harness.results.schema import TruncationStats
 from harness.results.truncation import stats_of_texts
@@ -73,7 +73,7 @@ class ModelComparison:
         self,
         queries: Queries,
         corpora: Mapping[str, Corpus],
-        execution: ExecutionOptions,
+        execution: RunOptions,
         cache: Cache,
         display: Display,
     ) -> None:

@@ -54,23 +54,23 @@ class ChurnProbe(Probe[ChurnRecord]):
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for changes, and the engine declares them."""
         card = trial.spec.card
-        if plan.churn is None or card is None or trial.external or trial.spec.components:
+        if plan.request.churn is None or card is None or trial.external or trial.spec.components:
             return False
         return load_engine(card).capabilities.changes
 
     def refuse(self, plan: Plan, dataset: Dataset) -> None:
         """Refuse a workload that has too few documents for its steps."""
-        if plan.churn is not None and dataset.candidates is None:
-            Workload.of(len(dataset.corpus), plan.churn)
+        if plan.request.churn is not None and dataset.candidates is None:
+            Workload.of(len(dataset.corpus), plan.request.churn, plan.request.seed)
 
     def run(self, probed: ProbedTrial, progress: Progress) -> ChurnRecord:
         """Index a part of the documents, change the index and search it; raises HarnessError where that fails."""
-        options = probed.plan.churn
-        if options is None:
+        request = probed.plan.request
+        if request.churn is None:
             raise AssertionError("a workload that nobody asked for")
         if probed.dataset.candidates is not None:
             return ChurnRecord(unchangeable="the dataset's queries are ranked among candidates")
-        workload = Workload.of(len(probed.dataset.corpus), options)
+        workload = Workload.of(len(probed.dataset.corpus), request.churn, request.seed)
         with TemporaryDirectory(prefix="churn-", dir=probed.work, ignore_cleanup_errors=True) as name:
             folder = Path(name)
             trial = replace(job_of_another_build(probed.job, folder), shared=False)
@@ -90,26 +90,27 @@ class ChurnProbe(Probe[ChurnRecord]):
 
     def planned(self, plan: Plan) -> str:
         """Say which workload."""
-        return f"changes ({plan.churn})" if plan.churn is not None else ""
+        return f"changes ({plan.request.churn})" if plan.request.churn is not None else ""
 
     def unmeasured(self, trial: Trial, plan: Plan) -> str:
         """Say why a backend will not be changed."""
-        asked = plan.churn is not None and not self.wanted(trial, plan)
+        asked = plan.request.churn is not None and not self.wanted(trial, plan)
         return f"will not be changed (--churn): {_unchanged(trial)}" if asked else ""
 
     def levels(self, plan: Plan) -> list[str]:
         """Name the workload, with its seed."""
-        return [f"changes ({plan.churn}, seed {plan.churn.seed})"] if plan.churn is not None else []
+        request = plan.request
+        return [f"changes ({request.churn}, seed {request.seed})"] if request.churn is not None else []
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``churn`` below ``probes``: the workload, and figures of each state."""
-        record, options = self.measured(scored.outcome.measurements), plan.churn
-        if record is None or options is None:
+        record, churn = self.measured(scored.outcome.measurements), plan.request.churn
+        if record is None or churn is None:
             return {}
-        workload = Workload.of(len(dataset.corpus), options)
+        workload = Workload.of(len(dataset.corpus), churn, plan.request.seed)
         summary: dict[str, object] = {
-            "workload": str(options),
-            "seed": options.seed,
+            "workload": str(churn),
+            "seed": plan.request.seed,
             "documents_at_first": workload.first,
             "documents_held_back": len(workload.order) - workload.first,
         }
@@ -123,7 +124,7 @@ class ChurnProbe(Probe[ChurnRecord]):
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Say why a backend was not changed."""
         outcome = scored.outcome
-        if plan.churn is None or outcome.failure is not None:
+        if plan.request.churn is None or outcome.failure is not None:
             return []
         record = self.measured(outcome.measurements)
         if record is not None:
@@ -259,7 +260,7 @@ class _States:
             "bytes": measured.storage.index_bytes,
             "state": dict(report.state),
         }
-        if plan.execution.timing:
+        if plan.request.timing:
             seconds = report.index_ns / _NS_PER_S
             searched = hits.search_ns[self._terms]
             figures |= {

@@ -16,7 +16,7 @@ from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
 from harness.data.types import Ids, Int32Array, Qrels
 from harness.errors import UsageError
-from harness.plan.options import ChurnOptions
+from harness.plan.option_values import Churn
 from harness.wording import counted
 from harness.worker.jobs import ChangeStep
 
@@ -36,24 +36,24 @@ class Workload:
     steps: tuple[ChangeStep, ...]
 
     @classmethod
-    def of(cls, documents: int, options: ChurnOptions) -> Workload:
+    def of(cls, documents: int, churn: Churn, seed: int) -> Workload:
         """Draw the workload of a corpus of so many documents; raises UsageError where they are too few for it.
 
         Shares are of the documents at the beginning, at least one document each, and two where documents are updated.
         The beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
         """
-        generator = np.random.default_rng(options.seed)
+        generator = np.random.default_rng(seed)
         order = generator.permutation(documents).astype(np.int32)
-        first = max(1, int(documents / (1 + options.steps * options.insert)))
-        while first > 1 and first + options.steps * _part(options.insert, first) > documents:
+        first = max(1, int(documents / (1 + churn.steps * churn.insert)))
+        while first > 1 and first + churn.steps * _part(churn.insert, first) > documents:
             first -= 1
-        inserted, deleted = _part(options.insert, first), _part(options.delete, first)
-        updated = max(2, _part(options.update, first)) if options.update else 0
+        inserted, deleted = _part(churn.insert, first), _part(churn.delete, first)
+        updated = max(2, _part(churn.update, first)) if churn.update else 0
         content, steps, held = order[:first].copy(), [], np.arange(first, dtype=np.int32)
-        for number in range(1, options.steps + 1):
+        for number in range(1, churn.steps + 1):
             if deleted + max(1, updated) > len(held) or len(content) + inserted > documents:
                 raise UsageError(
-                    f"--churn {options}: {counted(documents, 'document is', 'documents are')} too few: step {number} "
+                    f"--churn {churn}: {counted(documents, 'document is', 'documents are')} too few: step {number} "
                     f"would insert {inserted} of {documents - len(content)}, delete {deleted} and update {updated} "
                     f"of {len(held)}",
                     fix="take more documents or fewer steps; a step deletes and inserts one at least, and updates two",

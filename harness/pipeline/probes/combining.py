@@ -40,7 +40,7 @@ class CombiningProbe(Probe[None]):
 
 def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None:
     """Return what a backend that is made of others took, without times unless the plan took them; None for others."""
-    combined, timed = outcome.combined, plan.execution.timing
+    combined, timed = outcome.combined, plan.request.timing
     if combined is None:
         return None
     first, own_ns = (combined.first_ns, combined.own_ns) if timed else (None, None)
@@ -56,7 +56,7 @@ def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None
 def _reranking(outcome: Outcome, dataset: Dataset, plan: Plan) -> RerankingStats | None:
     if outcome.combined is None or outcome.combined.reranked is None or outcome.run is None:
         return None
-    reranked, timed = outcome.combined.reranked, plan.execution.timing and outcome.combined.reranked.scored > 0
+    reranked, timed = outcome.combined.reranked, plan.request.timing and outcome.combined.reranked.scored > 0
     run = outcome.run
     if dataset.candidates is not None:  # all of them were scored, and the run is cut
         run = ranking.all_candidates(run, dataset.candidates, dataset.queries.ids, dataset.corpus.ids)

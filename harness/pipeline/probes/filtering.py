@@ -79,12 +79,12 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for filters, and the engine has them on an index of its own."""
-        return bool(plan.filter_sweep) and _filters(trial)
+        return bool(plan.request.filter_sweep) and _filters(trial)
 
     def refuse(self, plan: Plan, dataset: Dataset) -> None:
         """Refuse a field that no document has, as where only a few are taken: there is no value to filter by."""
         attributes = dataset.attributes
-        for field in plan.filter_sweep.fields:
+        for field in plan.request.filter_sweep.fields:
             if attributes is not None and attributes.column(field).null_count == len(dataset.corpus):
                 raise UsageError(
                     f"--filter-sweep {field}: none of {counted(len(dataset.corpus), 'document')} has a value of it",
@@ -118,7 +118,7 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def levels(self, plan: Plan) -> list[str]:
         """Name the filters; of seeded attributes with the seed."""
-        return [f"filters: {words}, seed {plan.request.seed}" for words in plan.filter_sweep.words()]
+        return [f"filters: {words}, seed {plan.request.seed}" for words in plan.request.filter_sweep.words()]
 
     def failure(self, measurements: Mapping[str, object]) -> str | None:
         """Return why the first filter failed that did."""
@@ -128,7 +128,7 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> list[Mapping[str, object]]:
         """Return the field ``filter_sweep`` of every trial: those that claim the same scores share their references."""
-        swept = bool(plan.filter_sweep) and dataset.candidates is None
+        swept = bool(plan.request.filter_sweep) and dataset.candidates is None
         built = {one.outcome.trial.label: one for one in scored if swept and one.outcome.record is not None}
         levels: dict[str, list[FilteredStats]] = {label: [] for label in built}
         for filtering in _filters_of(dataset, plan) if built else ():
@@ -152,7 +152,7 @@ class FilteringProbe(Probe[FilteringRecord]):
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return why a backend has no filtered searches, or which of them failed."""
         outcome = scored.outcome
-        if not plan.filter_sweep or outcome.run is None:
+        if not plan.request.filter_sweep or outcome.run is None:
             return []
         if outcome.record is None:
             return ["not searched under the filters of --filter-sweep: it has no index of its own"]
@@ -253,7 +253,7 @@ def _filters(trial: Trial) -> bool:
 
 
 def _filters_of(dataset: Dataset, plan: Plan) -> list[SweptFilter]:
-    return sweep_filters(plan.filter_sweep, len(dataset.corpus), dataset.attributes, plan.request.seed)
+    return sweep_filters(plan.request.filter_sweep, len(dataset.corpus), dataset.attributes, plan.request.seed)
 
 
 def _searches(
@@ -331,7 +331,7 @@ def _level(
         exact=best.means()[0].value if best is not None else None,
         evaluated=len(own.query_ids) if own is not None else 0,
         queries_with_fewer_hits=int(np.count_nonzero(lengths < wanted)),
-        milliseconds=latency_stats(record.search_ns[:, terms]) if plan.execution.timing else None,
+        milliseconds=latency_stats(record.search_ns[:, terms]) if plan.request.timing else None,
     )
 
 

@@ -34,7 +34,7 @@ class IndexingProbe(Probe[None]):
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the fields ``phases`` and ``index``; without times unless the plan took them."""
-        outcome, record, timed = scored.outcome, scored.timed_record(), plan.execution.timing
+        outcome, record, timed = scored.outcome, scored.timed_record(), plan.request.timing
         if record is None:
             return {}
         return {

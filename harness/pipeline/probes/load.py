@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Literal
 
 from harness.data.dataset import Dataset
@@ -32,7 +32,7 @@ from harness.pipeline.probes.load_runs import (
     scheduled,
 )
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
-from harness.plan.options import LoadOptions
+from harness.plan.config import CompareRequest
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import (
@@ -52,6 +52,7 @@ from harness.worker.outcome import Measurements
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
+_OPEN_LOOP_CLIENTS = 8
 _KNEE, _BEYOND = "◆", "»"
 _LIMITS = {"overload": "overload", "errors": "queries failed", "p99": f"p99 above {P99_FACTOR:g} times at rest"}
 
@@ -64,50 +65,62 @@ class LoadProbe(Probe[LoadRecords]):
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
         """Tell whether the plan asks for a cold pass, several clients or a rate."""
-        return plan.load.wanted
+        return plan.request.measures_load
 
     def run(self, probed: ProbedTrial, progress: Progress) -> LoadRecords:
         """Measure: a server without a cold pass, whose memory is not ours to empty.
 
         Queries at fixed rates wait for a server, or for the first of the processes that each hold an embedded engine.
         """
-        options = replace(probed.plan.load, cold=False) if probed.open_in_worker else probed.plan.load
+        request = replace(probed.plan.request, cold=False) if probed.open_in_worker else probed.plan.request
         shared, most = probed.shared or probed.open_in_worker, None if probed.open_in_worker else machine().cores
-        clients = options.open_loop_clients(most)
+        clients = open_loop_clients(request, most)
         runs = LoadRuns(
-            options, probed.job, probed.folder, probed.clients, shared, probed.terms, clients, probed.open_in_worker
+            request, probed.job, probed.folder, probed.clients, shared, probed.terms, clients, probed.open_in_worker
         )
         return LoadRecords(runs.run(progress))
 
     def planned(self, plan: Plan) -> str:
         """Say which loads, and for how long each."""
-        options = plan.load
-        words = ["a cold pass"] if options.cold else []
-        held = f"{options.seconds:g} s each"
-        if options.concurrency:
-            words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
-        if options.open_loop:
-            rates = ", ".join(f"{rate:.10g}" for rate in options.rates)
-            asked = "rates up to saturation" if options.sweep else f"{rates} queries/s"
-            most, cores = options.open_loop_clients(), options.open_loop_clients(machine().cores)
+        request = plan.request
+        words = ["a cold pass"] if request.cold else []
+        held = f"{request.load_seconds:g} s each"
+        if request.concurrency:
+            words.append(f"{', '.join(map(str, request.concurrency))} clients ({request.clients.value}), {held}")
+        if request.open_loop:
+            rates = ", ".join(f"{rate:.10g}" for rate in request.rates)
+            asked = "rates up to saturation" if request.sweeps_rates else f"{rates} queries/s"
+            most, cores = open_loop_clients(request), open_loop_clients(request, machine().cores)
             clients = f"{most} clients" if most == cores else f"{most} clients of a server, {cores} of an engine here"
-            words.append(f"{asked} ({options.arrivals}, {clients}), {held}")
+            words.append(f"{asked} ({request.arrivals}, {clients}), {held}")
         return "; ".join(words)
 
     def levels(self, plan: Plan) -> list[str]:
         """Name the cold pass, each number of clients and each rate."""
-        options = plan.load
-        clients = options.clients.value
+        request = plan.request
+        clients = request.clients.value
         return [
-            *(["a cold pass"] if options.cold else []),
-            *(f"{count} clients ({clients})" for count in options.concurrency),
-            *(f"{rate:.10g} queries/s ({clients}, {options.arrivals})" for rate in options.rates),
-            *([f"rates up to saturation ({clients}, {options.arrivals})"] if options.sweep else []),
+            *(["a cold pass"] if request.cold else []),
+            *(f"{count} clients ({clients})" for count in request.concurrency),
+            *(f"{rate:.10g} queries/s ({clients}, {request.arrivals})" for rate in request.rates),
+            *([f"rates up to saturation ({clients}, {request.arrivals})"] if request.sweeps_rates else []),
         ]
 
     def conditions(self, plan: Plan) -> Mapping[str, object]:
         """Return all options of load, where any is measured."""
-        options = asdict(plan.load) if plan.load.wanted else {}
+        request = plan.request
+        if not request.measures_load:
+            return {}
+        options = {
+            "cold": request.cold,
+            "concurrency": request.concurrency,
+            "clients": request.clients,
+            "rates": request.rates,
+            "sweep": request.sweeps_rates,
+            "arrivals": request.arrivals,
+            "seconds": request.load_seconds,
+            "seed": request.seed,
+        }
         return {f"load {name}": value for name, value in options.items()}
 
     def failure(self, measurements: Measurements) -> str | None:
@@ -128,16 +141,16 @@ class LoadProbe(Probe[LoadRecords]):
             "cold": cold_stats(loads),
             "closed_loop": closed_loops(loads),
             "open_loop": open_loops(loads),
-            "knee": knee_stats(loads) if plan.load.sweep else None,
+            "knee": knee_stats(loads) if plan.request.sweeps_rates else None,
         }
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what was not measured or went wrong."""
-        if scored.outcome.combined is not None and plan.load.wanted:
+        if scored.outcome.combined is not None and plan.request.measures_load:
             return ["not measured cold or under load: what it is made of was"]
-        if scored.outcome.asked is not None and plan.load.wanted:
+        if scored.outcome.asked is not None and plan.request.measures_load:
             return ["not measured cold or under load: its own code answers, one query after another"]
-        return _notes(self._loads(scored), plan.load) if scored.outcome.record is not None else []
+        return _notes(self._loads(scored), plan.request) if scored.outcome.record is not None else []
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return what other processes took during each level."""
@@ -305,9 +318,14 @@ def _error(record: LoadRecord) -> str | None:
     return record.failures[0] if record.failures else record.first_error
 
 
-def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
+def open_loop_clients(request: CompareRequest, most: int | None = None) -> int:
+    """Return the number of clients of the largest level of the closed loop; without one 8, or ``most`` if less."""
+    return max(request.concurrency, default=min(_OPEN_LOOP_CLIENTS, most or _OPEN_LOOP_CLIENTS))
+
+
+def _notes(loads: Sequence[LoadRecord], request: CompareRequest) -> list[str]:
     notes = []
-    if options.cold and not any(record.kind == "cold" for record in loads):
+    if request.cold and not any(record.kind == "cold" for record in loads):
         notes.append("no cold pass (--cold): the caches are the server's")
     for record in loads:
         where = record.words
@@ -320,7 +338,7 @@ def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
         if record.different_queries:
             different = counted(record.different_queries, "query was", "queries were")
             notes.append(f"{where}: {different} answered otherwise than by one client")
-        if record.rate is not None and not options.sweep and scheduled(record).overloaded:
+        if record.rate is not None and not request.sweeps_rates and scheduled(record).overloaded:
             waiting = counted(scheduled(record).backlog, "query was", "queries were")
             notes.append(f"{where}: overload, {waiting} waiting at the end")
     return notes

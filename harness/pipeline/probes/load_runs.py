@@ -21,8 +21,7 @@ from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
-from harness.plan.config import ClientKind
-from harness.plan.options import LoadOptions
+from harness.plan.config import ClientKind, CompareRequest
 from harness.stats.saturation import AT_REST, RateLevel, held_seconds, next_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
@@ -113,7 +112,7 @@ class LoadRuns:
     ``terms``, bool (Q,), tells which queries have a term. ``open_loop_clients`` ask at fixed rates.
     """
 
-    options: LoadOptions
+    request: CompareRequest
     trial: TrialJob
     folder: Path
     executor: Executor
@@ -127,12 +126,12 @@ class LoadRuns:
 
         What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
         """
-        options, seconds = self.options, self.options.seconds
-        levels = [_Level("cold", 1, seconds)] if options.cold else []
-        levels += [_Level("closed", clients, seconds) for clients in options.concurrency]
-        levels += [_Level("open", self.open_loop_clients, seconds, rate) for rate in options.rates]
+        request, seconds = self.request, self.request.load_seconds
+        levels = [_Level("cold", 1, seconds)] if request.cold else []
+        levels += [_Level("closed", clients, seconds) for clients in request.concurrency]
+        levels += [_Level("open", self.open_loop_clients, seconds, rate) for rate in request.rates]
         measured = [self._measure(level, progress) for level in levels]
-        return (*measured, *(self._swept(progress) if options.sweep else ()))
+        return (*measured, *(self._swept(progress) if request.sweeps_rates else ()))
 
     def _swept(self, progress: Progress) -> list[LoadRecord]:
         """Measure rates until the knee of queries with terms is known, the lowest first; none without such queries."""
@@ -142,16 +141,16 @@ class LoadRuns:
         single_ns = (record.search_ns + record.transfer_ns)[:, self.terms]
         first = AT_REST * single_ns.size / max(1, int(single_ns.sum())) * _NS_PER_S
         while (rate := next_rate([*map(rate_level, loads_with_terms(swept, self.terms))], first)) is not None:
-            seconds = held_seconds(rate * float(self.terms.mean()), self.options.seconds)
+            seconds = held_seconds(rate * float(self.terms.mean()), self.request.load_seconds)
             swept.append(self._measure(_Level("open", self.open_loop_clients, seconds, rate), progress))
         return sorted(swept, key=lambda record: record.rate or 0.0)
 
     def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
-        threads = self.options.clients is ClientKind.THREADS and level.kind != "cold"
+        threads = self.request.clients is ClientKind.THREADS and level.kind != "cold"
         processes = 1 if threads else level.clients
         due_ns = np.zeros(0, dtype=np.int64)
         if level.rate is not None:
-            due_ns = arrivals_ns(level.rate, level.seconds, self.options.arrivals, self.options.seed)
+            due_ns = arrivals_ns(level.rate, level.seconds, self.request.arrivals, self.request.seed)
         start_ns, before = 0, read_cpu()
         try:
             folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
@@ -227,7 +226,7 @@ class LoadRuns:
             samples=Samples.joined([record.samples for record in records]),
             due_ns=due_ns + start_ns,
             rate=level.rate,
-            arrivals=self.options.arrivals if level.rate is not None else None,
+            arrivals=self.request.arrivals if level.rate is not None else None,
             start_ns=start_ns,
             end_ns=end_ns,
             gave_up_ns=end_ns + int(level.seconds * _NS_PER_S),

@@ -126,7 +126,7 @@ class RebuildProbe(Probe[RebuildRecord]):
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``spread``; without times of the builds unless the plan took them."""
         record = self.measured(scored.outcome.measurements)
-        return {"spread": _spread_stats(scored, record, timed=plan.execution.timing) if record is not None else None}
+        return {"spread": _spread_stats(scored, record, timed=plan.request.timing) if record is not None else None}
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return why a backend has no spread where the plan asks for several builds."""

@@ -32,12 +32,12 @@ class SearchingProbe(Probe[None]):
         """Return the field ``search``; without times unless the plan took them."""
         asked, run = scored.outcome.asked, scored.outcome.run
         if asked is not None and run is not None:
-            return {"search": answered_search(asked, run, plan.request.k, timed=plan.execution.timing)}
+            return {"search": answered_search(asked, run, plan.request.k, timed=plan.request.timing)}
         record = scored.timed_record()
         if record is None:
             return {}
         terms = has_terms(scored.outcome.vectors, len(dataset.queries))
-        return {"search": _search(record, terms, timed=plan.execution.timing)}
+        return {"search": _search(record, terms, timed=plan.request.timing)}
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate latency and throughput."""

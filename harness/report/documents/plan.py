@@ -14,7 +14,8 @@ from harness.document.model import Block, Document, Facts, Notes, Section
 from harness.pipeline.planning import Preview
 from harness.pipeline.probes import PROBES
 from harness.pipeline.resume import LookUp
-from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions
+from harness.plan.config import RunOptions
+from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.plan import Plan, Trial
 
 
@@ -102,7 +103,7 @@ def _settings(plan: Plan) -> dict[str, str]:
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
         **({"compared": _compared(plan)} if len(plan.trials) > 1 else {}),
-        "execution": _execution(plan.execution, request.rebuilds),
+        "execution": _execution(plan.request, request.rebuilds),
         **{probe.name: words for probe in PROBES if (words := probe.planned(plan))},
     }
 
@@ -113,17 +114,17 @@ def _compared(plan: Plan) -> str:
     return f"all with {plan.reference if plan.reference is not None else 'the first that has scores'}"
 
 
-def _execution(options: ExecutionOptions, rebuilds: int) -> str:
+def _execution(options: RunOptions, rebuilds: int) -> str:
     words = [f"isolation={options.isolation.value}", f"jobs={options.jobs}"]
     words.append(f"repeat={options.repeat}" if options.timing else "no timing")
     if options.timing and options.warm_up != WARM_UP_SECONDS:
         words.append(f"warm-up={options.warm_up:g} s at most")
     if rebuilds > 1:
         words.append(f"rebuilds={rebuilds}")
-    if options.deadline_s is not None:
-        words.append(f"deadline={options.deadline_s:g} s")
-    if options.memory_limit_bytes is not None:
-        words.append(f"memory limit={options.memory_limit_bytes:,} bytes")
+    if options.deadline is not None:
+        words.append(f"deadline={options.deadline:g} s")
+    if options.memory_limit is not None:
+        words.append(f"memory limit={options.memory_limit:,} bytes")
     return ", ".join(words)
 
 

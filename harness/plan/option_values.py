@@ -1,0 +1,186 @@
+"""Values of options: each is parsed once, from a text or from Python, into the value that everything else reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.data.filter_sweep import FilterSweep
+
+SWEEP = "sweep"
+"""The value of ``--rate`` for rates that rise to saturation."""
+WARM_UP_SECONDS = 5.0
+_WARM_UP_VARIABLE = "HARNESS_WARM_UP"
+_SMALLEST_SIZE = 1024**2
+_LARGEST_SIZE = 2**63 - 1
+_UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_HIGHEST_RATE = 1e6
+_NO_NUMBER = float("-inf")
+_MOST_CLIENTS = 256
+_CHURN = "insert=10%,delete=10%,update=10%,steps=5"
+_MOST_STEPS = 100
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """A workload of changes: shares of the documents that an index begins with, for each of so many steps."""
+
+    insert: float = 0.0
+    delete: float = 0.0
+    update: float = 0.0
+    steps: int = 1
+
+    def __str__(self) -> str:
+        """Return the workload as it is written in the option."""
+        shares = {"insert": self.insert, "delete": self.delete, "update": self.update}
+        parts = [f"{name}={value * 100:g}%" for name, value in shares.items() if value]
+        return ",".join([*parts, f"steps={self.steps}"])
+
+
+def parse_churn(value: str | None) -> Churn | None:
+    """Parse ``insert=10%,delete=10%,update=10%,steps=5``, of which each part but one share may be left out.
+
+    None stays None. Raises UsageError, for a workload too that would delete everything.
+    """
+    if value is None:
+        return None
+    parts = [part.partition("=") for part in value.split(",")]
+    texts = {name.strip(): text.strip() for name, _, text in parts}
+    what = f"--churn {value}"
+    strange = [name for name in texts if name not in ("insert", "delete", "update", "steps")]
+    if strange or len(texts) < len(parts):
+        odd = f"'{strange[0]}' is not known" if strange else "a part occurs twice"
+        raise UsageError(f"{what}: {odd}", fix=f"write {_CHURN}")
+    of_steps = texts.pop("steps", "1")
+    steps = int(of_steps) if of_steps.isdecimal() else 0
+    if not 1 <= steps <= _MOST_STEPS:
+        raise UsageError(f"{what}: steps is '{of_steps}'", fix=f"give a number from 1 to {_MOST_STEPS}")
+    shares = {name: share(text, f"--churn {name}") for name, text in texts.items()}
+    if not shares:
+        raise UsageError(f"{what}: it changes nothing", fix=f"write {_CHURN}")
+    churn = Churn(**shares, steps=steps)
+    left = 1 + (steps - 1) * (churn.insert - churn.delete) - churn.delete - churn.update
+    if min(left, 1 - churn.delete - churn.update) <= 0:
+        what = f"{what}: in some step more documents would be deleted and updated than there are"
+        raise UsageError(what, fix="give smaller shares, or fewer steps")
+    return churn
+
+
+def warm_up_seconds(value: float | None) -> float:
+    """Return ``value``, else HARNESS_WARM_UP, else 5.0. Raises UsageError unless that is finite and at least 0."""
+    name, text = "--warm-up", str(value)
+    if value is None:
+        name, text = _WARM_UP_VARIABLE, os.environ.get(_WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
+    seconds = _number(text)
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"{name} is {text}", fix="it must be 0 seconds or more")
+    return seconds
+
+
+def share(value: float | str, option: str) -> float:
+    """Parse a share from 0 to 1, ``1%`` or a number. Raises UsageError."""
+    text = str(value).strip()
+    parsed = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < parsed <= 1:
+        raise UsageError(f"{option} is '{value}'", fix="write a share above 0 and at most 1: 1%, or 0.01")
+    return parsed
+
+
+def verified_share(value: float | str | None) -> float:
+    """Parse the share of cached vectors to encode again; 0 for None. Raises UsageError."""
+    return 0.0 if value is None else share(value, "--verify-cache")
+
+
+def _number(text: str) -> float:
+    """Parse a number; negative infinity for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return _NO_NUMBER
+
+
+def memory_limit(value: int | str | None) -> int | None:
+    """Parse bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
+
+    Raises UsageError for anything else, for sizes below a mebibyte and for those beyond 64 bits.
+    """
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]iB|)", str(value).strip())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
+        little = ", too little for any process" if 0 < size < _SMALLEST_SIZE else ""
+        fix = "write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB"
+        raise UsageError(f"--memory-limit is '{value}'{little}", fix=fix)
+    return size
+
+
+def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
+    """Parse numbers of clients, ``1,2,4,8`` or a sequence; none for None. Raises UsageError."""
+    levels = _numbers(value, int, "--concurrency", "1,2,4,8")
+    if any(not 1 <= level <= _MOST_CLIENTS for level in levels):
+        raise UsageError(f"--concurrency {_shown(value)}", fix=f"numbers of clients are from 1 to {_MOST_CLIENTS}")
+    return levels
+
+
+def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...] | str:
+    """Parse queries a second, ``50,100`` or a sequence; none for None. SWEEP stays as it is. Raises UsageError."""
+    if value == SWEEP:
+        return SWEEP
+    rates = _numbers(value, float, "--rate", "50,100, or sweep")
+    if any(not 0 < rate <= _HIGHEST_RATE for rate in rates):
+        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0 and at most a million")
+    return rates
+
+
+def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> FilterSweep:
+    """Parse shares of the documents and names of fields, ``0.1,1%,section``; none for None. Raises UsageError."""
+    from harness.data.filter_sweep import FilterSweep
+
+    parts: Sequence[str | float] = ()
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+    elif value is not None:
+        parts = value if isinstance(value, Sequence) else [value]
+    names = [str(part) for part in parts]
+    equated = next((name for name in names if "=" in name), None)
+    if equated is not None:
+        raise UsageError(
+            f"--filter-sweep {equated}: a field goes without a value",
+            fix=f"write --filter-sweep {equated.partition('=')[0]}, which takes its values one by one",
+        )
+    fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
+    sweep = FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
+    words = sweep.words()  # 0.5 and 50% are the same
+    twice = next((word for word in words if words.count(word) > 1), None)
+    if twice is not None or "" in names:
+        odd = "a share or a field is empty" if "" in names else f"{twice} occurs twice"
+        what = f"--filter-sweep '{_shown(value)}': {odd}"
+        raise UsageError(what, fix="write shares and fields, each once: 0.5,0.1,0.01")
+    return sweep
+
+
+def _numbers(
+    value: str | float | Sequence[float] | None, kind: type[Number], option: str, example: str
+) -> tuple[Number, ...]:
+    if value is None:
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    try:
+        numbers = tuple(kind(part) for part in parts)
+    except ValueError as error:
+        raise UsageError(f"{option} {_shown(value)}: not a list of numbers", fix=f"write {option} {example}") from error
+    if len(set(numbers)) != len(numbers):
+        raise UsageError(f"{option} {_shown(value)}: a number occurs twice", fix=f"write {option} {example}")
+    return numbers
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else ",".join(map(str, value if isinstance(value, Sequence) else [value]))
