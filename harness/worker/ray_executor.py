@@ -454,12 +454,13 @@ def run_on_node(
     if Path(directory).is_dir():  # paths in a backend's parameters may be relative to it
         os.chdir(directory)
     if sent is None:
-        yield from _run(place, deadline_s, memory_limit_bytes)
+        yield from _run(Worker(place, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes))
         return
     last: Finished | NodeError | None = None
     with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
         unpacked = sent.unpack(Path(own), ray.get)
-        for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
+        worker = Worker(unpacked.here(place), deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
+        for message in _run(worker):
             if isinstance(message, Finished | NodeError):
                 last = message
                 yield from unpacked.changes()
@@ -471,12 +472,11 @@ def run_on_node(
         yield last  # whoever has it ends this task
 
 
-def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) -> Iterator[object]:
-    """Run the job in a folder of this node, and yield how it goes."""
+def _run(worker: Worker) -> Iterator[object]:
+    """Run a job in a worker of this node, and yield how it goes."""
     messages: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def work() -> None:
-        worker = Worker(place, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
         try:
             messages.put(worker.run(_Sent(messages), lambda: messages.put(Waiting())))
         except HarnessError as error:
