@@ -209,6 +209,7 @@ class FakeGraph(FakeDense):
 
     capabilities = replace(FakeDense.capabilities, exact=False)
     name = "fake-graph"
+    graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {"graph": True}
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         report = super().index(documents, progress, clock)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from harness.data.inputs import Inputs
 from harness.data.types import SparseVectors
 from harness.engines.interface import EngineInterface
 
-KILLS: dict[type[EngineInterface], tuple[str, ...]] = {}
+MUTANTS: dict[str, list[type[EngineInterface]]] = {}
+"""The broken engines that each test of the suite must notice, by the test's name."""
 
 
 def breaks(*tests: str) -> Callable[[type[EngineInterface]], type[EngineInterface]]:
     def note(mutant: type[EngineInterface]) -> type[EngineInterface]:
-        KILLS[mutant] = tests
+        for test in tests:
+            MUTANTS.setdefault(test, []).append(mutant)
         return mutant
 
     return note
@@ -34,9 +36,3 @@ def overriding(**members: Callable[..., Any]) -> Callable[[type[EngineInterface]
 def sparse_of(inputs: Inputs) -> SparseVectors:
     assert inputs.sparse is not None
     return inputs.sparse
-
-
-def pairs() -> Iterator[tuple[type[EngineInterface], str]]:
-    for mutant, tests in KILLS.items():
-        for test in tests:
-            yield mutant, test

@@ -53,11 +53,6 @@ class HidesThatItCan(FakeExternal):
     capabilities = FakeSparse.capabilities
 
 
-@breaks("test_external_is_what_the_class_is")
-class OnlySaysThatItCan(FakeSparse):
-    capabilities = FakeExternal.capabilities
-
-
 @breaks("test_external_index_answers_like_a_new_one")
 class NamesDocumentsInAnotherOrder(FakeExternal):
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:

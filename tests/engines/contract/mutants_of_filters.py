@@ -22,7 +22,7 @@ class DoesNotSayThatItFilters(FakeSparse):
     capabilities = replace(FakeSparse.capabilities, filters=False)
 
 
-@breaks("test_returns_what_matches", "test_filters_when_opened_again")
+@breaks("test_returns_what_matches")
 class IgnoresTheFilter(FakeText):
     def restrict(self, wanted: Mapping[str, str]) -> None:
         super().restrict(wanted)
@@ -44,7 +44,7 @@ class FiltersTheBestAfterwards(FakeDense):
         return found._replace(indptr=indptr, rows=found.rows[kept], scores=found.scores[kept])
 
 
-@breaks("test_returns_what_matches", "test_filters_when_opened_again")
+@breaks("test_returns_what_matches")
 class ScoresAnewWhenFiltered(FakeSparse):
     """As an engine would that counts its statistics over what matches."""
 

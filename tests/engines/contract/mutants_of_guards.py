@@ -73,7 +73,6 @@ def _open_whatever_is_left(engine: GuardedSparse, folder: Path, ids: Ids) -> Eng
 @breaks(
     "test_a_document_lost_before_reopening_is_noticed",
     "test_reopening_with_other_documents_is_refused",
-    "test_reopening_with_other_parameters_is_refused",
 )
 @overriding(open=_open_whatever_is_left)
 class OpensWhateverIsLeft(GuardedSparse):

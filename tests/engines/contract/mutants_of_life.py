@@ -196,16 +196,6 @@ class Careless(FakeSparse):
         return EngineInfo(self.name, "1.0", "embedded")
 
 
-@breaks("test_reopening_with_other_documents_is_refused", "test_reopening_with_other_parameters_is_refused")
-class OpensForOthers(Careless):
-    pass
-
-
-@breaks("test_reopens_with_other_parameters_of_the_search")
-class BuildsAgainForEachSearch(FakeSparse):
-    reopened_with: ClassVar[Mapping[str, ParameterValue]] = {"effort": 2}
-
-
 @breaks("test_a_damaged_index_never_answers_wrongly")
 class LeaksEofErrors(Careless):
     def load(self, folder: Path) -> None:
