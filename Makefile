@@ -18,14 +18,15 @@ MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 {
 unexport PYTHONDONTWRITEBYTECODE
 
 # More test processes than cores, each with as many threads as cores, mostly wait for one another.
-test: export OMP_NUM_THREADS := 1
-test: export OPENBLAS_NUM_THREADS := 1
+test quick: export OMP_NUM_THREADS := 1
+test quick: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test fuzz check chromium kernels bench java docs clean
+.PHONY: help demo test quick unit fuzz check chromium kernels bench java docs clean
 
 help:
 	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
 	@echo 'make test    every check and every test, and what was skipped and why'
+	@echo 'make quick   the same checks, and the unit tests, in about a minute'
 	@echo 'make fuzz    new generated input for every reader, for FUZZ_SECONDS (600)'
 	@echo 'make check   formatting, lint and types'
 	@echo 'make bench   the measurements of benchmarks/, beside the peers they name'
@@ -43,6 +44,13 @@ test:
 	@$(MAKE) --no-print-directory --jobs 2 check chromium kernels
 	@place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && \
 	TMPDIR="$$place" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
+
+# The checks side by side with the tests that start no engine, no command and no worker: see tests/conftest.py.
+quick:
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check unit
+
+unit: $(VENV)/.installed-all,test
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m unit $(TESTS)
 
 # Whole rounds of new examples until the time is over, or until one of them fails, which is then printed.
 fuzz: export HARNESS_FUZZ := random

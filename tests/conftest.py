@@ -20,6 +20,7 @@ import pytest
 hypothesis.settings.register_profile(
     "shared machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("shared machine"), max_examples=10)
 hypothesis.settings.load_profile("shared machine")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -130,11 +131,13 @@ def warm_workers() -> Iterator[None]:
         yield
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C works in what the tests start, even where it is ignored here (as in a shell's background job).
 
     And what Python compiles is kept, or each of the many processes compiles the same modules again.
     """
+    if config.option.markexpr == "unit":
+        hypothesis.settings.load_profile("quick")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -142,20 +145,40 @@ def pytest_configure() -> None:
 
 
 LONG = ("integration", "contract", "packaging", "slow")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files of long tests first, so that no core is left waiting for one of them at the end."""
-    long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
-    items.sort(key=lambda item: item.path not in long)
-
-
 SLOW = re.compile(
     r'(?:from |import |(?:importorskip|skip_module_without)\(.*")'
     r"(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers)"
 )
 """A library that a process takes seconds to import, or to start Java for, in the text of a file of tests."""
+WITH_ENGINES = {"browser", "engines", "integrations", "packaging", "pipeline", "worker"}
+"""Folders whose tests need engines, workers, a browser or an installation."""
+STARTS = re.compile(r'warm_workers|warm_harness|"-m", "harness"|harness\.(compare|check|regress)\(|isolation=')
+"""A file of tests that starts commands, or the workers of a comparison."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file without unit tests where only these are run."""
+    is_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_file and config.option.markexpr == "unit" and not _is_unit(collection_path) else None
+
+
+@functools.cache
+def _is_unit(path: Path) -> bool:
+    tests = REPOSITORY / "tests"
+    if not path.is_relative_to(tests) or path.relative_to(tests).parts[0] in WITH_ENGINES:
+        return False
+    text = path.read_text(encoding="utf-8")
+    return SLOW.search(text) is None and STARTS.search(text) is None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark unit tests, and run the files of long ones first, so that no core is left waiting for one at the end."""
+    long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
+    for item in items:
+        if _is_unit(item.path) and not any(item.get_closest_marker(name) for name in (*LONG, "network", "fuzz")):
+            item.add_marker("unit")
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -80,7 +80,8 @@ def _parse(answer: Any, count: int) -> tuple[Float32Array, int]:
     vectors.sort(key=lambda vector: vector[0])
     if [index for index, _ in vectors] != list(range(count)):
         raise ValueError(f"{len(vectors)} vectors for {count} texts, or an index that is missing or occurs twice")
-    rows = np.array([vector for _, vector in vectors], dtype=np.float32)
+    with np.errstate(over="ignore"):  # infinite values are refused with the vectors of every other source
+        rows = np.array([vector for _, vector in vectors], dtype=np.float32)
     if rows.ndim != 2:
         raise ValueError("vectors of different lengths")
     return rows, int((answer.get("usage") or {}).get("prompt_tokens") or 0)

@@ -193,17 +193,19 @@ class RemoteCalls:
         except httpx.TransportError as error:
             connected = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             return _Fault(f"cannot be reached: {type(error).__name__}: {error}", connected=connected)
+        except httpx.DecodingError as error:
+            return _Fault(f"answered with what cannot be decompressed: {error}", unusable=True)
         if answer.status_code in _PASSING:
             return _Fault(f"answered {answer.status_code}: {answer.text}", _retry_after(answer.headers))
         if answer.status_code != 200:
             raise self._refused(answer.status_code, answer.text)
         try:
             content = answer.json()
-        except ValueError:
-            return _Fault(f"answered with what is not JSON: {answer.text!r}", unusable=True)
+        except (ValueError, RecursionError):
+            return _Fault(f"answered with what is not JSON, or nested too deeply: {answer.text!r}", unusable=True)
         try:
             return read(content)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             return _Fault(f"answered with what cannot be used: {error}", unusable=True)
 
     def _take_turn(self) -> None:
@@ -248,7 +250,7 @@ def _retry_after(headers: Any) -> float | None:
     said = headers.get("Retry-After")
     if said is None:
         return None
-    if said.strip().isdigit():
+    if said.isascii() and said.strip().isdigit():
         return float(said)
     try:
         until = parsedate_to_datetime(said)

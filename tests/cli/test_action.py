@@ -53,8 +53,9 @@ def test_the_workflow_gives_inputs_and_reads_outputs_that_the_action_has(
 ) -> None:
     workflow = documented(repository, "workflow")
     steps = yaml.safe_load(workflow)["jobs"]["golden-set"]["steps"]
-    (given,) = (step["with"] for step in steps if step.get("id") == "harness")
-    assert set(given) <= set(action["inputs"])
+    (step,) = (step for step in steps if step.get("id") == "harness")
+    assert step["uses"] == "OWNER/REPOSITORY@COMMIT", "where the project lives is not known to its pages"
+    assert set(step["with"]) <= set(action["inputs"])
     assert set(re.findall(r"steps\.harness\.outputs\.(\w+)", workflow)) <= set(action["outputs"])
     page = (repository / "docs" / "how-to" / "run-in-ci.md").read_text(encoding="utf-8")
     assert not [name for name in (*action["inputs"], *action["outputs"]) if f"`{name}`" not in page]

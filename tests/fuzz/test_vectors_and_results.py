@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fuzzing import JSON_VALUES, NUMBERS, SCALARS, files, fuzz, survives, tables
+from fuzzing import NUMBERS, SCALARS, changed, changes, files, fuzz, survives, tables
+from golden_world import CHUNKS, LABEL, QUICK, write_golden_world
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 from sample_report import sample_report
 
+import harness
 from harness.cli.config import read_settings
 from harness.data.inputs import Inputs
 from harness.data.memory import qrels_from_dict
@@ -25,11 +28,13 @@ from harness.plan.dataset_list import parse_datasets
 from harness.registry.cards import read_backend_card
 from harness.registry.dataset_cards import read_dataset_card
 from harness.registry.strict_toml import read_document
-from harness.results.baseline import read_baseline
+from harness.report.formats import FORMATS, render
+from harness.results.baseline import read_baseline, save_baseline
 from harness.results.scored import parity_table, per_query_table
-from harness.results.stored import ResultContent, StoredResult, write_result
+from harness.results.stored import ResultContent, StoredResult, read_report, write_result
 
 COLUMNS = st.sampled_from(["id", "vector", "indices", "values", "x"])
+KINDS = ("check", "compare", "regress")
 
 
 @fuzz
@@ -110,31 +115,39 @@ def test_lists_of_backends_and_datasets(text: str) -> None:
     survives(lambda: parse_datasets(text))
 
 
-@st.composite
-def changes(draw: Any) -> tuple[list[int], Any]:
-    return draw(st.lists(st.integers(0, 30), min_size=1, max_size=6)), draw(JSON_VALUES)
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: Any) -> Path:
+    """A result of each verb and a baseline, as the harness writes them."""
+    folder = tmp_path_factory.mktemp("results")
+    golden, corpus = write_golden_world(folder)
+    harness.check(golden, corpus=corpus, out=folder / "check", **QUICK)
+    dataset = harness.Dataset.of(CHUNKS, {"q1": "apples pears", "q2": "trout"}, {"q1": {"fruit#0": 1}}, name="chunks")
+    options = {"timing": False, "isolation": "none", "k": 3}
+    compared = harness.compare(LABEL, dataset, out=folder / "compare", **options)
+    save_baseline(compared, folder / "baseline.json")
+    harness.diff(folder / "compare", folder / "compare", out=folder / "regress")
+    return folder
 
 
-def changed(value: Any, path: list[int], new: Any) -> Any:
-    """Return a copy of a JSON value with another value somewhere."""
-    if not path or not isinstance(value, dict | list) or not value:
-        return new
-    keys = list(value) if isinstance(value, dict) else range(len(value))
-    at = keys[path[0] % len(keys)]
-    copy = value.copy()
-    copy[at] = changed(value[at], path[1:], new)
-    return copy
+@fuzz
+@given(st.sampled_from(KINDS), changes(), st.sampled_from(FORMATS))
+def test_reports_that_were_changed(results: Path, kind: str, change: tuple[list[int], Any], form: str) -> None:
+    report = json.loads((results / kind / "report.json").read_bytes())
+    path = results / "report.json"
+    path.write_bytes(json.dumps(changed(report, *change)).encode(errors="surrogatepass"))
+    survives(lambda: StoredResult.open(path))
+    survives(lambda: render(read_report(path), form, verbose=True))
+    survives(lambda: harness.diff(results / kind, path))
 
 
 @fuzz
 @given(changes())
-def test_reports_that_were_changed(tmp_path_factory: Any, change: tuple[list[int], Any]) -> None:
-    place = tmp_path_factory.getbasetemp()
-    report = json.loads(sample_report().model_dump_json(by_alias=True))
-    path = place / "report.json"
-    path.write_bytes(json.dumps(changed(report, *change)).encode(errors="surrogatepass"))
-    survives(lambda: StoredResult.open(path))
+def test_baselines_that_were_changed(results: Path, change: tuple[list[int], Any]) -> None:
+    baseline = json.loads((results / "baseline.json").read_bytes())
+    path = results / "changed.json"
+    path.write_bytes(json.dumps(changed(baseline, *change)).encode(errors="surrogatepass"))
     survives(lambda: read_baseline(path))
+    survives(lambda: harness.diff(results / "compare", path))
 
 
 @fuzz

@@ -11,7 +11,7 @@ from harness.java.bridge import _REMEDIES, _translated
 from harness.java.jvm import find_jar
 
 _LEFT_TO_THE_GENERAL_ERROR = {
-    "AlreadyClosedException": "cannot happen while the adapter owns reader and writer",
+    "AlreadyClosedException": "cannot happen while the engine owns reader and writer",
     "LockReleaseFailedException": "nothing that a user can do about it but read it",
     "MergeException": "wraps a cause that is looked at instead",
     "MergeAbortedException": "only when a writer rolls back while it merges in another thread",

@@ -38,7 +38,7 @@ def test_a_loader_is_found_where_its_package_is_on_the_path(tmp_path: Path, monk
     assert "of-another" not in loaders()
 
 
-def test_the_versions_of_adapters_are_read_again_when_something_is_installed(
+def test_the_versions_of_engines_are_read_again_when_something_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = 0

@@ -137,7 +137,7 @@ def test_the_version_of_the_engine_is_in_the_key(dataset: Dataset, monkeypatch: 
         key(dataset, "qdrant:url=http://127.0.0.1:9")
 
 
-def test_an_adapter_of_somebody_else_is_its_file(
+def test_an_engine_of_another_package_is_its_file(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "my_engine_for_keys.py"

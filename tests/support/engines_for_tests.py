@@ -382,7 +382,7 @@ class LeavesProcessesAndCrashes(LeavesProcesses):
 
 
 class Stumbles(BruteForce):
-    """Raises an exception that no adapter should let through."""
+    """Raises an exception that no engine should let through."""
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         print("about to stumble")

@@ -14,7 +14,7 @@ from harness.engines.interface import SearchResult
 
 
 class WritesAndRaises(CsrEngine):
-    """Adds a file to the index, and raises what no adapter should let through."""
+    """Adds a file to the index, and raises what no engine should let through."""
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
         Path(str(self.source), "mine.txt").write_text("I was here")

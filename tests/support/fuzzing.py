@@ -216,6 +216,23 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return sink.getvalue()
 
 
+@st.composite
+def changes(draw: DrawFn) -> tuple[list[int], Any]:
+    """Draw where a JSON value is changed, and what is put there."""
+    return draw(st.lists(st.integers(0, 30), min_size=1, max_size=6)), draw(JSON_VALUES)
+
+
+def changed(value: Any, path: list[int], new: Any) -> Any:
+    """Return a copy of a JSON value with another value in one position."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return new
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    key = keys[path[0] % len(keys)]
+    copy = value.copy()
+    copy[key] = changed(value[key], path[1:], new)
+    return copy
+
+
 def survives(call: Callable[[], object]) -> None:
     """Call a public function: it returns, or raises an error of the harness that can be printed."""
     try:

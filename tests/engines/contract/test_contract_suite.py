@@ -193,7 +193,7 @@ def test_a_low_recall_is_noticed(tmp_path: Path) -> None:
 
 GAPS = """
     from dataclasses import replace
-    from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
+    from contract_fakes import FakeSparse
     from mutants_of_answers import PerturbsTies
     from harness.testing import EngineContract
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
 _CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")
 _FLOAT32_STEPS = 1e-6
-"""The suite computes in float64, Lucene in float32; tests/engines/lucene/test_lucene_oracle.py asks for equal bits."""
+"""The suite computes in float64, Lucene in float32; equal bits are asked for in test_lucene_reference.py."""
 
 
 class TestLucene(EngineContract):

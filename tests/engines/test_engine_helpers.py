@@ -1,4 +1,4 @@
-"""What adapters share: refusing bad input, the manifest of an index, hits to columns, narrow columns."""
+"""What engines share: refusing bad input, the manifest of an index, hits to columns, narrow columns."""
 
 from __future__ import annotations
 

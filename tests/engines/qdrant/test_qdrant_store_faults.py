@@ -1,4 +1,4 @@
-"""The Qdrant adapter over a store that misbehaves on purpose: lost points, an optimiser without end, failing calls."""
+"""The Qdrant engine over a store that misbehaves on purpose: lost points, an optimiser without end, failing calls."""
 
 from __future__ import annotations
 
