@@ -1,8 +1,10 @@
 """Kill or interrupt a comparison, resume it, and hold what comes out against one that nobody disturbed.
 
-Each round has a cache of its own. SIGKILL or SIGINT goes to the harness's process alone, so after SIGKILL its workers
-have to notice by themselves. Every second round is ended just after one backend has said that it is finished, the
-others at a random moment. Then the same command runs with `--resume missing`. The exit code is 1 when any round ends
+Each round has a cache of its own. With `--victims parents` SIGKILL or SIGINT goes to the harness's process alone, so
+after SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that
+it is finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment: the
+comparison ends with exit code 3, and the worker's trial is not stored. `both` takes turns. Then the same command runs
+with `--resume missing`. The exit code is 1 when any round ends
 otherwise than an undisturbed comparison, runs a backend again whose outcome was stored, or leaves anything behind: a
 process, a folder, a file that is half-written; and, in two rounds a backend or more, when some backend was never stored
 before the end.
@@ -11,6 +13,7 @@ before the end.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -79,10 +82,14 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 class Moment(NamedTuple):
-    """When a round is ended: so many seconds after its start, or after ``label`` has said that it is finished."""
+    """When a round is ended: so many seconds after its start, or after ``label`` has said that it is finished.
+
+    ``worker`` is true where a worker is killed then, and not the harness's own process.
+    """
 
     seconds: float
     label: str | None = None
+    worker: bool = False
 
     def wait(self, process: subprocess.Popen[str]) -> None:
         """Return when the moment has come; at once when the process has ended."""
@@ -93,7 +100,8 @@ class Moment(NamedTuple):
         time.sleep(self.seconds)
 
     def __str__(self) -> str:
-        return f"{self.seconds:.1f}" if self.label is None else f"{self.label} + {self.seconds:.1f}"
+        moment = f"{self.seconds:.1f}" if self.label is None else f"{self.label} + {self.seconds:.1f}"
+        return f"{moment}, a worker" if self.worker else moment
 
 
 class Round(NamedTuple):
@@ -112,18 +120,24 @@ def kill_and_resume(
 ) -> Round | None:
     """One round in ``folder``, which must not exist; ``wrong`` is what a user would complain about.
 
-    None when the comparison ended before the moment came.
+    None when the comparison ended before the moment came, or no worker ran then that could be killed.
     """
     place = Place.below(folder)
     process = place.start(arguments)
     moment.wait(process)
     running = len(place.processes())
-    process.send_signal(number)
+    if not moment.worker:
+        process.send_signal(number)
+    elif not _kill_a_worker(place):
+        process.kill()
+        process.communicate()
+        _survivors(place)
+        return None
     process.communicate()
     if process.returncode == 0:
         return None
     wrong = [f"process {left.pid} outlived its parent" for left in _survivors(place)]
-    if process.returncode not in _codes(number, place):
+    if process.returncode not in ((3,) if moment.worker else _codes(number, place)):
         wrong.append(f"the exit code was {process.returncode}")
     finished = _stored(place)
     if place.out.exists():
@@ -140,6 +154,16 @@ def kill_and_resume(
     wrong += [f"{label} was never stored and is called re-used" for label in reused if label not in finished]
     wrong += [*_differences(expected, result), *_left_behind(place)]
     return Round(moment, running, finished, took_s, reused, tuple(wrong))
+
+
+def _kill_a_worker(place: Place) -> bool:
+    """Send SIGKILL to a worker of the round; false where none runs."""
+    for process in place.processes():
+        with contextlib.suppress(psutil.Error):
+            if any(part.startswith("harness.worker.") for part in process.cmdline()):
+                process.kill()
+                return True
+    return False
 
 
 def _codes(number: signal.Signals, place: Place) -> tuple[int, ...]:
@@ -222,6 +246,7 @@ def main() -> int:
     parser.add_argument("--k", default="100")
     parser.add_argument("--sample-queries", default=None)
     parser.add_argument("--signal", choices=("KILL", "INT"), default="KILL")
+    parser.add_argument("--victims", choices=("parents", "workers", "both"), default="parents")
     options = parser.parse_args()
     arguments = ["--backends", options.backends, "--dataset", options.dataset, "--k", options.k]
     if options.sample_queries is not None:
@@ -236,7 +261,7 @@ def main() -> int:
         labels = [backend.label for backend in expected.report.trials]
         number = signal.Signals[f"SIG{options.signal}"]
         rounds: list[Round] = []
-        for moment in islice(_moments(labels, whole_s, options.seed, rounds), ATTEMPTS * options.kills):
+        for moment in islice(_moments(labels, whole_s, options, rounds), ATTEMPTS * options.kills):
             with tempfile.TemporaryDirectory(dir=folder) as own:
                 one = kill_and_resume(Path(own) / "round", arguments, moment, number, expected)
             if one is not None:
@@ -247,11 +272,16 @@ def main() -> int:
     return _verdict(rounds, labels, options.kills)
 
 
-def _moments(labels: list[str], whole_s: float, seed: int, rounds: list[Round]) -> Iterator[Moment]:
-    """Turn about: just after one backend has finished, each in its turn, and any moment of the whole."""
-    chance = np.random.default_rng(seed)
+def _moments(labels: list[str], whole_s: float, options: argparse.Namespace, rounds: list[Round]) -> Iterator[Moment]:
+    """Of parents turn about: just after one backend has finished, each in its turn, and any moment of the whole."""
+    chance = np.random.default_rng(options.seed)
     while True:
-        turn, at_random = divmod(len(rounds), 2)
+        workers = sum(one.moment.worker for one in rounds)
+        parents = len(rounds) - workers
+        if options.victims == "workers" or (options.victims == "both" and workers < parents):
+            yield Moment(chance.uniform(0, whole_s), worker=True)
+            continue
+        turn, at_random = divmod(parents, 2)
         label = None if at_random else labels[turn % len(labels)]
         yield Moment(chance.uniform(0, whole_s if label is None else SOON_S), label)
 

@@ -14,7 +14,6 @@ import harness
 from harness.results.comparison import Comparison
 
 skip_module_without("sentence_transformers")
-pytestmark = pytest.mark.usefixtures("warm_workers")
 
 LONG = "the dog sat on the mat and the cat sat on the dog in the garden " * 6
 CORPUS = {
@@ -40,7 +39,7 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def compare(backends: list[str]) -> Comparison:
     dataset = harness.Dataset.of(CORPUS, QUERIES, QRELS, name="long")
-    return harness.compare(backends, dataset, k=5, metrics="nDCG@5", timing=False)
+    return harness.compare(backends, dataset, k=5, metrics="nDCG@5", timing=False, isolation="none")
 
 
 def counts(comparison: Comparison) -> Mapping[str, list[tuple[object, ...]]]:
@@ -92,7 +91,7 @@ def test_what_is_cut_is_reported_and_is_known_again_from_the_cache(backends: lis
 def test_a_check_knows_that_expected_documents_are_cut(backends: list[str]) -> None:
     golden = [{"id": query, "question": QUERIES[query], "expected": list(QRELS[query])} for query in QUERIES]
     dataset = harness.Dataset.of(CORPUS, QUERIES, None, name="long")
-    checked = harness.check(golden, corpus=dataset, backends=[backends[0], backends[2]], k=5)
+    checked = harness.check(golden, corpus=dataset, backends=[backends[0], backends[2]], k=5, isolation="none")
     assert {
         trial.label: [(part.texts, part.relevant) for part in trial.truncation]
         for trial in checked.report.trials
