@@ -18,7 +18,7 @@ import pytest
 
 # the first example may compile a kernel, and machines are shared: what is slow is measured in benchmarks/
 hypothesis.settings.register_profile(
-    "shared machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "shared machine", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("shared machine"), max_examples=10)
 hypothesis.settings.load_profile("shared machine")
@@ -138,6 +138,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.option.markexpr == "unit":
         hypothesis.settings.load_profile("quick")
+    if config.getoption("--update-proven"):
+        os.environ["HARNESS_UPDATE_PROVEN"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
