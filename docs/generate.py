@@ -6,11 +6,6 @@ A fenced block is generated when the line above it says so::
     <!-- docstring of: harness.errors -->
     <!-- content of: examples/faiss/faiss_flat.py -->
 
-So is a table between two comments::
-
-    <!-- table of: price_list:price_table -->
-    <!-- end -->
-
 A page is generated as a whole when its first line names the function that gives its text::
 
     <!-- page of: reference_pages:metrics_page -->
@@ -45,11 +40,6 @@ PAGES = re.compile(
     r"(?P<marker><!-- pages of: (?P<folder>[\w-]+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)", re.DOTALL | re.MULTILINE
 )
 
-TABLE = re.compile(
-    r"(?P<marker><!-- table of: (?P<module>\w+):(?P<function>\w+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)",
-    re.DOTALL | re.MULTILINE,
-)
-
 
 def pages() -> list[Path]:
     """Every page of the documentation."""
@@ -60,15 +50,9 @@ def regenerate(text: str) -> str:
     """The page ``text`` with its generated blocks as they are now."""
     whole = PAGE.match(text)
     if whole is not None:
-        return whole[0] + _text_of(whole)
+        return whole[0] + str(getattr(importlib.import_module(whole["module"]), whole["function"])())
     text = PAGES.sub(lambda match: match["marker"] + _listing(match["folder"]) + match["end"], text)
-    text = TABLE.sub(lambda match: f"{match['marker']}\n{_text_of(match)}\n{match['end']}", text)
     return BLOCK.sub(lambda match: match["marker"] + _content(match["kind"], match["what"]) + match["end"], text)
-
-
-def _text_of(match: re.Match[str]) -> str:
-    """Return what the function that a comment names gives."""
-    return str(getattr(importlib.import_module(match["module"]), match["function"])())
 
 
 def _listing(folder: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-__all__ = ["price_table"]
+__all__ = ["price_page"]
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _PACKAGE = _REPOSITORY / "harness"
@@ -25,11 +25,20 @@ _ROOMS_OF_FEATURES = (
 _SOURCES = frozenset({".py", ".java", ".js", ".css", ".jinja", ".toml"})
 _SMALL = 150
 """Features of a room with fewer lines of code share a row."""
-_HEAD = "| folder of `harness/` | feature | code | tests | pages |\n|---|---|--:|--:|--:|\n"
+_HEAD = """\
+# Price list
+
+Lines of code, tests and pages of each feature, written by `python docs/generate.py` from the folders. A feature is a
+package, or the modules of a folder whose names begin with the same word; tests and pages are those with its name in
+their path. Blank lines are not counted, and two digits are given.
+
+| folder of `harness/` | feature | code | tests | pages |
+|---|---|--:|--:|--:|
+"""
 
 
-def price_table() -> str:
-    """Return a Markdown table: the rooms of features, in each the most code first, then the other rooms."""
+def price_page() -> str:
+    """Return the page: the rooms of features, in each the most code first, then the other rooms."""
     others = sorted(path.parent.name for path in _PACKAGE.glob("*/__init__.py"))
     lines = [line for room in _ROOMS_OF_FEATURES for line in _rows(room)]
     lines += [

@@ -52,7 +52,9 @@ VERBS = {
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored result again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
-    "datasets": Verb("harness.cli.catalogue:datasets", "List, search, show or fetch datasets, or remove what was prepared."),
+    "datasets": Verb(
+        "harness.cli.catalogue:datasets", "List, search, show or fetch datasets, or remove what was prepared."
+    ),
     "doctor": Verb("harness.cli.doctor:doctor", "Check that this machine has what a comparison needs."),
     "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
 }
