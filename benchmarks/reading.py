@@ -6,10 +6,10 @@ nothing is imported or compiled, and what is computed once per process is left o
 
 A function is one piece of code of the package ``harness`` that starts with ``def``: methods, properties and compiled
 kernels included, each counted once however often it runs. Lambdas and comprehensions are counted apart: they are read
-with the function in which they stand, and Python 3.12 makes no calls of most of them. The depth is that of the deepest
-stack at which a function of ``harness/engines`` is called first, with everything on it from the measured call on:
-lambdas, comprehensions and other packages' functions too. ``check`` has a golden set and a corpus in files, because
-a corpus in a file is what it takes.
+with the function in which they stand, and Python 3.12 makes no calls of most of them. The depth is that of
+the deepest stack on which a function of ``harness/engines`` is first called, with everything on it from the measured
+call on: lambdas, comprehensions and other packages' functions too. ``check`` has a golden set and a corpus in files,
+because a corpus in a file is what it takes.
 
 ``--list modules`` prints the modules, ``--list stages`` every function in the order of its first call, indented by
 its depth, below the stage in which it runs.
@@ -178,10 +178,10 @@ def main() -> None:
             reading = measure(verb)
             modules = {call.module for call in reading.calls.values()}
             depth = max(call.frames for _, call in reading.engine_calls)
+            opened, queried = reading.first("open"), reading.first("retrieve")
             print(
                 f"{verb.__name__}: {len(reading.calls)} functions in {len(modules)} modules; engine opened by function "
-                f"{reading.first('open')}, queried by {reading.first('retrieve')}, at most {depth} deep; "
-                f"{len(reading.inner)} lambdas and comprehensions"
+                f"{opened}, queried by {queried}, at most {depth} deep; {len(reading.inner)} lambdas and comprehensions"
             )
             if options.list is not None:
                 {"modules": print_modules, "stages": print_stages}[options.list](reading)

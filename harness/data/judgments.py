@@ -128,4 +128,6 @@ def are_of_another_corpus(judged: Ids, documents: Ids) -> bool:
     Fewer unknown documents are what collections really have: relevant ones count, and are never found.
     """
     missing = judged.take(np.flatnonzero(documents.rows_of(judged) < 0))
+    if not missing:
+        return False
     return 2 * len(missing) > len(judged) or respelling(missing, documents) is not None

@@ -104,6 +104,7 @@ __all__ = [
     "source_folder",
 ]
 
+_DAMAGED = "delete the index folder and index again"
 Column = TypeVar("Column")
 """The type that an engine reads: Float32Array, SparseVectors, an Arrow column of texts or of terms, or Inputs."""
 
@@ -277,13 +278,17 @@ class Engine(EngineInterface, Generic[Column]):
             RejectedInputError: NaN, repeated columns, a zero vector under cosine, another number of dimensions.
         """
         cosine = self.parameters.get("similarity") == "cosine"
-        require: Mapping[str, Callable[[], object]] = {
-            "text": lambda: require_texts(inputs, what),
-            "terms": lambda: require_terms(inputs, what),
-            "sparse": lambda: require_sparse(inputs, what),
-            "dense": lambda: require_dense(inputs, what, cosine=cosine, dimensions=dimensions),
-        }
-        columns = [require[name]() for name in self.capabilities.columns]
+        columns: list[object] = []
+        for name in self.capabilities.columns:
+            match name:
+                case "text":
+                    columns.append(require_texts(inputs, what))
+                case "terms":
+                    columns.append(require_terms(inputs, what))
+                case "sparse":
+                    columns.append(require_sparse(inputs, what))
+                case "dense":
+                    columns.append(require_dense(inputs, what, cosine=cosine, dimensions=dimensions))
         return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
@@ -304,8 +309,9 @@ class Engine(EngineInterface, Generic[Column]):
     ) -> Iterator[None]:
         """Raise an error of the library as a ``kind`` that says what the engine was doing."""
         try:
-            with as_backend_errors():
-                yield
+            yield
+        except (CacheError, DataError, UsageError) as error:
+            raise backend_error(error) from error
         except self.faults as fault:
             raise kind(f"the {self.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
@@ -384,7 +390,7 @@ class Engine(EngineInterface, Generic[Column]):
         ingested = ingestion.end()
         loaded = self._load(folder)
         ready = clock()
-        if isinstance(self, Filterable):
+        if isinstance(self, Filterable) and documents.metadata is not None:
             save_metadata(folder, documents.metadata, values=not self.stores_metadata)
         write_manifest(folder, self.name, self.index_parameters, documents.ids, indexed=loaded.documents)
         self._keep(_loaded=loaded, finished=True)
@@ -675,7 +681,7 @@ class HitCollector:
 
 
 @contextmanager
-def as_backend_errors(damaged: str = "delete the index folder and index again") -> Iterator[None]:
+def as_backend_errors(damaged: str = _DAMAGED) -> Iterator[None]:
     """Raise what ``harness.exact`` and ``harness.store`` raise as an error of a backend.
 
     EngineUnavailableError for a damaged index, of which ``damaged`` is the remedy; RejectedInputError for data or
@@ -683,10 +689,15 @@ def as_backend_errors(damaged: str = "delete the index folder and index again") 
     """
     try:
         yield
-    except CacheError as error:
-        raise EngineUnavailableError(error.what, fix=damaged) from error
-    except (DataError, UsageError) as error:
-        raise RejectedInputError(error.what, fix=error.fix) from error
+    except (CacheError, DataError, UsageError) as error:
+        raise backend_error(error, damaged) from error
+
+
+def backend_error(error: CacheError | DataError | UsageError, damaged: str = _DAMAGED) -> BackendError:
+    """Return an error of ``harness.exact`` or ``harness.store`` as an error of a backend: :func:`as_backend_errors`."""
+    if isinstance(error, CacheError):
+        return EngineUnavailableError(error.what, fix=damaged)
+    return RejectedInputError(error.what, fix=error.fix)
 
 
 _UNNAMED = "look into the engine's log for documents that it refused; its 'load' gives rows that it knows as 'missing'"

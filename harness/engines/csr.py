@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -74,10 +75,9 @@ class UsedColumns:
         np.save(folder / _COLUMNS, self._columns, allow_pickle=False)
 
     @classmethod
-    def load(cls, folder: Path) -> UsedColumns | None:
-        """Read what :meth:`save` wrote, None when there is none; raises CacheError when it is damaged."""
-        path = folder / _COLUMNS
-        return cls(load_column(path)) if path.exists() else None
+    def load(cls, folder: Path) -> UsedColumns:
+        """Read what :meth:`save` wrote; raises CacheError when it is damaged."""
+        return cls(load_column(folder / _COLUMNS))
 
 
 class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changeable[SparseVectors]):
@@ -103,11 +103,8 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
 
     def build(self, folder: Path, documents: Documents[SparseVectors], progress: Progress) -> None:
         """Transpose the vectors into postings; getting ready is saving them and mapping the files."""
-        self._save(folder, documents.column, progress)
-
-    def _save(self, folder: Path, documents: SparseVectors, progress: Progress) -> None:
-        columns = UsedColumns.of(documents)
-        vectors = documents if columns is None else columns.narrow(documents)
+        columns = UsedColumns.of(documents.column)
+        vectors = documents.column if columns is None else columns.narrow(documents.column)
         idf: Literal["bm25"] | None = "bm25" if self.parameters["idf"] else None
         index = SparseIndex.build(vectors, idf=idf, tie_break=self.ids.tie_rank)
         progress.start("save", None)
@@ -135,12 +132,13 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         )
         shutil.rmtree(folder / "index")
         (folder / _COLUMNS).unlink(missing_ok=True)
-        self._save(folder, both.take(content), progress)
+        self.build(folder, replace(changes.written, column=both.take(content)), progress)
 
     def load(self, folder: Path) -> LoadedIndex:
         """Map the saved postings; those of an index opened again are compared with their checksums first."""
         self._index = SparseIndex.load(folder / "index", verify=self.finished)
-        self._columns, self._filtered = UsedColumns.load(folder), None
+        self._columns = UsedColumns.load(folder) if (folder / _COLUMNS).exists() else None
+        self._filtered = None
         documents = len(self._index) - len(self.deleted)
         with_terms = self._index.count_documents_with_terms()
         counts = {"idf_documents": with_terms, "empty_vectors": documents - with_terms}

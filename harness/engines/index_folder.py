@@ -119,10 +119,8 @@ def _digest(ids: Ids) -> str:
     return digest.hexdigest()
 
 
-def save_metadata(folder: Path, metadata: pa.Table | None, *, values: bool = True) -> None:
-    """Write the fields of documents into the folder of an index, or only their names; None writes nothing."""
-    if metadata is None:
-        return
+def save_metadata(folder: Path, metadata: pa.Table, *, values: bool = True) -> None:
+    """Write the fields of documents into the folder of an index, or only their names."""
     if values:
         save_table(folder / _TABLE, metadata)
     else:

@@ -47,7 +47,7 @@ def load_inputs(
     for folder in vectors:
         stored = load_vectors(folder, name)
         if isinstance(stored, SparseVectors):
-            inputs = replace(inputs, sparse=widen(stored, dimensions))
+            inputs = replace(inputs, sparse=stored if stored.dimensions >= dimensions else widen(stored, dimensions))
         else:
             inputs = replace(inputs, dense=stored)
     if term_texts is not None:

@@ -80,7 +80,7 @@ class Searcher:
         else:
             with ThreadPoolExecutor(max_workers=threads) as pool:
                 parts = list(pool.map(lambda batch: self._retrieve_batch(queries, *batch), batches))
-        return TopK.joined(parts)
+        return parts[0] if len(parts) == 1 else TopK.joined(parts)
 
     def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
         """Return the postings of ``matching`` rows; raises UsageError unless that is one bool a document."""

@@ -47,7 +47,14 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
     if not len(dataset.corpus):
         return []
     loaded = _Loaded(dataset, relevance, cache)
-    return [finding for check in DATASET_CHECKS if (finding := check(loaded)) is not None]
+    present = {
+        "files": bool(dataset.unread_files),
+        "judgments": dataset.qrels is not None,
+        "texts": True,
+        "titles": dataset.titles is not None,
+    }
+    checks = [find for find, part in DATASET_CHECKS.items() if present[part]]
+    return [finding for find in checks if (finding := find(loaded)) is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,17 +375,17 @@ def _unread_files(loaded: _Loaded) -> Finding | None:
     )
 
 
-DATASET_CHECKS: tuple[Callable[[_Loaded], Finding | None], ...] = (
-    _unread_files,
-    _unknown_judged_documents,
-    _repeated_judgments,
-    _few_judged_queries,
-    _pool_as_relevant,
-    _scale_without_zero,
-    _duplicate_texts,
-    _near_empty_documents,
-    _queries_as_documents,
-    _titles_missing,
-    _titles_unused,
-)
-"""Every check of a dataset."""
+DATASET_CHECKS: Mapping[Callable[[_Loaded], Finding | None], str] = {
+    _unread_files: "files",
+    _unknown_judged_documents: "judgments",
+    _repeated_judgments: "judgments",
+    _few_judged_queries: "judgments",
+    _pool_as_relevant: "judgments",
+    _scale_without_zero: "judgments",
+    _duplicate_texts: "texts",
+    _near_empty_documents: "texts",
+    _queries_as_documents: "texts",
+    _titles_missing: "titles",
+    _titles_unused: "titles",
+}
+"""Every check of a dataset, with the part of it that is checked."""

@@ -12,12 +12,9 @@ import numpy.typing as npt
 from harness.metrics.judged import JudgedHits
 
 
-def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits] | None:
-    """Return the same hits in their worst and in their best order, or None when no judged hit is tied."""
-    if not bool((judged.tied > 1).any()):
-        return None
-    worst, best = _rearranged(judged, False), _rearranged(judged, True)
-    return worst, best
+def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits]:
+    """Return the same hits in their worst and in their best order."""
+    return _rearranged(judged, False), _rearranged(judged, True)
 
 
 def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:

@@ -97,10 +97,10 @@ def compare_state(
         parity, exact = compare_hybrid(trial, own, record, references, rule, k=record.k, hypotheses=changed)
         return parity, replace(exact, doc_ids=ids)
     ((name, reference),) = references.items()
-    compared = record.compared
-    if compared is not None:
-        compared = compared.of_documents(lambda documents: np.ascontiguousarray(documents[recipes.present]))
-    scored, ordered = references_of_compared(reference, compared)
+    scored = ordered = None
+    if record.compared is not None:
+        compared = record.compared.of_documents(lambda documents: np.ascontiguousarray(documents[recipes.present]))
+        scored, ordered = references_of_compared(reference, compared)
     suggested = causes_of_trial(name, reference, record, trial.parameters, (own.query_ids, own.doc_ids))
     parity = compare_run(
         own,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -124,8 +125,10 @@ class References:
             if self._deeper:  # first: what is less deep is cut out of it
                 deeper = reference.retrieve(self._deeper)
             axes = outcome.run.query_ids, outcome.run.doc_ids
-            compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
-            hypotheses = *causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), *HYPOTHESES
+            compared = ordered = None
+            if record.compared is not None:
+                compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
+            of_trial = causes_of_trial("dense", reference, record, outcome.trial.parameters, axes)
             parity = compare_run(
                 outcome.run,
                 reference,
@@ -135,7 +138,7 @@ class References:
                 approximate=record.index.approximate,
                 compared=compared,
                 ordered=ordered,
-                hypotheses=hypotheses if explained else (),
+                hypotheses=chain(of_trial, HYPOTHESES) if explained else (),
             )
             exact = reference.retrieve(self._k)
         if label in self._components:
@@ -191,11 +194,12 @@ class References:
         external = record.external
         dataset, threads, kind = self._dataset, self._plan.request.threads, card.reference.kind
         candidates = None
-        if kind != "hybrid":
+        if kind != "hybrid" and dataset.candidates is not None:
             candidates = _candidates(dataset, dataset.corpus.ids if external is None else external.ids)
         references: dict[str, Reference] = {}
         if kind != "dense":
-            recipe = replace(_recipe(card.reference, vectors, dataset, parameters, record), candidates=candidates)
+            recipe = _recipe(card.reference, vectors, dataset, parameters, record)
+            recipe = replace(recipe, candidates=candidates)
             name = "sparse" if card.reference.scoring is None else "terms"
             references[name] = SparseReference(recipe, threads=threads, divided=self._divided)
         if kind in ("dense", "hybrid"):

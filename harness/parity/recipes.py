@@ -180,12 +180,11 @@ def idf_by_shard(recipe: Recipe, formula: IdfFormula, *, over_all: bool = False)
 
     N is the number of documents with terms, ``over_all`` the number of all documents, in each shard separately.
     """
-
-    def idf(documents: SparseVectors) -> Float32Array:
+    shards, parts = recipe.shards, [recipe.documents]
+    if shards is not None:
+        parts = [recipe.documents.take(np.flatnonzero(shards == shard)) for shard in range(shard_count(shards))]
+    idfs = []
+    for documents in parts:
         containing, with_terms = document_frequencies(documents)
-        return formula(containing, len(documents) if over_all else with_terms)
-
-    if recipe.shards is None:
-        return idf(recipe.documents)
-    rows = (np.flatnonzero(recipe.shards == shard) for shard in range(shard_count(recipe.shards)))
-    return np.stack([idf(recipe.documents.take(part)) for part in rows])
+        idfs.append(formula(containing, len(documents) if over_all else with_terms))
+    return idfs[0] if shards is None else np.stack(idfs)

@@ -385,13 +385,13 @@ def hit_keys(run: Run) -> Int64Array:
 
 
 def references_of_compared(
-    reference: Reference, compared: ComparedVectors | None, threads: int = 1
+    reference: Reference, compared: ComparedVectors, threads: int = 1
 ) -> tuple[DenseReference | None, DenseReference | None]:
     """Return the references of the vectors that the engine's scores are made of, and of those that its index compares.
 
     None where these are the reference's own, or not others than the former.
     """
-    if compared is None or not isinstance(reference, DenseReference):
+    if not isinstance(reference, DenseReference):
         return None, None
     documents, queries, similarity = compared.documents, compared.queries, compared.similarity
     recipe = replace(reference.recipe, documents=documents, queries=queries, similarity=similarity)

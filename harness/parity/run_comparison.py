@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def compare_run(
     approximate: bool = False,
     compared: DenseReference | None = None,
     ordered: DenseReference | None = None,
-    hypotheses: Sequence[Hypothesis] = HYPOTHESES,
+    hypotheses: Iterable[Hypothesis] = HYPOTHESES,
 ) -> Parity:
     """Compare an engine's ``run`` of ``k`` hits with its reference for the same queries.
 
@@ -79,7 +79,7 @@ def compare_run(
     return _summarise(reference, tolerance, k, verdict, per_query)
 
 
-def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[str]:
+def explain(case: Case, hypotheses: Iterable[Hypothesis] = HYPOTHESES) -> list[str]:
     """Return the first hypothesis that is proven for each query of the case, ``unknown`` where none is.
 
     Every hypothesis re-scores only the queries that are still unexplained.
@@ -106,19 +106,17 @@ def _proven(case: Case, hypothesis: Hypothesis) -> BoolArray:
 
 
 def _summarise(reference: Reference, tolerance: float, k: int, verdict: Judgements, per_query: QueryParity) -> Parity:
-    def at_least(level: Level) -> int:
-        return int(np.count_nonzero(verdict.level >= level))
-
+    reached = {level: int(np.count_nonzero(verdict.level >= level)) for level in Level}
     return Parity(
         reference=reference.name,
         mode=reference.mode,
         tolerance=tolerance,
         k=k,
         queries=len(verdict.level),
-        bit_equal=at_least(Level.BIT_EQUAL),
-        identical=at_least(Level.IDENTICAL),
-        tie_equivalent=at_least(Level.TIE_EQUIVALENT),
-        different=len(verdict.level) - at_least(Level.TIE_EQUIVALENT),
+        bit_equal=reached[Level.BIT_EQUAL],
+        identical=reached[Level.IDENTICAL],
+        tie_equivalent=reached[Level.TIE_EQUIVALENT],
+        different=len(verdict.level) - reached[Level.TIE_EQUIVALENT],
         overlap={depth: _mean(values) for depth, values in per_query.overlap.items()},
         rbo=_mean(per_query.rbo),
         rbo_p=RBO_P,

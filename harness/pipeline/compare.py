@@ -29,10 +29,10 @@ from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
 from harness.parity.scoring_differences import DEPTH, scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import probes_of
 from harness.pipeline.run import run_plan
 from harness.plan.callables import LABEL, Function, function_expression, named_expression, with_names
-from harness.plan.config import BackendsLike, CompareOutput, CompareRequest, Output
+from harness.plan.config import LOCAL, BackendsLike, CompareOutput, CompareRequest, Output
 from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
@@ -93,7 +93,8 @@ def compare(
     """
     names, at_hand = _named(dataset) if dataset is not None else (None, {})
     functions: dict[str, Function] = {}
-    if callable(backends) or isinstance(backends, list | tuple | Mapping):
+    with_functions = callable(backends) or (isinstance(backends, list | tuple) and any(map(callable, backends)))
+    if with_functions or isinstance(backends, Mapping):
         listed = with_names(backends, "backends")
         functions = {name or function_expression(item): item for name, item in listed if callable(item)}
         backends = [named_expression(name, item, LABEL) for name, item in listed]
@@ -143,7 +144,7 @@ def run(
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
-    if (cluster := reach_cluster(plan.request.executor)) is not None:
+    if plan.request.executor != LOCAL and (cluster := reach_cluster(plan.request.executor)) is not None:
         shown.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
@@ -208,7 +209,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         display.done("load", str(finding))
     dataset = sampled(whole, plan)
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
-    trials = trial_results(scored, dataset, plan, PROBES)
+    trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = reference_label(plan, scored)
     differences = paired_differences(scored, dataset.name, reference, plan.request.seed)
     return _Part(
@@ -218,10 +219,10 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         dataset_info(dataset, plan, whole),
         reference=reference,
         differences=differences,
-        scorings=_scorings(scored, reference, dataset, min(DEPTH, plan.request.k)),
+        scorings=_scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else [],
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, trials, differences)],
         published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
-        notes=tuple(reference_notes(plan, scored)),
+        notes=tuple(reference_notes(plan, scored)) if plan.reference is not None else (),
         values=per_query_table(scored, dataset.name),
         agreement=parity_table(scored, dataset.name),
         latencies=latency_table(scored, dataset, plan),
@@ -265,12 +266,13 @@ def run_on(
     """
     rules = HitRules.of(dataset)
     # a hit that is left out takes no other hit's place
-    deep = rules.deepened(plan)
+    deep = rules.deepened(plan) if rules.leave_out else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        divided = DividedSearch(create_executor(plan.request), work, display)
+        executor = create_executor(plan.request)
+        divided = DividedSearch(executor, work, display) if plan.request.executor != LOCAL else None
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
         return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
@@ -301,13 +303,15 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
     """Compare a run with its reference as it is, then score it without hits that the dataset leaves out."""
     try:
         parity = references.compare(outcome)
-        if outcome.run is not None:
-            outcome = replace(outcome, notes=(*outcome.notes, *rules.not_returned(outcome.run)))
         if rules.leave_out and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # a run that was there before is as deep as it is
             k = None if stored else plan.request.k
-            rebuilds = tuple(rules.kept(run, k) for run in outcome.rebuilds)
-            outcome = replace(outcome, run=rules.kept(outcome.run, k), rebuilds=rebuilds)
+            outcome = replace(
+                outcome,
+                run=rules.kept(outcome.run, k),
+                rebuilds=tuple(rules.kept(run, k) for run in outcome.rebuilds),
+                notes=(*outcome.notes, *rules.not_returned(outcome.run)),
+            )
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.kept(parity.exact, k))
         return score_outcome(outcome, parity, plan, judge, rules.documents)
@@ -324,10 +328,11 @@ def _failed(plan: Plan, failure: Failure) -> _Part:
 
 def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Comparison:
     """Put the parts of all datasets together, and rank the backends over them."""
-    seed, cluster = plan.request.seed, cluster_facts(plan.request.executor)
+    seed, executor = plan.request.seed, plan.request.executor
+    cluster = cluster_facts(executor) if executor != LOCAL else None
     trials = [trial for part in parts for trial in part.trials]
     reference = next((part.reference for part in parts if part.reference is not None), None)
-    board = make_leaderboard(trials, _families(plan, parts), seed)
+    board = make_leaderboard(trials, _families(plan, parts), seed) if len(parts) > 1 else None
     across = Across([], [])
     if board is not None:
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
@@ -350,7 +355,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         trials=trials,
         differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
-        frontiers=frontier_stats(plan.sweeps, infos, trials),
+        frontiers=frontier_stats(plan.sweeps, infos, trials) if plan.sweeps else [],
         formula_differences=[scoring for part in parts for scoring in part.scorings],
         findings=[finding for part in parts for finding in part.findings],
         published=[

@@ -14,7 +14,7 @@ from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import probes_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.callables import Function
 from harness.plan.capability_checks import refuse_impossible
@@ -72,7 +72,8 @@ def plan_for(
             if not parts:
                 check_dataset(dataset.name, files=plan.files, cards=request.cards)
     mistakes.raise_if_any()
-    datasets = _each_once(datasets, at_hand)
+    if len(datasets) > 1:
+        datasets = _each_once(datasets, at_hand)
     _refuse_parts_of_one(plan, datasets, at_hand)
     notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]
     return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
@@ -210,8 +211,9 @@ def sampled(dataset: Dataset, plan: Plan) -> Dataset:
         dataset = sample_queries(dataset, request.sample_queries, request.seed)
     if request.max_docs is not None:
         dataset = sample_documents(dataset, request.max_docs, request.seed)
-    for probe in PROBES:
-        probe.refuse(plan, dataset)
+    for probe in probes_of(plan):
+        if probe.record is not None:
+            probe.refuse(plan, dataset)
     return dataset
 
 

@@ -28,7 +28,7 @@ from harness.data.filtering import metadata_digest
 from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import PROBES, probes_of
 from harness.plan.config import Resume
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -174,6 +174,7 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
     machine, request = environment.machine(), plan.request
+    probes = [probe for probe in probes_of(plan) if probe.record is not None]
     conditions = {
         "machine": {
             "processor": machine.processor,
@@ -192,9 +193,9 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
             "timing": request.timing,
             "repeat": request.repeat,
             "warm_up": request.warm_up,
-            **{name: value for probe in PROBES for name, value in probe.conditions(plan).items()},
+            **{name: value for probe in probes for name, value in probe.conditions(plan).items()},
         },
-        "probes": {probe.name: levels for probe in PROBES if (levels := probe.levels(plan))},
+        "probes": {probe.name: levels for probe in probes if (levels := probe.levels(plan))},
         "limits": {
             "deadline_s": request.deadline,
             "memory_limit_bytes": request.memory_limit,

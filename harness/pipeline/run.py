@@ -18,13 +18,13 @@ import pyarrow as pa
 from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.grouping import require_hits
-from harness.data.progress import Display
+from harness.data.progress import Display, Progress
 from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
 from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers, taken_for_distances
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.probe import OpenIndexProbing, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.callables import CallableSpec
@@ -43,10 +43,11 @@ from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, of_build
 from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
-from harness.worker.executor import Executor, create_clients, create_executor
+from harness.worker.executor import Executor, create_executor
 from harness.worker.failure import Failure, RemoteError, failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
+from harness.worker.process import Finished
 from harness.worker.second_stages import SecondStage, fuse, second_stage
 from harness.worker.threads import side_by_side
 from harness.worker.vectors import Vectors
@@ -71,12 +72,12 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
     ``work`` is a folder for this comparison alone. An interruption says how many outcomes are stored for ``--resume``.
     """
     check = CacheCheck(plan.request.verify_cache, plan.request.seed)
-    executor, clients = create_executor(plan.request), create_clients(plan.request)
+    executor = create_executor(plan.request)
     inputs = _InputFiles(dataset, work)
     encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
     stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
     trials = _Trials(
-        plan, dataset, inputs, encodings, cache, executor, clients, stored, SharedBuilds(plan.trials), work, display
+        plan, dataset, inputs, encodings, cache, executor, stored, SharedBuilds(plan.trials), work, display
     )
     single = [trial for trial in plan.trials if not trial.spec.components]
     try:
@@ -125,7 +126,6 @@ class _Trials:
     encodings: Encodings
     cache: Cache
     executor: Executor
-    clients: Executor
     stored: StoredTrials
     builds: SharedBuilds
     work: Path
@@ -214,7 +214,7 @@ class _Trials:
             notes=tuple(notes),
             measurements=stored.measurements,
         )
-        return self._with_further_runs(outcome)
+        return self._with_further_runs(outcome) if outcome.measurements else outcome
 
     def _execute(self, trial: Trial, look_up: LookUp) -> Outcome:
         """Run the trial, and store its outcome."""
@@ -294,7 +294,6 @@ class _Trials:
             folder=job_folder,
             work=self.work,
             executor=self.executor,
-            clients=self.clients,
             shared=capabilities.shares_index,
             terms=has_terms(vectors, len(self.dataset.queries)),
         )
@@ -305,22 +304,28 @@ class _Trials:
             finally:  # a failed trial's index too: those of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
-        later = run_probes(self._probes(trial, on_index=False), probed, self.display.section(trial.label))
-        return self._with_further_runs(replace(outcome, measurements={**outcome.measurements, **later}))
+        if later := self._probes(trial, on_index=False):
+            measured = run_probes(later, probed, self.display.section(trial.label))
+            outcome = replace(outcome, measurements={**outcome.measurements, **measured})
+        return self._with_further_runs(outcome) if outcome.measurements else outcome
 
     def _probes(self, trial: Trial, *, on_index: bool) -> list[Probe[object]]:
         """Return the probes that the plan asks for while the trial's index is there, or those after it."""
-        return [probe for probe in PROBES if probe.on_index is on_index and probe.wanted(trial, self.plan)]
+        measuring = [probe for probe in probes_of(self.plan) if probe.record is not None and probe.on_index is on_index]
+        return [probe for probe in measuring if probe.wanted(trial, self.plan)]
 
     def _with_further_runs(self, outcome: Outcome) -> Outcome:
-        runs = [run for probe in PROBES for run in probe.runs(outcome, self.plan, self.dataset)]
+        probes = probes_of(self.plan, [outcome])
+        runs = [run for probe in probes for run in probe.runs(outcome, self.plan, self.dataset)]
         return replace(outcome, rebuilds=tuple(runs))
 
     def _run_job(self, probed: ProbedTrial, vectors: Vectors | None, build: SharedBuild | None) -> Outcome:
         """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
         trial, job_folder = probed.trial, probed.folder
         job = probed.job if build is None else build.share(probed.job)
-        progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
+        progress = self.display.section(trial.label)
+        if self.plan.request.rebuilds > 1:
+            progress = of_build(progress, 1, builds_of(trial, self.plan))
         job.index_folder.mkdir(parents=True, exist_ok=job.built is not None)
         if trial.external:
             terms = vectors.terms if vectors is not None else None
@@ -328,13 +333,14 @@ class _Trials:
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
         probes, probed = self._probes(trial, on_index=True), replace(probed, job=job)
-        measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
-        with OpenIndexProbing(measure, job.release) as probing:
-            try:
-                finished = self.executor.run(job_folder, progress, probing.begin)
-            except HarnessError as error:  # one that was killed could not compare the index with what it was before
-                raise changed_too(job_folder / _HASHES, error, progress) from error
-            measurements = probing.measurements()
+        measurements: dict[str, object] | None = {}
+        try:
+            if probes:
+                finished, measurements = self._run_with_probes(probes, probed, progress)
+            else:
+                finished = self.executor.run(job_folder, progress)
+        except HarnessError as error:  # one that was killed could not compare the index with what it was before
+            raise changed_too(job_folder / _HASHES, error, progress) from error
         record = load(job_folder, TrialRecord)
         if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)
@@ -342,7 +348,8 @@ class _Trials:
             measurements = run_probes(probes, probed, progress)
         if build is not None:
             record = build.searched(job, job_folder, trial.label, record)
-        trial = trial.read(record.index.state)
+        if trial.external:
+            trial = trial.read(record.index.state)
         return Outcome(
             trial,
             run=checked_run(record, self.dataset),
@@ -351,6 +358,14 @@ class _Trials:
             vectors=vectors,
             measurements=measurements,
         )
+
+    def _run_with_probes(
+        self, probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress
+    ) -> tuple[Finished, dict[str, object] | None]:
+        """Run the engine's job, and measure the index while a server's worker holds it; None for another engine."""
+        measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
+        with OpenIndexProbing(measure, probed.job.release) as probing:
+            return self.executor.run(probed.folder, progress, probing.begin), probing.measurements()
 
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path

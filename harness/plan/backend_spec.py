@@ -112,11 +112,12 @@ def parse_backend_specs(
     for item in items:
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
     parser = _Parser(cards, functions, items, labelled)
-    _refuse_cut_endpoints(items, [*cards, *parser.labels])
+    if any(_ENDPOINT.search(item) is not None for item in items):
+        _refuse_cut_endpoints(items, [*cards, *parser.labels])
     before = ["", *items[:-1]] if isinstance(text, str) else [""] * len(items)
     parsed = [parser.parse(item.strip(), cut) for item, cut in zip(items, before, strict=True)]
     specs = [spec for spec in parsed if spec is not None]
-    parser.errors += [*_repeated(specs), *_contradicting_labels(specs)]
+    parser.errors += [*(_repeated(specs) if len(specs) > 1 else ()), *_contradicting_labels(specs)]
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
     problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats what is wrong with it
@@ -135,21 +136,12 @@ def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
     """
     named = {spec.identity: spec for spec in specs}
     named |= {part.identity: part for spec in specs for part in parts_of(spec) if part.unlabelled is not None}
-    ordered: dict[Hashable, BackendSpec] = {}
-
-    def add(spec: BackendSpec) -> None:
-        for component in spec.components:
-            add(component)
-        ordered.setdefault(spec.identity, named.get(spec.identity, spec))
-
-    for spec in specs:
-        add(spec)
-    return list(ordered.values())
+    return list({part.identity: named.get(part.identity, part) for spec in specs for part in parts_of(spec)}.values())
 
 
 def parts_of(spec: BackendSpec) -> list[BackendSpec]:
-    """Return the backend itself and, recursively, all its components."""
-    return [spec, *(part for component in spec.components for part in parts_of(component))]
+    """Return, recursively, all components of the backend, each after its own, and the backend itself last."""
+    return [*(part for component in spec.components for part in parts_of(component)), spec]
 
 
 def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
@@ -240,7 +232,7 @@ class _Parser(Mistakes):
         item = without_parentheses(item)
         labelled = _LABELLED.fullmatch(item)
         if labelled is None or labelled["name"] not in {*self._names, *self.labels}:
-            return self._unlabelled(item)
+            return self.catch(partial(self._parse, item))
         label, backend = labelled["label"], labelled["backend"]
         if self._definitions.setdefault(label, backend) == backend:
             return self._define(label)
@@ -257,7 +249,7 @@ class _Parser(Mistakes):
         return self._labelled[label]
 
     def _named(self, label: str, backend: str) -> BackendSpec | None:
-        spec = self._unlabelled(backend)
+        spec = self.catch(partial(self._parse, without_parentheses(backend)))
         if spec is None:
             return None
         called = spec.called
@@ -295,12 +287,9 @@ class _Parser(Mistakes):
         if spec.kind == "fusion":
             self._check_weights(spec.name, len(spec.components), overrides)
 
-    def _unlabelled(self, item: str) -> BackendSpec | None:
-        return self.catch(partial(self._parse, without_parentheses(item)))
-
     def _parse(self, item: str) -> BackendSpec | None:
         """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
-        first, *later = split_stages(item, rerankers())
+        first, *later = split_stages(item, rerankers()) if "|" in item else [item]
         if later:
             return self._reranked(self._item(first), later)
         name, colon, rest = item.partition(":")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from harness.engines.interface import Capabilities
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UsageError
 from harness.plan.config import LOCAL, ClientKind
-from harness.plan.option_fields import raise_together
+from harness.plan.option_fields import is_set, raise_together
 from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -23,6 +23,7 @@ def refuse_impossible(plan: Plan) -> None:
     An engine that cannot be imported is left to its trial, which tells why.
     """
     mistakes = list[UsageError]()
+    options = is_set(plan.request, "filter", "cold", "concurrency", "rate")
     for trial in plan.trials:
         card = trial.spec.card
         if card is None:
@@ -31,7 +32,7 @@ def refuse_impossible(plan: Plan) -> None:
             engine = load_engine(card)
         except HarnessError:
             continue
-        impossible = list(_impossible(plan, engine.capabilities, external=trial.external))
+        impossible = list(_impossible(plan, engine.capabilities, external=trial.external)) if options else []
         mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in impossible]
         try:
             if not impossible:
@@ -39,7 +40,8 @@ def refuse_impossible(plan: Plan) -> None:
                 refuse_parameters(trial.label, card, trial.parameters, addresses=plan.request.executor == LOCAL)
         except UsageError as error:
             mistakes.append(error)
-    raise_together(mistakes)
+    if mistakes:
+        raise_together(mistakes)
 
 
 def refuse_parameters(

@@ -372,6 +372,12 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
     return UsageError(f"{call}() is called without '{name}'", fix=fix)
 
 
+def is_set(settings: Options, *names: str) -> bool:
+    """Tell whether one of these options has another value than its default."""
+    known = option_fields(type(settings))
+    return any(getattr(settings, name) != known[name].default for name in names)
+
+
 def _problems(settings: Options) -> dict[str, UsageError]:
     """Return what is wrong with the values of options, by field."""
     values = settings.given()
@@ -381,7 +387,8 @@ def _problems(settings: Options) -> dict[str, UsageError]:
 
 def require(settings: Options) -> None:
     """Raise one UsageError for all values that are wrong."""
-    raise_together(list(_problems(settings).values()))
+    if problems := _problems(settings):
+        raise_together(list(problems.values()))
 
 
 def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
@@ -417,6 +424,10 @@ class Mistakes:
             self.errors.append(error)
             return None
 
+    def resolve(self, value: object, parse: Callable[..., Resolved]) -> Resolved | None:
+        """Return what the value of an option stands for; None if it is not set, or not understood, which is kept."""
+        return None if value is None else self.catch(functools.partial(parse, value))
+
     @contextmanager
     def collected(self, kind: type[HarnessError] = UsageError) -> Iterator[None]:
         """Keep an error of this kind that ends the block."""
@@ -427,7 +438,8 @@ class Mistakes:
 
     def raise_if_any(self) -> None:
         """Raise the errors as :func:`raise_together`."""
-        raise_together(self.errors)
+        if self.errors:
+            raise_together(self.errors)
 
 
 def raise_together(mistakes: Sequence[HarnessError]) -> None:
@@ -512,6 +524,7 @@ def _several(value: object) -> list[str]:
     return [str(item) for item in (value if isinstance(value, list | tuple) else [value])]
 
 
+@functools.cache
 def _members(hint: Any) -> tuple[Any, ...]:
     """Return the types that an annotation allows."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)

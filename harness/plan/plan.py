@@ -29,7 +29,7 @@ from harness.plan.callables import Function
 from harness.plan.config import DEFAULT_DATASET, QUERY_RULES, CompareRequest
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import in_list, split_outside
-from harness.plan.option_fields import Mistakes, checked, command_words, flat
+from harness.plan.option_fields import Mistakes, checked, command_words, flat, is_set
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.options import contradictions, execution_notes, load_contradictions
 from harness.plan.sweeps import PlannedSweep, with_sweeps
@@ -38,6 +38,8 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 
+_CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_seconds", "churn", "filter")
+"""Options of which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
@@ -184,7 +186,7 @@ class Plan:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
         return {
             **self.without_secrets(),
-            "columns": columns_text(self.files.columns) or None,
+            "columns": columns_text(self.files.columns) if self.files.columns else None,
             "warm_up": self.request.warm_up if self.request.timing else None,
         }
 
@@ -205,10 +207,13 @@ def make_plan(
     ties = TieRule(request.ties)
     queries = mistakes.catch(lambda: _query_rule(request))
     files = mistakes.catch(lambda: _dataset_files(request))
-    mistakes.catch(lambda: _refuse_unnamed_documents(request))
+    if request.dataset is None:
+        mistakes.catch(lambda: _refuse_unnamed_documents(request))
     request = replace(request, dataset=request.dataset or DEFAULT_DATASET)
-    mistakes.errors += [*contradictions(request), *load_contradictions(request)]
-    filtered = mistakes.catch(lambda: parse_filter(request.filter))
+    mistakes.errors += contradictions(request)
+    if is_set(request, *_CONTRADICTED):
+        mistakes.errors += load_contradictions(request)
+    filtered = mistakes.resolve(request.filter or None, parse_filter)
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named, sweeps = parsed if parsed is not None else ([], ())
@@ -220,7 +225,9 @@ def make_plan(
         mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.errors.append(UnknownNameError("analyzer", name, analyzer_names()))
-    reference = mistakes.catch(lambda: _reference(request, trials)) if parsed is not None else None
+    reference = (
+        mistakes.resolve(request.reference, partial(_reference, request, trials)) if parsed is not None else None
+    )
     mistakes.raise_if_any()
     if measures is None or queries is None or files is None:
         raise AssertionError("a mistake was not reported")
@@ -234,9 +241,9 @@ def make_plan(
         files=files,
         identical_ids=identical_ids_rule(request.identical_ids),
         reference=reference,
-        remarks=(*_notes_on_components(trials, named), *execution_notes(request)),
-        on_analyzers=_notes_on_analyzers(trials),
-        on_candidates=tuple(_notes_on_candidates(trials, request.k)),
+        remarks=(*(_notes_on_components(trials, named) if len(trials) > len(named) else ()), *execution_notes(request)),
+        on_analyzers=_notes_on_analyzers(trials) if len(trials) > 1 else (),
+        on_candidates=tuple(_notes_on_candidates(trials, request.k)) if len(trials) > 1 else (),
         lucene_available=lucene_available,
         sweeps=sweeps,
     )
@@ -249,7 +256,7 @@ def _backends(
     named = []
     if request.backends or not request.sweep:
         named = parse_backends(request.backends, request.cards, functions)
-    return with_sweeps(named, request.sweep, request.cards)
+    return with_sweeps(named, request.sweep, request.cards) if request.sweep else (named, ())
 
 
 def among_candidates_of_dataset(plan: Plan) -> Plan:
@@ -277,10 +284,9 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
     """
     if analyzer is not None and analyzer not in analyzer_names():
         raise UnknownNameError("analyzer, which the dataset's card names,", analyzer, analyzer_names())
-    known = known_language(language)
-    following = [trial for trial in plan.trials if trial.follows_language]
-    if not following:
+    if not any(trial.follows_language for trial in plan.trials):
         return plan
+    known = known_language(language)
     mistakes = Mistakes()
     trials = tuple(
         (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=plan.lucene_available)) or trial)
@@ -355,14 +361,16 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
     if files and not Path(files[0]).is_file():
         known = ", ".join(sorted(QUERY_RULES))
         raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {known}; or a file")
-    return DatasetFiles(Path(files[0]) if files else None, request.qrels, parse_columns(request.columns))
+    return DatasetFiles(
+        Path(files[0]) if files else None, request.qrels, parse_columns(request.columns) if request.columns else {}
+    )
 
 
 def _refuse_unnamed_documents(request: CompareRequest) -> None:
     """Refuse queries or judgments of one's own on the default collection, which has others."""
     files = [f"--queries {name}" for name in request.queries if name not in QUERY_RULES]
     files += [f"--qrels {request.qrels}"] if request.qrels is not None else []
-    if files and request.dataset is None:
+    if files:
         raise UsageError(
             f"{' and '.join(files)} without --dataset: the documents to search are not named",
             fix=f"name their folder or file: --dataset PLACE; for the bundled collection, --dataset {DEFAULT_DATASET}",
@@ -390,12 +398,9 @@ def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool
     return Trial(spec, parameters, str(analyzer) if analyzer is not None else None)
 
 
-def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
+def _reference(request: CompareRequest, trials: Sequence[Trial], name: str) -> str:
     """Return the label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
-    name, labels = request.reference, [trial.label for trial in trials]
-    if name is None:
-        return None
-    name = name.strip()
+    name, labels = name.strip(), [trial.label for trial in trials]
     if request.all_pairs:
         what = f"--reference {name} and --all-pairs: where every pair is compared there is no reference"
         raise UsageError(what, fix="leave one of them out")
@@ -460,7 +465,7 @@ def may_be_server(trial: Trial) -> bool:
 
 def _analyses_itself(trial: Trial) -> bool:
     """Return whether an external index analyses queries by an analyzer of its own, whatever ours is."""
-    if not trial.external or trial.spec.card is None:
+    if not trial.parameters.get("external") or trial.spec.card is None:
         return False
     try:
         return load_engine(trial.spec.card).capabilities.external_input == "text"

@@ -73,6 +73,8 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     alone (``faiss[IVF64,Flat]``), without what the values have in common (``dense[MiniLM-L6-v2]``). Where nothing is
     short, the names are followed by the position among all labels (``chroma#3``), or lose their middle.
     """
+    if all(len(label) <= _LONGEST for label in labels):
+        return list(labels)
     parsed = {label: _slots(label) for label in labels}
     names = _short_names(slot for slots in parsed.values() for slot in slots)
     short: list[str] = []

@@ -39,8 +39,8 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.Da
         documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,
         identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
         provenance=dict(dataset.provenance),
-        filter=_filter_info(dataset, plan.request.relevance),
-        candidates=_candidates_info(dataset),
+        filter=_filter_info(dataset, plan.request.relevance) if dataset.filtered is not None else None,
+        candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
         content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,

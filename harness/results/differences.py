@@ -43,6 +43,8 @@ def paired_differences(
     p-values are adjusted by Holm over all of these in which any query differs, and nothing else.
     """
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
+    if len(scores) < 2:
+        return []
     pairs = []
     for a, b in pairs_to_compare(list(scores), reference):
         common_a, common_b = common_queries(scores[a], scores[b])

@@ -8,7 +8,7 @@ rather than a collection, and only their order is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -90,15 +90,18 @@ class JudgedRun:
         )
         return {measure.name: summary.value for measure, summary in zip(_SHAPE, scores.means(), strict=True)}
 
-    @property
-    def is_example(self) -> bool:
-        """Whether there are too few queries to tell anything from their number."""
-        return self.scores.counts.evaluated < _FEW_QUERIES
-
 
 def run_findings(judged: JudgedRun) -> list[Finding]:
     """Return what every check of a run finds, in the order of the table."""
-    return [finding for check in RUN_CHECKS if (finding := check(judged)) is not None]
+    few, findings = judged.scores.counts.evaluated < _FEW_QUERIES, list[Finding]()
+    for find, causes in RUN_CHECKS.items():
+        known = any(finding.check in causes for finding in findings)
+        if known or (few and find not in CHECKS_OF_FEW_QUERIES):
+            continue
+        finding = find(judged)
+        if finding is not None:
+            findings.append(finding)
+    return findings
 
 
 def metric_findings(
@@ -181,7 +184,7 @@ def _other_queries(judged: JudgedRun) -> Finding | None:
 def _unanswered(judged: JudgedRun) -> Finding | None:
     """Find a run that answers fewer than half of the queries that its means are over; the others count as 0."""
     counts = judged.scores.counts
-    if judged.is_example or 2 * counts.answered >= counts.evaluated or _other_queries(judged) is not None:
+    if 2 * counts.answered >= counts.evaluated:
         return None
     fix = "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers"
     if judged.drops_itself:
@@ -204,7 +207,7 @@ def _relevant_left_out(judged: JudgedRun) -> Finding | None:
     are numbered independently coincide for all or for few.
     """
     qrels, evaluated = judged.qrels, judged.scores.counts.evaluated
-    if judged.is_example or not judged.drops_itself:
+    if not judged.drops_itself:
         return None
     itself = np.repeat(qrels.doc_ids.rows_of(qrels.query_ids), np.diff(qrels.indptr))
     count = int(np.count_nonzero((qrels.rows == itself) & (qrels.grades >= judged.relevance)))
@@ -226,7 +229,7 @@ def _equal_scores(judged: JudgedRun) -> Finding | None:
     run = judged.run
     lengths = np.diff(run.indptr)
     starts = run.indptr[:-1][lengths > 1]
-    if judged.is_example or len(starts) < _FEW_QUERIES:
+    if len(starts) < _FEW_QUERIES:
         return None
     steps = np.zeros(run.hits, dtype=np.int64)
     steps[1:] = run.scores[1:] != run.scores[:-1]
@@ -255,8 +258,9 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
         ("query", judged.qrels.query_ids, judged.run.query_ids),
     ):
         missing = named.take(np.flatnonzero(known.rows_of(named) < 0))
-        share = max(3, len(named) / 10) / len(missing) if missing else 1
-        spellings = respellings(missing, known, share=share)
+        if not missing:
+            continue
+        spellings = respellings(missing, known, share=max(3, len(named) / 10) / len(missing))
         if spellings:
             ids = counted(len(named), f"judged {kind}", f"judged {'queries' if kind == 'query' else 'documents'}")
             clauses.append(f"{len(missing):,} of {ids} are not in the run, and {', and '.join(map(str, spellings))}")
@@ -273,8 +277,6 @@ def _nothing_judged(judged: JudgedRun) -> Finding | None:
     """Find a run none of whose hits is judged for any query: as good as wrong, or of other documents."""
     run, documents = judged.run, judged.qrels.doc_ids
     if not run.hits or not len(documents) or bool((documents.rows_of(run.doc_ids)[run.rows] >= 0).any()):
-        return None
-    if _relevant_left_out(judged) is not None:  # the cause is known
         return None
     hit = run.doc_ids[int(run.rows[0])]
     return _warning(
@@ -293,7 +295,7 @@ def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
     """
     run, qrels = judged.run, judged.qrels
     lengths = np.diff(run.indptr)
-    if judged.is_example or judged.drops_itself or not run.hits:
+    if judged.drops_itself or not run.hits:
         return None
     owner = np.repeat(np.arange(len(lengths)), lengths)
     filled = np.flatnonzero(lengths)
@@ -320,12 +322,8 @@ def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
 
 def _all_zero(judged: JudgedRun) -> Finding | None:
     """Find a run that has hits, judged ones among them, and no metric above 0."""
-    if _nothing_judged(judged) is not None:
-        return None
     values = {str(summary.measure): summary.value for summary in judged.scores.means() if _is_share(summary.measure)}
-    if judged.is_example or not values or any(values.values()) or not judged.run.hits:
-        return None
-    if _relevant_left_out(judged) is not None:  # the cause is known
+    if not values or any(values.values()) or not judged.run.hits:
         return None
     known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
     return _warning(
@@ -372,7 +370,7 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
         if _is_share(measure) and isinstance(measure.cutoff, int) and measure.cutoff > depth
     ]
     too_small = not depth or len(judged.run.doc_ids) <= depth
-    if judged.is_example or not deeper or not ends_there or not judged.ordered or too_small:
+    if not deeper or not ends_there or not judged.ordered or too_small:
         return None
     return _warning(
         "metric-without-support",
@@ -444,8 +442,6 @@ def _first_hit_alone(judged: JudgedRun) -> Finding | None:
     Of one relevant document a query nDCG@10 is never below RR@10, as 1 / log2(1 + rank) >= 1 / rank: it is the other
     relevant documents that are missing.
     """
-    if judged.is_example:
-        return None
     reciprocal, gain = judged.shape["RR"], judged.shape["nDCG"]
     if reciprocal < 0.5 or 2 * gain >= reciprocal:
         return None
@@ -466,9 +462,7 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
     0.932 and 0.397 once the query's own document is dropped. Of 100 documents or fewer R@100 is 1 in any order, so at
     least 1,000 must compete for a place; where only the run is known, it must have as many.
     """
-    if judged.is_example or (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
-        return None
-    if _queries_find_themselves(judged) is not None:  # the cause is known
+    if (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
         return None
     recall, gain = judged.shape["R"], judged.shape["nDCG"]
     if recall < 0.8 or gain >= 0.4 * recall:
@@ -484,23 +478,28 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
     )
 
 
-RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
-    _unsorted,
-    _other_queries,
-    _unanswered,
-    _relevant_left_out,
-    _equal_scores,
-    _ids_spelled_otherwise,
-    _queries_find_themselves,
-    _nothing_judged,
-    _all_zero,
-    _judgments_of_neighbours,
-    _cut_short,
-    _raw_weights,
-    _first_hit_alone,
-    _found_but_ranked_low,
+_RunCheck = Callable[[JudgedRun], Finding | None]
+RUN_CHECKS: Mapping[_RunCheck, tuple[str, ...]] = {
+    _unsorted: (),
+    _other_queries: (),
+    _unanswered: ("wrong-split",),
+    _relevant_left_out: (),
+    _equal_scores: (),
+    _ids_spelled_otherwise: (),
+    _queries_find_themselves: (),
+    _nothing_judged: ("relevant-left-out",),
+    _all_zero: ("nothing-judged", "relevant-left-out"),
+    _judgments_of_neighbours: (),
+    _cut_short: (),
+    _raw_weights: (),
+    _first_hit_alone: (),
+    _found_but_ranked_low: ("query-in-results",),
+}
+"""Every check of a run, with earlier findings that explain what it would find: it is left out after one of them."""
+CHECKS_OF_FEW_QUERIES: frozenset[_RunCheck] = frozenset(
+    [_unsorted, _ids_spelled_otherwise, _nothing_judged, _raw_weights]
 )
-"""Every check of a run."""
+"""Checks of runs of fewer than 5 evaluated queries."""
 
 
 class _JudgedMetrics(NamedTuple):
@@ -613,6 +612,7 @@ def result_findings(
     truncated = [
         finding
         for trial in trials
+        if trial.truncation
         for finding in recorded(truncation_findings(trial.truncation), dataset.name, trial.label)
     ]
     if dataset.qrels is None:
@@ -624,8 +624,10 @@ def _judged_findings(
     plan: Plan, dataset: Dataset, qrels: Qrels, scored: Sequence[Scored], differences: Sequence[PairedDifference]
 ) -> list[FindingInfo]:
     relevance = plan.request.relevance
-    named = named_measures(plan.measures, COMPARE_METRICS)
-    findings = recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
+    findings: list[FindingInfo] = []
+    if len(qrels.query_ids) >= _FEW_QUERIES:
+        named = named_measures(plan.measures, COMPARE_METRICS)
+        findings += recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
     for backend in scored:
         if backend.scores is None or backend.outcome.run is None:
             continue
@@ -644,7 +646,7 @@ def _judged_findings(
         )
         findings += recorded(run_findings(judged), dataset.name, backend.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
-    if primary is not None:
+    if primary is not None and differences:
         pairs = notable_differences(scored, differences, primary)
         family = max(1, sum(row.verdict != "same" for row in differences))
         too_small = [difference_finding(pair, family) for pair in pairs]

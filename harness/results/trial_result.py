@@ -26,7 +26,7 @@ from harness.stats import mean_interval
 from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.outcome import Measurements, Outcome
+from harness.worker.outcome import Combined, Measurements, Outcome
 from harness.worker.vectors import Terms, Vectors
 
 SEARCH = "search"
@@ -65,9 +65,9 @@ def trial_results(
         result = _trial_result(backend, of_backend, dataset, plan, summaries)
         run = backend.outcome.run
         qrels = dataset.qrels if judge is None or run is None else judge(run)
-        changes: dict[str, object] = {
-            "truncation": truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
-        }
+        changes, vectors = dict[str, object](), backend.outcome.vectors
+        if backend.outcome.combined is not None or (vectors is not None and vectors.texts):
+            changes["truncation"] = truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
         if result.stages is not None:  # its times are those of its components too, which come before it
             components = [results[label] for label in result.stages.components if label in results]
             changes["other_processes"] = [
@@ -104,7 +104,7 @@ def _trial_result(
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
         notes=[
             *_notes_on_trial(scored, dataset),
-            *_notes_on_stages(outcome),
+            *(_notes_on_stages(outcome.combined) if outcome.combined is not None else ()),
             *(note for summary in summaries for note in summary.notes(scored, plan)),
         ],
     )
@@ -174,7 +174,7 @@ def _parity(scored: Scored, seed: int) -> schema_base.ParityStats | None:
         **{name: getattr(parity, name) for name in names},
         overlap={str(depth): share for depth, share in parity.overlap.items()},
         causes=dict(parity.causes),
-        loss=metric_losses(scored, seed),
+        loss=metric_losses(scored, seed) if scored.exact is not None else {},
     )
 
 
@@ -201,8 +201,12 @@ def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> lis
     notes = [record.engine.note] if record.engine.note else []
     if record.built_by is not None:
         notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
-    notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
-    notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, trial.spec)]
+    notes += _notes_on_calls(record.hits)
+    if record.input == "dense":
+        notes += _notes_on_short_lists(record, dataset)
+    notes += record.caveats.notes
+    if record.caveats.without_effect:
+        notes += _notes_on_parameters(record.caveats.without_effect, trial.spec)
     if record.external is not None:
         card = trial.spec.card
         has_reference = card is not None and card.reference.applies(trial.parameters)
@@ -258,7 +262,7 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
         return []
     there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
     wanted = min(record.k, there)
-    short = int(np.count_nonzero(np.diff(record.hits.indptr) < wanted)) if record.input == "dense" else 0
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < wanted))
     queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
     return [f"{queries} got fewer than the {wanted:,} hits that they asked for, and nothing was added"] if short else []
 
@@ -322,11 +326,8 @@ def _listed(ids: list[str], count: int) -> str:
     return ", ".join(ids) + more
 
 
-def _notes_on_stages(outcome: Outcome) -> list[str]:
-    if outcome.combined is None:
-        return []
-    notes = []
-    reranked = outcome.combined.reranked
+def _notes_on_stages(combined: Combined) -> list[str]:
+    notes, reranked = list[str](), combined.reranked
     if reranked is not None and reranked.scored < len(reranked.scores):
         known = len(reranked.scores) - reranked.scored
         notes.append(f"{known:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told")

@@ -29,7 +29,7 @@ def truncation_stats(outcome: Outcome, dataset: Dataset, qrels: Qrels | None, re
     ``qrels`` say which documents are relevant, from grade ``relevance`` on.
     """
     stats = []
-    if outcome.vectors is not None:
+    if outcome.vectors is not None and outcome.vectors.texts:
         relevant = _relevant_documents(dataset, qrels, relevance)
         stats += [
             stats_of_texts(texts, relevant if texts.role == "documents" else None) for texts in outcome.vectors.texts

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from harness.errors import CacheError, UsageError
 from harness.user_path import user_path
@@ -84,14 +84,22 @@ class Cache:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Translate errors of writing to the cache; its folder is made if need be, for its owner only."""
-        with _writing(self.root):
-            if not self.root.is_dir():
+        root = self.root
+        try:
+            if not root.is_dir():
                 mode = _root_mode()
-                self.root.parent.mkdir(parents=True, exist_ok=True)
+                root.parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileExistsError):  # another process made it at the same time
-                    self.root.mkdir(_OWNER_ONLY)
-                    self.root.chmod(mode)  # mkdir takes the process's umask off
+                    root.mkdir(_OWNER_ONLY)
+                    root.chmod(mode)  # mkdir takes the process's umask off
             yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise CacheError(f"the disk of the cache '{root}' is full", fix=_FIX) from error
+            if _concerns(error, root):
+                reason = error.strerror or error
+                raise CacheError(f"the cache '{root}' cannot be written: {reason}", fix=_FIX) from error
+            raise
 
     def folder(self, name: str) -> Path:
         """Return the sub-folder ``name`` for work of the caller's own, made if need be.
@@ -306,7 +314,8 @@ def entry_fault(entry: Path, key: str | None = None, verified: dict[Path, _State
         manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
         if key is not None and manifest["key"] != json.loads(key):
             return "its manifest names another key"
-        state = _state(entry, manifest["files"])
+        stats = ((name, (entry / name).stat()) for name in manifest["files"])
+        state = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         if verified is not None and verified.get(entry) == state:
             return None
         for name, expected in manifest["files"].items():
@@ -392,11 +401,6 @@ def _temporary(entry: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
 
 
-def _state(entry: Path, files: Mapping[str, Any]) -> _State:
-    stats = ((name, (entry / name).stat()) for name in files)
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
-
-
 def _root_mode() -> int:
     """Return the permissions of a new cache folder; raises CacheError if HARNESS_CACHE_MODE is not of this form."""
     text = os.environ.get(_MODE_VARIABLE, "")
@@ -420,18 +424,6 @@ def _default_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("retrieval-harness"))
-
-
-@contextmanager
-def _writing(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise CacheError(f"the disk of the cache '{root}' is full", fix=_FIX) from error
-        if _concerns(error, root):
-            raise CacheError(f"the cache '{root}' cannot be written: {error.strerror or error}", fix=_FIX) from error
-        raise
 
 
 def _concerns(error: OSError, root: Path) -> bool:

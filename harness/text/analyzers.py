@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -109,12 +110,13 @@ def analyzer_identity(name: str, *, jar: str | None = None) -> Mapping[str, str]
     return identity
 
 
-def analyzer_names() -> list[str]:
+@cache
+def analyzer_names() -> tuple[str, ...]:
     """Return every name that :func:`create_analyzer` knows, sorted, whether Java is there or not."""
     names = [_WHITESPACE]
     for name, family in _FAMILIES.items():
         names += [f"{name}-{language}" for language in importlib.import_module(family.module).languages()]
-    return sorted(names)
+    return tuple(sorted(names))
 
 
 def _lookup(name: str) -> tuple[_Family, ModuleType, str]:

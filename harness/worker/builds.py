@@ -48,7 +48,9 @@ class SharedBuilds:
     """The builds of one plan that more than one of its trials can search."""
 
     def __init__(self, trials: tuple[Trial, ...]) -> None:
-        self._left = Counter(key for trial in trials if (key := _key(trial)) is not None)
+        several = trials if len(trials) > 1 else ()
+        self._keys = {trial.label: key for trial in several if (key := _key(trial)) is not None}
+        self._left = Counter(self._keys.values())
         self._shared = {key: SharedBuild() for key, count in self._left.items() if count > 1}
 
     @contextmanager
@@ -57,7 +59,7 @@ class SharedBuilds:
 
         A build whose trial fails is dropped, and the next trial makes its own: nobody knows in what state it is.
         """
-        build = self._shared.get(_key(trial)) if capabilities.reopens else None
+        build = self._shared.get(self._keys.get(trial.label)) if capabilities.reopens else None
         if build is None:
             yield None
             return
@@ -70,7 +72,7 @@ class SharedBuilds:
 
     def release(self, trial: Trial) -> None:
         """End a trial, whether it ran or not; after the last trial of a build its index is removed."""
-        key = _key(trial)
+        key = self._keys.get(trial.label)
         self._left[key] -= 1
         build = self._shared.get(key)
         if build is not None and self._left[key] == 0:

@@ -13,7 +13,6 @@ from harness.data.arrow import as_numpy, numbers
 from harness.data.types import Ids, Int32Array, Run
 from harness.engines.interface import SearchResult
 from harness.store.columns import load_table, save_table
-from harness.worker.jobs import TrialJob
 
 
 def save_candidates(path: Path, candidates: Run) -> None:
@@ -29,11 +28,9 @@ class CandidateHits:
     rows: Int32Array | None = None
 
     @classmethod
-    def load(cls, job: TrialJob, queries: Ids, documents: Ids) -> CandidateHits | None:
-        """Return the job's candidates, of these queries and documents; None where all documents compete."""
-        if job.candidates is None:
-            return None
-        listed = load_table(job.candidates).column("rows").combine_chunks()
+    def load(cls, path: Path, queries: Ids, documents: Ids) -> CandidateHits:
+        """Return the candidates in a file, of these queries and documents."""
+        listed = load_table(path).column("rows").combine_chunks()
         flat = as_numpy(listed.values)
         return cls(Run(queries, documents, as_numpy(listed.offsets), flat, np.zeros(len(flat), dtype=np.float32)))
 

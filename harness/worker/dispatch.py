@@ -178,7 +178,7 @@ def _identify(job: IdentityJob, _: _Context) -> object:
 def _search(job: TrialJob, context: _Context) -> object:
     from harness.worker.trial import run_trial
 
-    hold = partial(_hold_open, job, context)
+    hold = partial(_hold_open, job, context) if job.release is not None else None
     return run_trial(job, context.progress, context.clock, before_open=context.events.before_open, before_close=hold)
 
 

@@ -7,6 +7,7 @@ what decides its terms (versions and stop words, or the jar), and for BM25 weigh
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -59,8 +60,19 @@ class Encodings:
         self._corpus, self._queries, self._executor = corpus, queries, executor
         self._took_ns: dict[Path, int] = {}
         self._failed: dict[tuple[object, ...], HarnessError] = {}
-        texts: Mapping[Role, Path] = {"documents": corpus, "queries": queries}
-        self.embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
+        self._check, self._lock = check, threading.Lock()
+        self._embeddings: Embeddings | None = None
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embeddings of models, made when first asked for."""
+        with self._lock:
+            if self._embeddings is None:
+                texts: Mapping[Role, Path] = {"documents": self._corpus, "queries": self._queries}
+                self._embeddings = Embeddings(
+                    self._cache, self._dataset, texts, self._work, self._display, self._executor, self._check
+                )
+            return self._embeddings
 
     def vectors(self, trial: Trial, *, weights: bool, term_texts: bool = False) -> Vectors | None:
         """Return what a trial's encoder makes: a model's vectors, or BM25 term counts with or without ``weights``.

@@ -60,7 +60,8 @@ def run_client(
     """
     trial = job.trial
     documents, queries = load_both(trial)
-    kept = CandidateHits.load(trial, queries.ids, documents.ids)
+    candidates = trial.candidates
+    kept = CandidateHits.load(candidates, queries.ids, documents.ids) if candidates is not None else None
     resident = None
     if job.kind == "cold":
         drop_from_page_cache(trial.index_folder)

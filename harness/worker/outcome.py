@@ -91,7 +91,8 @@ def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
     doc_ids = dataset.corpus.ids if record.external is None else record.external.ids
     run = Run(dataset.queries.ids, doc_ids, record.hits.indptr, record.hits.rows, record.hits.scores)
     ranking.check(run, finite=True)
-    refuse_unmatched(run, dataset)
+    if dataset.filtered is not None:
+        refuse_unmatched(run, dataset)
     return run
 
 

@@ -21,7 +21,7 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs:
     in the threads that still work, and all of them are over before it is passed on.
     """
     if jobs == 1:
-        return [work(item) for item in items]
+        return list(map(work, items))
     threads = _Threads(jobs, "trial")
     try:
         futures = [threads.submit(partial(work, item)) for item in items]

@@ -35,7 +35,7 @@ def run_trial(
     clock: Clock,
     *,
     before_open: Callable[[], None],
-    before_close: Callable[[TrialRecord], None],
+    before_close: Callable[[TrialRecord], None] | None = None,
 ) -> TrialRecord:
     """Open, index, warm up, search, measure, close; every failure leaves the engine closed.
 
@@ -48,7 +48,7 @@ def run_trial(
     """
     timeline = _Timeline()
     documents, queries = load_both(job)
-    kept = CandidateHits.load(job, queries.ids, documents.ids)
+    kept = CandidateHits.load(job.candidates, queries.ids, documents.ids) if job.candidates is not None else None
     engine = create_engine(job)
     before_open()
     if job.external:
@@ -60,26 +60,32 @@ def run_trial(
     report = load(job.built, TrialRecord).index if job.built is not None else None
     if report is None:
         with closing(engine):
-            ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
+            ready = _open(engine, job, documents, progress, clock)
             if not job.shared:
                 record = _measure(engine, ready, job, queries, kept, progress, clock, timeline)
-                before_close(record)
+                if before_close is not None:
+                    before_close(record)
                 return record
             report = ready.report
         engine = create_engine(job)
-    finished = report
     with closing(engine):
-        ready = _open(engine, job, documents, clock, lambda: finished)
+        ready = _open(engine, job, documents, progress, clock, report)
         return _measure(engine, ready, job, queries, kept, progress, clock, timeline)
 
 
 def _open(
-    engine: EngineInterface, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]
+    engine: EngineInterface,
+    job: TrialJob,
+    documents: Inputs,
+    progress: Progress,
+    clock: Clock,
+    built: IndexReport | None = None,
 ) -> Ready:
+    """Open the engine, and index the documents unless they are ``built`` already."""
     started = clock()
     info = engine.open(job.index_folder, documents.ids)
     opened = clock()
-    report = index()
+    report = engine.index(documents, progress, clock) if built is None else built
     if job.filter:
         engine.restrict(job.filter)
     return Ready(info, opened - started, report, len(documents))
@@ -142,10 +148,10 @@ def _measure(
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
         external=ready.external,
-        lists=engine.lists(queries, job.k, clock),
+        lists=engine.lists(queries, job.k, clock) if queries.dense is not None else {},
         caveats=engine.caveats(job.k),
-        compared=engine.compared_vectors(queries),
-        remeasured=engine.remeasured(queries, job.k),
+        compared=engine.compared_vectors(queries) if queries.dense is not None else None,
+        remeasured=engine.remeasured(queries, job.k) if queries.dense is not None else {},
         placement=None if job.external else engine.placement(),
         others=others,
     )
@@ -214,7 +220,7 @@ def search_all(
         rows = np.arange(start, start + len(part), dtype=np.int32)
         parts.append(result if kept is None else kept.of(result, rows))
         progress.advance(len(part))
-    return _join(parts)
+    return parts[0] if len(parts) == 1 else _join(parts)
 
 
 def _chunk(k: int) -> int:
@@ -236,8 +242,6 @@ def _join(parts: list[SearchResult]) -> SearchResult:
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
         return SearchResult(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), nothing, nothing)
-    if len(parts) == 1:
-        return parts[0]
     return SearchResult(
         indptr=offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
         rows=np.concatenate([part.rows for part in parts]),

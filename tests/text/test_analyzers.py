@@ -131,5 +131,5 @@ def test_unknown_names_get_the_nearest_one() -> None:
 
 def test_names_are_sorted_and_complete() -> None:
     names = analyzer_names()
-    assert names == sorted(names)
+    assert list(names) == sorted(names)
     assert {"whitespace", "snowball-english", "snowball-porter", "lucene-english", "lucene-thai"} <= set(names)

@@ -25,7 +25,7 @@ from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
 from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, named_expression, parse_callable
@@ -188,7 +188,7 @@ def search_indexes(
     indexes = [backend for backend in plan.backends if backend.called is None]
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
     scored = run_on(plan.indexes, alone, cache, RenamedDisplay(display, names), judge)
-    trials = trial_results(scored, alone, plan.indexes, PROBES)
+    trials = trial_results(scored, alone, plan.indexes, probes_of(plan.indexes))
     comparison = ModelComparison(queries, corpora, plan.request, cache, display)
     searched = []
     for against, of_index, trial in zip(indexes, scored, trials, strict=True):

@@ -18,7 +18,7 @@ from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
-from harness.pipeline.check.against import ask_backend, search_indexes
+from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
 from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
@@ -26,8 +26,8 @@ from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.check.id_match import Expected, with_ids_of
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
-from harness.pipeline.probes import PROBES
-from harness.plan.config import CheckOutput, CheckRequest, Output
+from harness.pipeline.probes import probes_of
+from harness.plan.config import LOCAL, CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import in_language
 from harness.results.backend_info import LabelledBackend, backend_infos
@@ -105,7 +105,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         if searched or not loaded:
             warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
             plan = _in_language(plan, searched)
-            if (cluster := reach_cluster(plan.request.executor)) is not None:
+            executor = plan.request.executor
+            if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
                 shown.done("ray", str(cluster))
             for name, content in searched.items():
                 dataset = Dataset(
@@ -118,7 +119,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     analyzer=content.analyzer,
                 )
                 examined += _searched(plan, dataset, expected[name], cache, shown)
-            examined += _against(plan, queries, corpora, cache, shown)
+            if plan.against is not None:
+                examined += _against(plan, plan.against, queries, corpora, cache, shown)
     command = [*plan.command(), *command_words(output or Output())]
     result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
     if not plan.keep_text:
@@ -196,21 +198,27 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset)
     assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
-    trials = trial_results(assessed, dataset, backends, PROBES, examiner.judge)
+    probes = probes_of(backends, [scored.outcome for scored in assessed])
+    trials = trial_results(assessed, dataset, backends, probes, examiner.judge)
     examined = []
     for scored, trial in zip(assessed, trials, strict=True):
         one = examiner.examined(Answered.of(scored, trial, timed=backends.request.timing))
-        examined.append(one._replace(findings=(*one.findings, *truncation_findings(trial.truncation))))
+        if trial.truncation:
+            one = one._replace(findings=(*one.findings, *truncation_findings(trial.truncation)))
+        examined.append(one)
     return examined
 
 
 def _against(
-    plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
+    plan: CheckPlan,
+    against: AgainstPlan,
+    queries: Queries,
+    corpora: Mapping[str, Corpus],
+    cache: Cache,
+    display: Display,
 ) -> list[Examined]:
     """Ask every backend that is there already, in their order."""
-    against, request = plan.against, plan.request
-    if against is None:
-        return []
+    request = plan.request
     at_hand = tuple(corpus.ids for corpus in corpora.values())
     examiner = replace(_examiner(plan, Expected(plan.golden, plan.match, None), None), at_hand=at_hand)
     own = plan.own_documents
@@ -251,7 +259,8 @@ def _result(
     requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
     errors = [*problems, *_problems(examined, "error")]
     notes = _notes(plan, datasets) if trials else []
-    cluster = cluster_facts(plan.request.executor) if examined else None
+    executor = plan.request.executor
+    cluster = cluster_facts(executor) if examined and executor != LOCAL else None
     return Result(
         schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

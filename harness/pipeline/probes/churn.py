@@ -48,6 +48,7 @@ class ChurnProbe(Probe[ChurnRecord]):
     """Run the workload in a worker of its own, and hold each state against the exact result of that state."""
 
     name = "churn"
+    options = ("churn",)
     record = ChurnRecord
     on_index = False
 

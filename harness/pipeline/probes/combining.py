@@ -27,6 +27,7 @@ class CombiningProbe(Probe[None]):
     """Sum up what fusions and second stages did."""
 
     name = "combining"
+    kinds = frozenset({"fusion", "rerank"})
     fields = frozenset({"stages"})
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:

@@ -74,6 +74,7 @@ class FilteringProbe(Probe[FilteringRecord]):
     """Build the index once more, with the attributes in it, and search it under one filter after the other."""
 
     name = "filtering"
+    options = ("filter_sweep",)
     record = FilteringRecord
     on_index = False
 

@@ -61,6 +61,7 @@ class LoadProbe(Probe[LoadRecords]):
     """Load the finished index, and sum up its cold pass, closed loops and open loops."""
 
     name = "load"
+    options = ("cold", "concurrency", "rate")
     record = LoadRecords
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:

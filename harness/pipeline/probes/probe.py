@@ -28,7 +28,7 @@ from harness.results.scored import Scored
 from harness.stats.timing import latency
 from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
-from harness.worker.executor import Executor
+from harness.worker.executor import Executor, create_clients
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Measurements, Outcome, checked_run, refuse_lost_documents
 from harness.worker.process import Finished
@@ -51,7 +51,6 @@ class ProbedTrial:
         folder: Folder of that job, with the trial's hits; a probe's own files may lie there.
         work: Folder for what outlasts the job's, such as another index.
         executor: Runs a worker for a probe, under the limits of trials.
-        clients: Runs several side by side.
         shared: Whether several processes may have the index open at once.
         terms: Which queries have a term that a document has, bool (Q,).
         open_in_worker: Whether the trial's worker still has its index open, as those of servers do.
@@ -65,11 +64,15 @@ class ProbedTrial:
     folder: Path
     work: Path
     executor: Executor
-    clients: Executor
     shared: bool
     terms: BoolArray
     open_in_worker: bool = False
     reopened: bool = False
+
+    @property
+    def clients(self) -> Executor:
+        """Runs several workers side by side, under the limits of trials."""
+        return create_clients(self.plan.request)
 
 
 class AnotherBuild(NamedTuple):
@@ -86,12 +89,16 @@ class Probe(Generic[RecordOf]):
         name: Names it in stored outcomes and in the settings of a plan.
         record: Dataclass of its measurements, as :mod:`harness.store.record_files` stores it; None for a probe that
             measures nothing itself, and sums up what the worker of every trial records.
+        options: Names of the fields of the request that ask for it; empty for a probe of every trial.
+        kinds: Kinds of backends that it is for; empty for all.
         on_index: Whether it needs the trial's index, which is gone once the trial is over.
         fields: Names of the fields of the trial's result whose numbers are in CSV as they are.
     """
 
     name: ClassVar[str]
     record: type[RecordOf] | None = None
+    options: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[frozenset[str]] = frozenset()
     on_index: ClassVar[bool] = True
     fields: ClassVar[frozenset[str]] = frozenset()
 

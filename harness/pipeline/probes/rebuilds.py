@@ -89,6 +89,7 @@ class RebuildProbe(Probe[RebuildRecord]):
     """Build and search again, one build after the other, and say how far the builds lie apart."""
 
     name = "rebuilds"
+    options = ("rebuilds",)
     record = RebuildRecord
     on_index = False
 

@@ -62,7 +62,8 @@ class FakeEngine(EngineInterface):
         progress.start("index", len(documents))
         started = clock()
         self.save(folder)
-        save_metadata(folder, documents.metadata)
+        if documents.metadata is not None:
+            save_metadata(folder, documents.metadata)
         for _ in range(len(documents)):
             progress.advance(1)
         written = clock()
