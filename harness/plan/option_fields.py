@@ -375,7 +375,7 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
 def is_set(settings: Options, *names: str) -> bool:
     """Tell whether one of these options has another value than its default."""
     known = option_fields(type(settings))
-    return any(getattr(settings, name) != known[name].default for name in names)
+    return any(settings.as_given.get(name, getattr(settings, name)) != known[name].default for name in names)
 
 
 def _problems(settings: Options) -> dict[str, UsageError]:
