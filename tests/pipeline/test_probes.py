@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +18,17 @@ from harness.data.types import Int64Array
 from harness.document.cells import BACKEND, count
 from harness.document.model import Column, Table, Value
 from harness.pipeline.planning import plan_for, preview
-from harness.pipeline.probes import PROBES
+from harness.pipeline.probes import PROBES, probes_of
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
 from harness.plan.config import CompareRequest
-from harness.plan.plan import Plan, Trial
+from harness.plan.plan import Plan, Trial, make_plan
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.plan import plan_document
 from harness.report.render.markdown import render_markdown
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 from harness.results.scored import Scored
+from harness.worker.outcome import Outcome
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -114,3 +116,28 @@ def test_a_plan_names_what_a_probe_will_measure(tmp_path: Path, monkeypatch: pyt
     (planned,) = preview(plan_for(asked))
     assert planned.known[0].reason == "its stored outcome was measured without sizes of files"
     assert "sizes of files" in render_markdown(plan_document([planned]))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, []),
+        ({"rebuilds": 2}, ["rebuilds"]),
+        ({"cold": True}, ["load"]),
+        ({"rate": "sweep"}, ["load"]),
+        ({"concurrency": "1,2"}, ["load"]),
+        ({"churn": "insert=10%"}, ["churn"]),
+        ({"filter_sweep": "0.5"}, ["filtering"]),
+        ({"backends": "rrf:csr+(csr:k1=2)"}, ["combining"]),
+    ],
+)
+def test_only_probes_that_a_plan_asks_for_take_part(options: dict[str, Any], names: list[str]) -> None:
+    plan = make_plan(CompareRequest(**{"backends": "csr", **options}), lucene_available=False)
+    assert {probe.name for probe in probes_of(plan)} == {"indexing", "searching", *names}
+
+
+def test_a_stored_measurement_takes_part_without_its_option() -> None:
+    plan = make_plan(CompareRequest(backends="csr"), lucene_available=False)
+    (trial,) = plan.trials
+    stored = Outcome(trial, measurements={"load": object()})
+    assert "load" in {probe.name for probe in probes_of(plan, [stored])}
