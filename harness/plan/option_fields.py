@@ -273,7 +273,7 @@ class Options:
             final = field.finish(converted)
             if final is not value:
                 object.__setattr__(self, name, final)
-            if final != converted:
+            if final is not converted and final != converted:
                 as_given[name] = converted
             elif name in as_given and field.finish(as_given[name]) != final:
                 del as_given[name]
