@@ -162,6 +162,36 @@ def test_the_first_column_of_a_table_stays_on_a_telephone(show: Show) -> None:
     assert opened.evaluate("document.documentElement.scrollWidth") == 400
 
 
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_hundred_backends_scroll_in_boxes_and_are_all_on_paper(show: Show, width: int) -> None:
+    labels = [f"csr:k1={number / 10}" for number in range(100)]
+    columns = [Column("backend", numeric=False), Column(METRIC)]
+    table = Table("Means", columns, [[Cell(label), Cell("0.1234")] for label in labels])
+    figure = Figure(METRIC, Bars(METRIC, [Bar(label, 0.5, 0.1, 0.9, 0) for label in labels]))
+    facts = [Facts(label, [("a", "b")]) for label in labels]
+    sections = [Section("quality", "Quality", [table, figure]), Section("made", "Provenance", facts, detail=True)]
+    html = render_page(Document("t", "", [], sections, [], ""))
+    page = show(html, viewport={"width": width, "height": 800}).page
+    page.locator("details.part > summary").click()
+    heights = page.locator(".table > .scroll, .picture > .scroll, .part .blocks").evaluate_all(
+        "boxes => boxes.map(box => [box.clientHeight, box.scrollHeight])"
+    )
+    assert len(heights) == 3
+    assert all(shown <= 640 < content for shown, content in heights)
+    assert page.evaluate("document.documentElement.scrollHeight") < 4000
+    box = page.locator(".table > .scroll")
+    box.focus()
+    box.press("End")
+    expect(page.locator("#quality tbody tr").last).to_be_in_viewport()
+    tops = page.locator(".table > .scroll, #quality thead th:first-child").evaluate_all(
+        "both => both.map(one => one.getBoundingClientRect().top)"
+    )
+    assert tops[0] == pytest.approx(tops[1], abs=1)
+    page.emulate_media(media="print")
+    (shown, content) = box.evaluate("one => [one.clientHeight, one.scrollHeight]")
+    assert shown == content > 2000
+
+
 def test_a_leaderboard_leads_to_the_queries_of_each_dataset(show: Show) -> None:
     columns = [Column("backend", numeric=False), Column("mean"), Column("first", best="highest"), Column("other")]
     rows = [[Cell(name), *(Cell(f"{value}", value=value) for value in (0.1, 0.2, 0.3))] for name in ("old", "new")]

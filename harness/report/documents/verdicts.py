@@ -292,15 +292,14 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
     for (base, names), parts in alike.items():
         where, who = _where(_named(list(parts), len(result.datasets)), several), listed(names, _LINES)
         verb = "differs" if len(names) == 1 else "differ"
-        yield Verdict(
-            "plain",
-            f"{where}{who} {verb} from {base} by the scoring formula, not by a fault of an engine",
-            "; ".join(
-                f"{_where(dataset, len(parts) > 1)}{_changes(difference)}"
-                for dataset, differences in parts.items()
-                for difference in differences
-            ),
-        )
+        changes = [
+            f"{_where(dataset, len(parts) > 1)}{_changes(difference)}"
+            for dataset, differences in parts.items()
+            for difference in differences
+        ]
+        left_out = [f"{len(changes) - _LINES} more in the tables"] if len(changes) > _LINES else []
+        headline = f"{where}{who} {verb} from {base} by the scoring formula, not by a fault of an engine"
+        yield Verdict("plain", headline, "; ".join([*changes[:_LINES], *left_out]))
 
 
 def _changes(difference: ScoringDifference) -> str:
