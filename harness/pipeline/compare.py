@@ -60,6 +60,7 @@ from harness.worker.divided_search import DividedSearch
 from harness.worker.executor import cluster_facts, create_executor, reach_cluster
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
+from harness.worker.pool import WorkerPool
 
 DatasetLike = str | Path | Dataset
 
@@ -148,21 +149,23 @@ def run(
         shown.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
-    for named in plan.datasets:
-        of_one = plan.on(named)
-        section = shown if len(plan.datasets) == 1 else DisplayOfPart(shown, named.name)
-        try:
-            with cache.intact():
-                part = _compare_on(of_one, at_hand.get(named.name), {part.dataset for part in parts}, cache, section)
-        except HarnessError as error:
-            failures.append(error)
-            section.done("load", f"failed: {error.what.splitlines()[0]}")
-            part = _failed(of_one, failure_of(error))
-        except KeyboardInterrupt as interrupted:
-            if parts:
-                interrupted.add_note(f"{len(parts)} of {len(plan.datasets)} datasets had finished")
-            raise
-        parts.append(part if len(plan.datasets) == 1 else part.spooled(cache.folder(WORK)))
+    with WorkerPool(deadline_s=plan.request.deadline) as pool:
+        for named in plan.datasets:
+            of_one = plan.on(named)
+            section = shown if len(plan.datasets) == 1 else DisplayOfPart(shown, named.name)
+            taken = {part.dataset for part in parts}
+            try:
+                with cache.intact():
+                    part = _compare_on(of_one, at_hand.get(named.name), taken, cache, section, pool)
+            except HarnessError as error:
+                failures.append(error)
+                section.done("load", f"failed: {error.what.splitlines()[0]}")
+                part = _failed(of_one, failure_of(error))
+            except KeyboardInterrupt as interrupted:
+                if parts:
+                    interrupted.add_note(f"{len(parts)} of {len(plan.datasets)} datasets had finished")
+                raise
+            parts.append(part if len(plan.datasets) == 1 else part.spooled(cache.folder(WORK)))
     if len(failures) == len(parts):
         raise failures[0]
     return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
@@ -196,7 +199,14 @@ class _Part:
         return replace(self, content=replace(self.content, runs=runs))
 
 
-def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cache: Cache, display: Display) -> _Part:
+def _compare_on(
+    plan: Plan,
+    at_hand: Dataset | None,
+    taken: Collection[str],
+    cache: Cache,
+    display: Display,
+    pool: WorkerPool,
+) -> _Part:
     """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
     whole = load_planned(plan, cache, display, at_hand)
     if whole.name in taken:
@@ -208,7 +218,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
     for finding in in_data:
         display.done("load", str(finding))
     dataset = sampled(whole, plan)
-    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
+    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool)
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = reference_label(plan, scored)
     differences = paired_differences(scored, dataset.name, reference, plan.request.seed)
@@ -255,11 +265,18 @@ def _scorings(
 
 
 def run_on(
-    plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: QrelsOf, *, deeper: int = 0
+    plan: Plan,
+    dataset: Dataset,
+    cache: Cache,
+    display: Display,
+    judge: QrelsOf,
+    *,
+    deeper: int = 0,
+    pool: WorkerPool | None = None,
 ) -> list[Scored]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    ``deeper`` keeps the references' runs to that depth, 0 keeps none.
+    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`.
 
     A dataset without documents is for external indexes: nothing is known of what they should hold. In the plan's order;
     a backend that fails, or a run that cannot be scored, is among them with its failure.
@@ -269,7 +286,7 @@ def run_on(
     deep = rules.deepened(plan) if rules.leave_out else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
-        outcomes = run_plan(deep, dataset, cache, work, display)
+        outcomes = run_plan(deep, dataset, cache, work, display, pool)
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         executor = create_executor(plan.request)
         divided = DividedSearch(executor, work, display) if plan.request.executor != LOCAL else None

@@ -44,6 +44,7 @@ from harness.worker.executor import Executor
 from harness.worker.failure import Failure
 from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
+from harness.worker.pool import WorkerPool, engine_key
 from harness.worker.process import Finished
 
 SCHEME = 21
@@ -67,13 +68,15 @@ _SHOWN = 3
 class Identities:
     """Ask engines what they say of themselves, in a worker: a mistake or a wait of theirs harms nobody else.
 
-    Job folders are made in ``work``. ``fetch`` lets a model of the hub be downloaded, whose files are part of its key.
+    Job folders are made in ``work``. ``pool`` has workers that trials share; None if they share none. ``fetch`` lets
+    a model of the hub be downloaded, whose files are part of its key.
     """
 
     executor: Executor
     work: Path
     display: Display
     fetch: bool = True
+    pool: WorkerPool | None = None
 
     def of(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
         """Return what the engine says decides its hits, and for a foreign engine the version and file it lies in.
@@ -93,7 +96,8 @@ class Identities:
     def _ask(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
         folder = Path(tempfile.mkdtemp(prefix="identity-", dir=self.work))
         save(folder, IdentityJob(card.engine, parameters))
-        self.executor.run(folder, self.display.section(card.name))
+        executor = self.executor if self.pool is None else self.pool.serving(engine_key(card, parameters))
+        executor.run(folder, self.display.section(card.name))
         return dict(load(folder, Identity).names)
 
 

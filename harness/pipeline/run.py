@@ -47,6 +47,7 @@ from harness.worker.executor import Executor, create_executor
 from harness.worker.failure import Failure, RemoteError, failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
+from harness.worker.pool import WorkerPool, engine_key, shares_workers
 from harness.worker.process import Finished
 from harness.worker.second_stages import SecondStage, fuse, second_stage
 from harness.worker.threads import side_by_side
@@ -66,18 +67,35 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
 """What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
 
 
-def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:
+def run_plan(
+    plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display, pool: WorkerPool | None = None
+) -> list[Outcome]:
     """Run every trial of ``plan`` on ``dataset``; outcomes in the plan's order, however many ran side by side.
 
-    ``work`` is a folder for this comparison alone. An interruption says how many outcomes are stored for ``--resume``.
+    ``work`` is a folder for this comparison alone. ``pool`` has workers that outlive it; without, the trials have their
+    own. An interruption says how many outcomes are stored for ``--resume``.
     """
+    if pool is None:
+        with WorkerPool(deadline_s=plan.request.deadline) as pool:
+            return run_plan(plan, dataset, cache, work, display, pool)
+    shared = pool if shares_workers(plan.request, len(dataset.corpus)) else None
     check = CacheCheck(plan.request.verify_cache, plan.request.seed)
     executor = create_executor(plan.request)
     inputs = _InputFiles(dataset, work)
-    encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
-    stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
+    encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check, pool=shared)
+    stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display, pool=shared))
     trials = _Trials(
-        plan, dataset, inputs, encodings, cache, executor, stored, SharedBuilds(plan.trials), work, display
+        plan,
+        dataset,
+        inputs,
+        encodings,
+        cache,
+        executor,
+        stored,
+        SharedBuilds(plan.trials),
+        work,
+        display,
+        shared,
     )
     single = [trial for trial in plan.trials if not trial.spec.components]
     try:
@@ -130,6 +148,7 @@ class _Trials:
     builds: SharedBuilds
     work: Path
     display: Display
+    pool: WorkerPool | None
     kept: list[str] = field(default_factory=list)
 
     def run(self, trial: Trial) -> Outcome:
@@ -338,7 +357,7 @@ class _Trials:
             if probes:
                 finished, measurements = self._run_with_probes(probes, probed, progress)
             else:
-                finished = self.executor.run(job_folder, progress)
+                finished = self._executor_of(trial, job).run(job_folder, progress)
         except HarnessError as error:  # one that was killed could not compare the index with what it was before
             raise changed_too(job_folder / _HASHES, error, progress) from error
         record = load(job_folder, TrialRecord)
@@ -366,6 +385,13 @@ class _Trials:
         measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
         with OpenIndexProbing(measure, probed.job.release) as probing:
             return self.executor.run(probed.folder, progress, probing.begin), probing.measurements()
+
+    def _executor_of(self, trial: Trial, job: TrialJob) -> Executor:
+        """Return what runs a trial without probes: the pool, unless its index is external or one of several builds."""
+        alone = job.external or builds_of(trial, self.plan) > 1
+        if self.pool is None or alone or trial.spec.card is None:
+            return self.executor
+        return self.pool.serving(engine_key(trial.spec.card, trial.parameters))
 
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path

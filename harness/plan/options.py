@@ -9,6 +9,9 @@ from harness.errors import UsageError
 from harness.plan.config import LOCAL, ClientKind, CompareRequest, Isolation, RunOptions
 from harness.plan.option_fields import option_fields
 
+SMALL_DATASET = 10_000
+"""Documents up to which trials without times share workers, whose memory is then no trial's own."""
+
 
 def contradictions(options: RunOptions) -> Iterator[UsageError]:
     """Yield an error for each pair of options of running that exclude one another."""
@@ -79,7 +82,13 @@ def load_contradictions(request: CompareRequest) -> Iterator[UsageError]:
 def execution_notes(options: RunOptions) -> Iterator[str]:
     """Yield what a reader of the report must know, one sentence each."""
     if not options.timing:
-        yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
+        local = options.isolation is Isolation.PROCESS and options.executor == LOCAL
+        if local and options.memory_limit is None:
+            limit = f"datasets of up to {SMALL_DATASET:,} documents"
+            left_out = f"no warm-up, one pass over the queries, and no memory figures on {limit}"
+        else:
+            left_out = "no warm-up, and one pass over the queries"
+        yield f"no times were taken (--no-timing): {left_out}"
     if options.executor != LOCAL:
         yield (
             f"backends run on nodes of a Ray cluster (--executor {options.executor}): times and memory are those "

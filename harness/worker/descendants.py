@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,17 +20,18 @@ import psutil
 from harness.worker.spawn import MARK_VARIABLE
 
 _POLL_S = 0.02
-_GUARD = "trap '' TERM; read _; kill -9 0"
+_GUARD = "trap '' TERM; read _ || kill -9 0"
 
 
-def guard_group() -> None:
+def guard_group() -> subprocess.Popen[bytes]:
     """Let the group of this process, which leads it, end with its parent: when standard input ends, all are killed.
 
-    The parent writes nothing to that pipe after the job, so it ends only when the parent is gone. A process of its own
-    watches it, because native code may keep every thread of this one from running.
+    After a job the parent writes nothing to that pipe but a line before the next job, which ends the guard. Without
+    such a line the pipe ends only when the parent is gone. A separate process watches it, because native code may keep
+    every thread of this one from running.
     """
     nothing = subprocess.DEVNULL
-    subprocess.Popen(["/bin/sh", "-c", _GUARD], stdout=nothing, stderr=nothing)
+    return subprocess.Popen(["/bin/sh", "-c", _GUARD], stdout=nothing, stderr=nothing)
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
@@ -129,6 +130,21 @@ def end_family(process: subprocess.Popen[bytes], mark: str, *, grace_s: float) -
             if pipe is not None:
                 pipe.close()
         _kill_strays(mark)
+
+
+def has_descendants(leader: int, mark: str, before: Collection[int]) -> bool:
+    """Return whether anything runs that a worker started, except its guard.
+
+    ``mark`` is as in :func:`end_family`; ``before`` are the processes of the machine when the worker got its job.
+    """
+    guard = ["/bin/sh", "-c", _GUARD]
+    for number in set(psutil.pids()).difference(before):
+        with suppress(OSError, psutil.Error):  # gone meanwhile, or another user's
+            member = psutil.Process(number)
+            marked = os.getsid(number) == leader or member.environ().get(MARK_VARIABLE) == mark
+            if marked and number != leader and member.cmdline() != guard:
+                return True
+    return False
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -30,6 +30,7 @@ from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.worker.executor import Executor
 from harness.worker.jobs import Analysed, AnalyseJob
+from harness.worker.pool import WorkerPool
 from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
 
@@ -51,13 +52,18 @@ class Encodings:
         display: Display,
         executor: Executor,
         check: CacheCheck,
+        *,
+        pool: WorkerPool | None = None,
     ) -> None:
         """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones.
+
+        ``pool`` has workers that trials share, and analyses too; None if they share none.
 
         ``embeddings`` are those of models: whatever a card says, for second stages.
         """
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
         self._corpus, self._queries, self._executor = corpus, queries, executor
+        self._warm = pool
         self._took_ns: dict[Path, int] = {}
         self._failed: dict[tuple[object, ...], HarnessError] = {}
         self._check, self._lock = check, threading.Lock()
@@ -148,8 +154,9 @@ class Encodings:
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
         save(folder, AnalyseJob(analyzer, self._corpus, self._queries, target, **java))
         start_next()
+        executor = self._executor if self._warm is None else self._warm.serving(attempt)
         try:
-            self._executor.run(folder, self._display.section(analyzer))
+            executor.run(folder, self._display.section(analyzer))
         except HarnessError as error:
             self._failed[attempt] = error
             raise

@@ -1,9 +1,10 @@
-"""The worker process: ``python -m harness.worker.main MODULE …``, with the path of a job folder on standard input.
+"""The worker process: ``python -m harness.worker.main MODULE …``, with the paths of job folders on standard input.
 
 The modules are imported before the job is known, so that this goes on while the parent prepares it.
 Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
 to standard error, which is the job's log. How the job ended is the last message, so that a process that only went away
-is no success.
+is no success. A worker that is to serve several jobs ends all the same when one fails, leaves the process otherwise
+than it found it, or leaves much memory in use.
 """
 
 from __future__ import annotations
@@ -11,21 +12,29 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import random
 import signal
+import socket
 import sys
+import threading
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
+import numpy as np
 import orjson
 import psutil
 
 from harness.errors import HarnessError
 from harness.worker.descendants import guard_group
 from harness.worker.dispatch import JobEvents, run_job
-from harness.worker.spawn import JOB_END
+from harness.worker.spawn import JOB_END, MORE_JOBS
+
+_MOST_GROWTH_BYTES = 512 * 1024**2
+"""Resident memory beyond that before its first job with which a worker still serves another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class PipeProgress:
 
 
 def main() -> int:
-    """Import, wait for a job, run it; the exit code is 0 when it ended well, and when there was none."""
+    """Import, wait for jobs, run them; the exit code is 0 if all ended well, and if there was none."""
     progress = PipeProgress(_take_over_stdout())
     gc.disable()  # importing leaves nothing to collect
     for module in sys.argv[1:]:
@@ -70,36 +79,93 @@ def main() -> int:
             importlib.import_module(module)
     gc.freeze()  # nor does a collection in the middle of a search look through what was imported
     gc.enable()
-    folder = _await_job()
-    if folder is None:
-        return 0
-    guard_group()
     signal.signal(signal.SIGTERM, _leave)
-    try:
-        run_job(folder, progress, JobEvents(progress.memory_baseline, progress.waiting, progress.resumed))
-    except HarnessError as error:
-        # through the pipe: the disk of the job's folder may be full
-        progress.send(event="failed", type=type(error).__name__, what=error.what, fix=error.fix, log=list(error.log))
-        return error.exit_code
-    progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
+    most_bytes = psutil.Process().memory_info().rss + _MOST_GROWTH_BYTES
+    while (job := _await_job()) is not None:
+        guard = guard_group()
+        random.seed()  # from the system, as in a new process
+        np.random.seed()
+        state = None if job.last else _ProcessState.read()
+        try:
+            with warnings.catch_warnings():  # a warning that is shown once is shown in each job's log
+                events = JobEvents(progress.memory_baseline, progress.waiting, progress.resumed)
+                run_job(job.folder, progress, events)
+        except HarnessError as error:
+            # through the pipe: the disk of the job's folder may be full
+            log = list(error.log)
+            progress.send(event="failed", type=type(error).__name__, what=error.what, fix=error.fix, log=log)
+            return error.exit_code
+        stays = state is not None and _ProcessState.read() == state and _free_memory() <= most_bytes
+        progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes(), stays=stays)
+        if not stays or guard.wait() != 0:
+            return 0
     return 0
 
 
-def _await_job() -> Path | None:
-    """Return the job's folder, whose log is standard error from then on; None when the parent is gone."""
-    path = b""
-    while not path.endswith(JOB_END):
+class _Job(NamedTuple):
+    """A job as it was sent: its folder, and whether the worker ends after it."""
+
+    folder: Path
+    last: bool
+
+
+class _ProcessState(NamedTuple):
+    """State of the process that a later job would inherit; equal before and after a job that leaves none behind."""
+
+    environment: dict[str, str]
+    folder: str | None
+    path: list[str]
+    threads: frozenset[threading.Thread]
+    streams: tuple[object, ...]
+    signals: tuple[object, ...]
+    timeout: float | None
+
+    @classmethod
+    def read(cls) -> _ProcessState:
+        """Read the state as it is now."""
+        return cls(
+            dict(os.environ),
+            _current_folder(),
+            list(sys.path),
+            frozenset(threading.enumerate()),
+            (sys.stdout, sys.stderr),
+            tuple(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)),
+            socket.getdefaulttimeout(),
+        )
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - compared, and never opened
+    except FileNotFoundError:
+        return None
+
+
+def _free_memory() -> int:
+    """Free the memory of a job's objects; return the resident bytes that are left."""
+    gc.collect()
+    gc.freeze()
+    return int(psutil.Process().memory_info().rss)
+
+
+def _await_job() -> _Job | None:
+    """Return the next job, whose log is standard error from then on; None when the parent is gone."""
+    message = b""
+    while not message.endswith(JOB_END):
         received = os.read(0, 4096)  # a pipe may hand over a path in pieces
         if not received:
             return None
-        path += received
-    folder = Path(os.fsdecode(path.removesuffix(JOB_END)))
+        message += received
+    kind, path = message[:1], message[1:].removesuffix(JOB_END)
+    folder = Path(os.fsdecode(path))
+    sys.stdout.flush()
+    sys.stderr.flush()
     # appending, so that lines of processes that the job starts do not overwrite one another
     log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
     os.dup2(log, 1)
     os.close(log)
-    return folder
+    return _Job(folder, last=kind != MORE_JOBS)
 
 
 def _take_over_stdout() -> BinaryIO:

@@ -27,8 +27,17 @@ from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
 from harness.store.machine_state import killed_error
 from harness.worker import spawn
-from harness.worker.descendants import Used, end_family, family_memory, has_ended, memory_of, started_by
+from harness.worker.descendants import (
+    Used,
+    end_family,
+    family_memory,
+    has_descendants,
+    has_ended,
+    memory_of,
+    started_by,
+)
 from harness.worker.failure import RemoteError, ReportedError
+from harness.worker.spawn import WorkerProcess
 
 _POLL_S = 0.02
 _FAMILY_POLL_S = 0.2
@@ -56,7 +65,7 @@ class Finished:
 
 
 class Worker:
-    """One job in one process. Use :meth:`run`; everything is over when it returns or raises."""
+    """One job in one process: with :meth:`run` everything is over when it returns or raises."""
 
     def __init__(
         self,
@@ -76,7 +85,10 @@ class Worker:
         self._waiting = False
         self._on_waiting: Callable[[], None] | None = None
         self._family_seen = 0.0
-        self._finished = False
+        self._finished = self._stays = False
+        self._measures_memory = True
+        self.started = False
+        """True from the worker's first message on, which precedes everything that its engine does."""
         self._reported: ReportedError | None = None
         self._own_peak_rss = 0
         self._servers, self._servers_seen, self._peak_servers = Used(0, 0), 0.0, 0
@@ -93,20 +105,41 @@ class Worker:
         """
         with self._log.open("wb") as log:
             worker = spawn.take_worker(log)
-        process, self._on_waiting = worker.process, on_waiting
+        self._on_waiting = on_waiting
+        self._run_in(worker, progress)
+        peak = None if self._peak_anonymous is None else max(0, self._peak_anonymous - (self._base_anonymous or 0))
+        return Finished(self._peak_rss, peak, tuple(self._log_tail()), self._peak_servers or None)
+
+    def run_pooled(self, idle: WorkerProcess | None, progress: Progress) -> tuple[Finished, WorkerProcess | None]:
+        """Run the job in an ``idle`` worker, or in a new one, without figures of memory; raises as :meth:`run` does.
+
+        With the result comes the worker if it is idle again. It is not, and has ended, if it left anything running or
+        left its process otherwise than it was before the job.
+        """
+        self._measures_memory = False
+        with self._log.open("wb") as log:
+            worker = spawn.take_worker(log) if idle is None else idle
+        stays = self._run_in(worker, progress, first=idle is None, last=False)
+        return Finished(None, None, tuple(self._log_tail())), worker._replace(early_log=None) if stays else None
+
+    def _run_in(self, worker: WorkerProcess, progress: Progress, *, first: bool = True, last: bool = True) -> bool:
+        """Send the job to a worker and follow it to its end; return whether the worker waits for another one."""
+        process, stays = worker.process, False
+        before = () if last else psutil.pids()
         try:
-            spawn.send_job(worker, self._job)
+            spawn.send_job(worker, self._job, first=first, last=last)
             self._listen(process, progress)
+            stays = self._stays and not has_descendants(process.pid, worker.mark, before)
         finally:
-            end_family(process, worker.mark, grace_s=_GRACE_S)
+            if not stays:
+                end_family(process, worker.mark, grace_s=0.0 if self._stays else _GRACE_S)
             worker.keep_early_log(self._log)
             for line in self._log_tail():  # also after Ctrl-C, when nobody will ever read the log
                 if line.startswith(LEFT_BEHIND):
                     _messages.warning(line)
-        if process.returncode != 0 or not self._finished:
+        if not self._stays and (process.returncode != 0 or not self._finished):
             raise self._explain(process.returncode)
-        peak = None if self._peak_anonymous is None else max(0, self._peak_anonymous - (self._base_anonymous or 0))
-        return Finished(self._peak_rss, peak, tuple(self._log_tail()), self._peak_servers or None)
+        return stays
 
     def _log_tail(self) -> list[str]:
         """Return the last lines that the worker wrote to standard error (where standard output goes too)."""
@@ -123,7 +156,8 @@ class Worker:
         while True:
             ended = has_ended(process)  # asked before reading: nothing that it wrote is missed
             readable, _, _ = select.select([pipe], [], [], 0 if ended else _POLL_S)
-            self._watch(watched)
+            if self._measures_memory:
+                self._watch(watched)
             self._check_deadline()
             self._check_memory(process.pid)
             if readable:
@@ -135,6 +169,8 @@ class Worker:
                 *lines, pending = (pending + received).split(b"\n")
                 for line in lines:
                     self._take(orjson.loads(line), progress, process.pid)
+                if self._stays:
+                    return
             elif ended:  # a process that it forked may keep the pipe open
                 return
 
@@ -183,6 +219,7 @@ class Worker:
             time.sleep(_POLL_S)
 
     def _take(self, message: dict[str, object], progress: Progress, leader: int) -> None:
+        self.started = True
         match message["event"]:
             case "start":
                 phase, total = str(message["phase"]), message["total"]
@@ -198,12 +235,13 @@ class Worker:
             case "resumed":
                 self._resume()
             case "memory_baseline":
-                self._base_anonymous = int(str(message["anonymous_bytes"]))
-                self._peak_anonymous = self._base_anonymous
+                if self._measures_memory:
+                    self._base_anonymous = int(str(message["anonymous_bytes"]))
+                    self._peak_anonymous = self._base_anonymous
             case "failed":
                 self._reported = msgspec.convert(message, ReportedError)
             case "finished":
-                self._finished = True
+                self._finished, self._stays = True, bool(message["stays"])
                 self._own_peak_rss = int(str(message["peak_rss_bytes"]))
                 self._peak_rss = max(self._peak_rss or 0, self._own_peak_rss)
             case other:

@@ -22,6 +22,11 @@ MARK_VARIABLE = "HARNESS_WORKER"
 """Set to the mark of a worker in its environment, and so in that of all its descendants."""
 JOB_END = b"\0"
 """Ends the path of a job folder on a worker's standard input."""
+LAST_JOB, MORE_JOBS = b"-", b"+"
+"""One of them begins the message of a job: whether the worker ends after it."""
+NEXT_JOB = b"\n"
+"""Precedes the message of every job after the first: it ends the worker's guard, which reads a line."""
+_MOST_EARLY = 2
 _numbers = itertools.count()
 
 
@@ -84,9 +89,10 @@ def start_early(*modules: str) -> Iterator[None]:
 def start_next() -> None:
     """Start a worker for the job after one that is about to run and is no engine's, where the command starts any early.
 
-    Analysing texts is such a job: the trial that waits for it comes next, and its worker imports meanwhile.
+    Analysing texts is such a job: the trial that waits for it comes next, and its worker imports meanwhile. Two wait at
+    most, for that job and for the next: jobs that run in workers of earlier ones take none.
     """
-    if _modules:
+    if _modules and len(_early) < _MOST_EARLY:
         log = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the worker
         _early.append(start_worker(log, _modules[-1])._replace(early_log=log))
 
@@ -103,13 +109,14 @@ def take_worker(log: BinaryIO) -> WorkerProcess:
         _end(worker)
 
 
-def send_job(worker: WorkerProcess, job: Path) -> None:
-    """Tell a worker its job; the end of one that has just died is seen where its messages are read."""
+def send_job(worker: WorkerProcess, job: Path, *, last: bool = True, first: bool = True) -> None:
+    """Send a job to a worker, which is its ``first`` or ``last``; a worker that has died is noticed by its reader."""
     stdin = worker.process.stdin
     if stdin is None:
         raise AssertionError("the worker was started without a pipe")
     try:
-        os.write(stdin.fileno(), os.fsencode(job) + JOB_END)
+        begin = (b"" if first else NEXT_JOB) + (LAST_JOB if last else MORE_JOBS)
+        os.write(stdin.fileno(), begin + os.fsencode(job) + JOB_END)
     except BrokenPipeError:
         return
 
