@@ -16,7 +16,7 @@ The tree, with the exit code that the command line gives each branch::
         ├── MissingExtraError    3   an optional dependency is not installed
         ├── EngineUnavailableError  3   the engine cannot start or be reached
         ├── EngineTimeoutError   3   a phase outlived its deadline
-        ├── MemoryLimitError     3   the worker outgrew its memory limit
+        ├── MemoryLimitError     3   the worker outgrew its memory limit, or the command's own process has no room in it
         ├── MachineError         3   the machine has no disk space, memory or file descriptors left
         ├── EncoderError         3   a model could not give vectors
         ├── RejectedInputError   3   input that the engine would take silently and answer wrongly
@@ -261,7 +261,7 @@ class EngineTimeoutError(BackendError):
 
 
 class MemoryLimitError(BackendError):
-    """The worker outgrew its memory limit."""
+    """The worker outgrew its memory limit, or the command's own process has no room in it."""
 
 
 class MachineError(BackendError):

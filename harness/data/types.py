@@ -36,6 +36,7 @@ BAD_ID = rf"^$|^{_SPACE}|{_SPACE}$|{CONTROL}"
 BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 
+_ROWS_AT_ONCE = 4096
 HAS_CONTROL = "holds control characters"
 
 
@@ -112,7 +113,17 @@ class Ids:
 
 
 def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
-    rows: Int32Array = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
+    """Return the first row of each wanted id, -1 for none: the smaller column is hashed, which takes 60 bytes an id."""
+    rows: Int32Array
+    if len(wanted) >= len(values):
+        rows = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
+        return rows
+    coded = pc.dictionary_encode(wanted)
+    position = as_numpy(pc.index_in(values, value_set=coded.dictionary), null=-1)
+    matches = np.flatnonzero(position >= 0)[::-1]
+    first = np.full(len(coded.dictionary) + 1, -1, dtype=np.int32)
+    first[position[matches]] = matches  # the last assignment counts: that of the first row
+    rows = first[as_numpy(coded.indices, null=len(coded.dictionary))]
     return rows
 
 
@@ -136,8 +147,11 @@ class Corpus:
     @cached_property
     def empty_rows(self) -> Int32Array:
         """Rows whose text is empty or white space only."""
-        lengths = as_numpy(pc.utf8_length(pc.utf8_trim_whitespace(self.texts)))
-        return np.flatnonzero(lengths == 0).astype(np.int32)
+        empty = [np.empty(0, dtype=np.int32)]
+        for start in range(0, len(self), _ROWS_AT_ONCE):  # trimming copies the texts
+            trimmed = pc.utf8_trim_whitespace(self.texts.slice(start, _ROWS_AT_ONCE))
+            empty.append((np.flatnonzero(as_numpy(pc.binary_length(trimmed)) == 0) + start).astype(np.int32))
+        return np.concatenate(empty)
 
     def batches(self, size: int) -> Iterator[list[str]]:
         """Yield texts in order, ``size`` at a time, as Python strings."""
@@ -340,18 +354,16 @@ class TermCounts:
     def lengths(self) -> Int64Array:
         """Terms in each document, repeats included (int64, shape (n,)); 0 for a document without terms."""
         lengths = np.zeros(len(self.documents), dtype=np.int64)
-        filled = self.documents.nonempty_rows
-        if len(filled):
-            starts = self.documents.indptr[filled]
-            lengths[filled] = np.add.reduceat(self.documents.values, starts, dtype=np.float64)
+        for start in range(0, len(self.documents), _ROWS_AT_ONCE):  # reduceat copies all values that it gets
+            block = self.documents.slice(start, min(start + _ROWS_AT_ONCE, len(self.documents)))
+            filled = block.nonempty_rows
+            if len(filled):
+                lengths[start + filled] = np.add.reduceat(block.values, block.indptr[filled], dtype=np.float64)
         return lengths
 
     def of_documents(self, rows: Int32Array) -> TermCounts:
         """Return the counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
         return replace(self, documents=self.documents.take(rows))
-
-
-_ROWS_AT_ONCE = 4096
 
 
 def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:

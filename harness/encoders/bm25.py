@@ -14,13 +14,16 @@ Lucene's, whose ``1 +`` keeps it positive for terms in more than half of the doc
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from harness.data.document_rows import DocumentRows, WeighedRows, all_rows, blocks_of, with_values
 from harness.data.jit import kernel
 from harness.data.types import Float32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError
+from harness.exact.postings import read_only
 
 K1 = 0.9
 """Anserini's default; the lower, the faster repeats of a term stop counting."""
@@ -42,12 +45,14 @@ class Statistics(NamedTuple):
 
 def statistics(counts: TermCounts) -> Statistics:
     """Measure N, avgdl and df."""
-    df = np.bincount(counts.documents.indices, minlength=counts.documents.dimensions).astype(np.int64)
+    df = np.zeros(counts.documents.dimensions, dtype=np.int64)
+    for _, block in blocks_of(counts.documents):
+        df += np.bincount(block.indices, minlength=len(df))
     return Statistics(int(np.count_nonzero(counts.lengths)), _mean_length(counts), df)
 
 
 def _mean_length(counts: TermCounts) -> float:
-    """Measure avgdl alone: counting df takes 8 bytes for each value that is stored."""
+    """Measure avgdl alone: counting df reads all that is stored."""
     documents = int(np.count_nonzero(counts.lengths))
     return float(counts.lengths.sum() / documents) if documents else 0.0
 
@@ -77,14 +82,31 @@ def document_weights(
     Raises:
         UsageError: A parameter is out of range.
     """
+    return all_rows(weighed_rows(counts, k1=k1, b=b, k1_plus_1=k1_plus_1, avgdl=avgdl, lengths=lengths))
+
+
+def weighed_rows(
+    counts: TermCounts,
+    *,
+    k1: float = K1,
+    b: float = B,
+    k1_plus_1: bool = True,
+    avgdl: float | None = None,
+    lengths: Int64Array | None = None,
+) -> DocumentRows:
+    """Return the documents of :func:`document_weights`, as rows whose weights are computed when they are read."""
     check_parameters(k1, b, avgdl)
     mean = _mean_length(counts) if avgdl is None else avgdl
-    values = np.empty(counts.documents.nnz, dtype=np.float32)
-    if len(values):
-        factor = k1 + 1.0 if k1_plus_1 else 1.0
-        documents, terms = counts.documents, counts.lengths if lengths is None else lengths
-        _weigh(documents.indptr, documents.values, terms, float(k1), float(b), mean, factor, values)
-    return SparseVectors(counts.documents.indptr, counts.documents.indices, values, counts.documents.dimensions)
+    terms, factor = counts.lengths if lengths is None else lengths, k1 + 1.0 if k1_plus_1 else 1.0
+
+    def weigh(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
+        values = np.empty(block.nnz, dtype=np.float32)
+        if len(values):
+            indptr, counted, lengths_of_rows = read_only(block.indptr), read_only(block.values), read_only(terms[rows])
+            _weigh(indptr, counted, lengths_of_rows, float(k1), float(b), mean, factor, values)
+        return with_values(block, values)
+
+    return WeighedRows(counts.documents, weigh, counts.documents.dimensions)
 
 
 def check_parameters(k1: float, b: float, avgdl: float | None = None) -> None:

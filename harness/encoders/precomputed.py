@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import as_numpy, python_values, read_parquet
@@ -16,6 +18,7 @@ from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors, off
 from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
+from harness.store.decompression import READ_ERRORS, unpacked
 from harness.wording import counted
 
 _SUFFIXES = (".npy", ".npz", ".parquet")
@@ -104,10 +107,12 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
         if file.suffix == ".parquet":
             ids, vectors = _parquet(file)
         else:
-            loaded = np.load(file, mmap_mode="r", allow_pickle=False)
-            vectors, ids = (loaded, None) if file.suffix == ".npy" else _npz(file, loaded)
+            if file.suffix == ".npy":
+                vectors, ids = np.load(file, mmap_mode="r", allow_pickle=False), None
+            else:
+                vectors, ids = _npz(file, _arrays_of_npz(file))
             ids = Ids.of(ids_file[0].read_text(encoding="utf-8").splitlines()) if ids_file else ids
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
+    except (*READ_ERRORS, ValueError, KeyError, pa.ArrowException) as error:
         raise DataError(str(file), [f"cannot be read: {error}"], fix=_LAYOUT) from error
     if ids is None:
         raise DataError(str(file), [_NO_IDS], fix=_LAYOUT)
@@ -116,7 +121,35 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
     return _Stored(file, rows, vectors)
 
 
-def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:
+def _arrays_of_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an archive by name.
+
+    Raises DataError beyond the limits of decompressed content, and what reading a damaged file raises.
+    """
+    arrays = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            raw = cast("BinaryIO", archive.open(member))
+            with unpacked(raw, f"{file}: {member.filename}", member.compress_size, lines=False) as stream:
+                stated = _stated_bytes(stream)
+                if stated > member.file_size:
+                    problem = f"'{member.filename}' states {stated:,} bytes of numbers, and has {member.file_size:,}"
+                    raise DataError(str(file), [problem], fix="write the file again")
+                stream.seek(0)
+                array = np.lib.format.read_array(stream, allow_pickle=False)
+            arrays[member.filename.removesuffix(".npy")] = array
+    return arrays
+
+
+def _stated_bytes(stream: BinaryIO) -> int:
+    """Return the bytes that the header of an array states; they are reserved before the first is read."""
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    return math.prod(shape) * int(dtype.itemsize)
+
+
+def _npz(file: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Any, Ids | None]:
     """Return ``vectors`` (n, d), or the matrix of ``scipy.sparse.save_npz``, and the ids if the file holds them."""
     ids = Ids.of(map(str, arrays["ids"].tolist())) if "ids" in arrays else None
     if "vectors" in arrays:

@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts, owners
+from harness.data.document_rows import DocumentRows, WeighedRows, all_rows, values_per_row, with_values
+from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError, nearest
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.exact.scoring_functions import ForeignFormula
+from harness.exact.weights import document_frequencies
 from harness.registry.parameters import ParameterValue
 
 Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
@@ -120,15 +122,32 @@ def weigh(counts: TermCounts, formula: Formula) -> Weighted:
     N, df and avgdl are those of ``counts``: of one shard, hand over the counts of its documents.
     Raises EngineFailureError for a function of another package that fails.
     """
+    documents, absent = weigh_rows(counts, formula)
+    return Weighted(all_rows(documents), counts.queries, absent)
+
+
+class WeighedDocuments(NamedTuple):
+    """Weights of documents, computed when they are read, and ``absent`` as in :class:`Weighted`."""
+
+    documents: DocumentRows
+    absent: Float32Array | None
+
+
+def weigh_rows(counts: TermCounts, formula: Formula) -> WeighedDocuments:
+    """Return the documents that :func:`weigh` returns, as rows whose weights are computed when they are read.
+
+    A function of another package gets all postings at once, and its weights stay in memory.
+    """
     documents = counts.documents
     if isinstance(formula, ForeignFormula):
-        weights = SparseVectors(documents.indptr, documents.indices, formula.weigh(counts), documents.dimensions)
-        return Weighted(weights, counts.queries)
-    statistics = _statistics(counts, formula)
-    lengths = statistics.lengths[owners(documents.indptr)]
-    values = _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
-    weights = SparseVectors(documents.indptr, documents.indices, values, documents.dimensions)
-    return Weighted(weights, counts.queries, _absent(formula, statistics))
+        return WeighedDocuments(with_values(documents, formula.weigh(counts)), None)
+    statistics, compute = _statistics(counts, formula), _COMPUTE[formula.arithmetic]
+
+    def weigh_block(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
+        lengths = values_per_row(statistics.lengths[rows], block)
+        return with_values(block, compute(formula, statistics, block, lengths))
+
+    return WeighedDocuments(WeighedRows(documents, weigh_block, documents.dimensions), _absent(formula, statistics))
 
 
 class _Statistics(NamedTuple):
@@ -144,10 +163,10 @@ def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
     lengths = counts.lengths
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
-    df = np.bincount(np.asarray(counts.documents.indices), minlength=counts.documents.dimensions)
+    df, _ = document_frequencies(counts.documents)
     total = lengths.sum() if formula.total_length is None else formula.total_length
     average = max(float(total / documents) if lengths.any() else 1.0, formula.least_average)
-    return _Statistics(documents, average, read.astype(np.float64), df.astype(np.int64))
+    return _Statistics(documents, average, read.astype(np.float64), df)
 
 
 def _in_float64(

@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.document_rows import (
+    DocumentRows,
+    WeighedRows,
+    all_rows,
+    blocks_of,
+    values_per_row,
+    with_values,
+)
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
 from harness.exact.index import check_dimensions
@@ -79,7 +87,7 @@ class LuceneWeights(NamedTuple):
     A document's score depends on no other document any more: any rows can be searched alone.
     """
 
-    documents: SparseVectors
+    documents: DocumentRows
     queries: QueryWeighing
 
     @classmethod
@@ -95,7 +103,9 @@ class LuceneWeights(NamedTuple):
         """Weigh the documents of ``counts``; arguments and errors as :meth:`LuceneIndex.build`."""
         if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
             raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
-        documents = _checked_counts(counts.documents, "documents")
+        documents = counts.documents
+        for start, block in blocks_of(documents):
+            _checked_counts(block, "documents", start)
         placed = np.zeros(len(documents), dtype=np.int32) if shards is None else shards
         if placed.shape != (len(documents),) or placed.min(initial=0) < 0:
             raise UsageError(
@@ -110,11 +120,15 @@ class LuceneWeights(NamedTuple):
             filled[shard] = np.count_nonzero(lengths)
             inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
         spread = spread_documents(documents, placed)
-        # 1 + f32(tf) * inv of every posting; the kernel divides, because that depends on the query
-        denominators = np.float32(1.0) + spread.values * np.repeat(inverse, np.diff(spread.indptr))
         frequencies = document_frequencies(spread)[0].reshape(count, -1)
         idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
-        return cls(replace(spread, values=denominators), QueryWeighing(idf, k1, b, k1_plus_1, count))
+
+        def weigh(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
+            # 1 + f32(tf) * inv of every posting; the kernel divides, because that depends on the query
+            return with_values(block, np.float32(1.0) + block.values * values_per_row(inverse[rows], block))
+
+        weighed = WeighedRows(spread, weigh, spread.dimensions)
+        return cls(weighed, QueryWeighing(idf, k1, b, k1_plus_1, count))
 
 
 class LuceneIndex:
@@ -163,7 +177,7 @@ class LuceneIndex:
             DataError: names the documents with counts that are not positive whole numbers.
         """
         weights = LuceneWeights.of(counts, k1=k1, b=b, k1_plus_1=k1_plus_1, shards=shards)
-        return cls(_searcher(weights.documents, order), weights.queries)
+        return cls(_searcher(all_rows(weights.documents), order), weights.queries)
 
     @classmethod
     def of_weights(cls, documents: SparseVectors, order: Int32Array | None = None) -> LuceneIndex:
@@ -220,10 +234,10 @@ def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Ar
     return inverse
 
 
-def _checked_counts(counts: SparseVectors, source: str) -> SparseVectors:
-    vectors = as_sparse(counts, source)
+def _checked_counts(counts: SparseVectors, source: str, first_row: int = 0) -> SparseVectors:
+    vectors = as_sparse(counts, source, first_row)
     broken = np.flatnonzero((vectors.values < 1.0) | (vectors.values != np.floor(vectors.values)))
     if len(broken):
-        rows = np.unique(np.searchsorted(vectors.indptr, broken, side="right") - 1)
+        rows = np.unique(np.searchsorted(vectors.indptr, broken, side="right") - 1) + first_row
         raise DataError(source, [f"row {row}: a count is not a positive whole number" for row in rows])
     return vectors

@@ -5,9 +5,12 @@ Measured on Qdrant Edge 0.9.0 and compared with it by ``tests/engines/qdrant/tes
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.document_rows import DocumentRows, WeighedRows, all_rows, blocks_of, with_values
 from harness.data.jit import kernel
 from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import UnknownNameError
@@ -42,24 +45,35 @@ def qdrant_weights(vectors: SparseVectors, datatype: str) -> SparseVectors:
     ``float16`` rounds each weight to the nearest half-precision number. ``uint8`` maps the weights of each dimension
     linearly to 0…255 between the smallest and the largest weight that the dimension has. Raises UnknownNameError.
     """
+    return all_rows(qdrant_rows(vectors, datatype))
+
+
+def qdrant_rows(documents: DocumentRows, datatype: str) -> DocumentRows:
+    """Return the documents of :func:`qdrant_weights`, as rows that are rounded when they are read."""
     if datatype not in DATATYPES:
         raise UnknownNameError("datatype", datatype, DATATYPES)
     if datatype == "float32":
-        return vectors
-    values = np.asarray(vectors.values)
+        return documents
     if datatype == "float16":
-        rounded = values.astype(np.float16).astype(np.float32)
-    else:
-        rounded = _to_255_levels(values, np.asarray(vectors.indices), vectors.dimensions)
-    return SparseVectors(vectors.indptr, vectors.indices, rounded, vectors.dimensions)
+        return WeighedRows(documents, _to_float16, documents.dimensions)
+    lowest = np.full(documents.dimensions, np.inf, dtype=np.float32)
+    highest = np.full(documents.dimensions, -np.inf, dtype=np.float32)
+    for _, block in blocks_of(documents):
+        np.minimum.at(lowest, block.indices, block.values)
+        np.maximum.at(highest, block.indices, block.values)
+
+    def round_block(block: SparseVectors, _: npt.NDArray[Any]) -> SparseVectors:
+        low, high = lowest[block.indices], highest[block.indices]
+        return with_values(block, _to_255_levels(np.asarray(block.values), low, high))
+
+    return WeighedRows(documents, round_block, documents.dimensions)
 
 
-def _to_255_levels(values: Float32Array, columns: npt.NDArray[np.int32], dimensions: int) -> Float32Array:
-    lowest = np.full(dimensions, np.inf, dtype=np.float32)
-    highest = np.full(dimensions, -np.inf, dtype=np.float32)
-    np.minimum.at(lowest, columns, values)
-    np.maximum.at(highest, columns, values)
-    low, high = lowest[columns], highest[columns]
+def _to_float16(block: SparseVectors, _: npt.NDArray[Any]) -> SparseVectors:
+    return with_values(block, np.asarray(block.values).astype(np.float16).astype(np.float32))
+
+
+def _to_255_levels(values: Float32Array, low: Float32Array, high: Float32Array) -> Float32Array:
     step = (high - low) / _LEVELS
     levels = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
     rounded: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step

@@ -6,8 +6,11 @@ the document's shard, and one index over all columns ranks like the merged answe
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy.typing as npt
+
+from harness.data.document_rows import DocumentRows, WeighedRows, values_per_row
 from harness.data.types import Int32Array, SparseVectors
 
 
@@ -16,11 +19,18 @@ def shard_count(shards: Int32Array) -> int:
     return int(shards.max(initial=0)) + 1
 
 
-def spread_documents(documents: SparseVectors, shards: Int32Array) -> SparseVectors:
+def spread_documents(documents: DocumentRows, shards: Int32Array) -> DocumentRows:
     """Return the documents over the columns of all ``shards`` (int32, one for each document)."""
-    offsets = np.repeat(shards, np.diff(documents.indptr)) * documents.dimensions
-    columns = documents.dimensions * shard_count(shards)
-    return SparseVectors(documents.indptr, documents.indices + offsets, documents.values, columns)
+    count = shard_count(shards)
+    if count == 1:
+        return documents
+    columns = documents.dimensions * count
+
+    def spread(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
+        offsets = values_per_row(shards[rows], block) * block.dimensions
+        return SparseVectors(block.indptr, block.indices + offsets, block.values, columns)
+
+    return WeighedRows(documents, spread, columns)
 
 
 def spread_queries(queries: SparseVectors, count: int) -> SparseVectors:

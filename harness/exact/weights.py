@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.data.document_rows import VALUES_AT_ONCE, DocumentRows, WeighedRows, blocks_of
 from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
@@ -32,11 +33,15 @@ def bm25_idf(df: Int64Array, documents: int) -> Float32Array:
 def document_frequencies(documents: Any) -> tuple[Int64Array, int]:
     """Count the rows in which each dimension is stored (int64, shape (dimensions,)), and rows that store anything.
 
-    A stored zero counts, as in Qdrant. ``documents``: SparseVectors or any SciPy sparse matrix.
+    A stored zero counts, as in Qdrant. ``documents``: SparseVectors or other :class:`DocumentRows`, which are read in
+    blocks, or any SciPy sparse matrix.
     """
-    vectors = as_sparse(documents, "documents")
-    df = np.bincount(vectors.indices, minlength=vectors.dimensions).astype(np.int64, copy=False)
-    return df, len(vectors.nonempty_rows)
+    rows: DocumentRows = documents if isinstance(documents, WeighedRows) else as_sparse(documents, "documents")
+    df, filled = np.zeros(rows.dimensions, dtype=np.int64), 0
+    for _, block in blocks_of(rows, max(VALUES_AT_ONCE, rows.dimensions)):
+        df += np.bincount(block.indices, minlength=rows.dimensions)
+        filled += len(block.nonempty_rows)
+    return df, filled
 
 
 def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
@@ -53,6 +58,11 @@ def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
             fix="choose another impact_scale; impacts cannot stand for weights below 0",
         )
     return replace(vectors, values=rounded.astype(np.float32)).only(rounded > 0)
+
+
+def impacts_of(documents: DocumentRows, scale: float) -> DocumentRows:
+    """Return documents whose rows are those of :func:`to_impacts` when they are read."""
+    return WeighedRows(documents, lambda block, _: to_impacts(block, scale), documents.dimensions)
 
 
 def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:

@@ -4,110 +4,18 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
-import math
-import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError
+from harness.store.decompression import unpacked
 
-_BUFFER_BYTES = 1 << 20
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FEW_LETTERS = 4
-LIMITS = "HARNESS_DECOMPRESSION_LIMITS"
-"""The variable of the environment by which the limits of decompressed content are multiplied."""
-_LONGEST_LINE = 512 << 20
-_FREE_BYTES = 64 << 20
-_RATIO = 200
-"""Text is compressed to a tenth or a fiftieth of its size; gzip cannot do more than 1,032."""
-
 UTF16 = "the file is UTF-16, expected UTF-8"
-READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
-"""What reading a damaged or cut file raises."""
-
-
-class DamagedError(OSError):
-    """Compressed content is damaged or cut, whatever its library raises for that."""
-
-
-class _Unpacked(io.RawIOBase):
-    """Decompressed content, within limits: a small file may stand for more than the memory holds.
-
-    A line may have 512 MiB; beyond the first 64 MiB, the content may have 200 times the bytes of its compressed form.
-    """
-
-    def __init__(self, stream: BinaryIO, label: str, packed_bytes: int, *, lines: bool) -> None:
-        factor = _limits_factor()
-        self._stream, self._label, self._lines = stream, label, lines
-        self._longest = int(_LONGEST_LINE * factor)
-        self._most = int(max(_FREE_BYTES, _RATIO * packed_bytes) * factor)
-        self._line_bytes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._stream.seekable()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            content = self._stream.read(len(buffer))
-        except READ_ERRORS as error:
-            if getattr(error, "errno", None) is not None:  # the disk's, not the content's
-                raise
-            raise DamagedError(str(error)) from error
-        buffer[: len(content)] = content
-        if self._stream.tell() > self._most:
-            raise self._refusal(f"it holds more than {self._most:,} bytes, which is very much for its compressed size")
-        end = content.rfind(b"\n")
-        self._line_bytes = len(content) - end - 1 + (self._line_bytes if end < 0 else 0)
-        if self._lines and self._line_bytes > self._longest:
-            raise self._refusal(f"it holds a line of more than {self._longest:,} bytes")
-        return len(content)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-    def _refusal(self, problem: str) -> DataError:
-        fix = f"if the file is sound, raise the limits: {LIMITS}=10 is ten times as much; or decompress it"
-        return DataError(self._label, [f"is not decompressed further: {problem}"], fix=fix)
-
-
-def unpacked(stream: BinaryIO, label: str, packed_bytes: int, *, lines: bool = True) -> BinaryIO:
-    """Return a buffered stream of decompressed content; reading it raises DataError beyond the limits.
-
-    Args:
-        stream: The decompressed content.
-        label: The file, for messages.
-        packed_bytes: The size of the compressed content.
-        lines: Whether the content is text in lines, whose length is limited.
-    """
-    return cast("BinaryIO", io.BufferedReader(_Unpacked(stream, label, packed_bytes, lines=lines), _BUFFER_BYTES))
-
-
-def _limits_factor() -> float:
-    """Return by how much the limits of decompressed content are raised; raises UsageError if it is not a number."""
-    text = os.environ.get(LIMITS, "") or "1"
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = 0.0
-    if not 0 < factor < math.inf:
-        raise UsageError(f"{LIMITS} is '{text}'", fix="give a number above 0: 10 is ten times the limits")
-    return factor
 
 
 class Compression(NamedTuple):

@@ -21,8 +21,9 @@ import pyarrow as pa
 from harness.data.arrow import python_values
 from harness.data.columns import RecordBatch, shown
 from harness.data.problems import Problems
-from harness.loaders.containers import READ_ERRORS, plain_name
+from harness.loaders.containers import plain_name
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
+from harness.store.decompression import READ_ERRORS
 
 _BATCH = 8192
 _DEEPEST = 100

@@ -13,17 +13,15 @@ from harness.data.problems import Problems
 from harness.errors import DataError, nearest
 from harness.loaders.containers import (
     PACKED,
-    READ_ERRORS,
     UTF16,
     Compression,
-    DamagedError,
     compression_of,
     is_utf16,
     plain_name,
-    unpacked,
     unread_kind,
 )
 from harness.store.cache import file_digest
+from harness.store.decompression import READ_ERRORS, DamagedError, unpacked
 from harness.user_path import absence
 from harness.wording import counted
 

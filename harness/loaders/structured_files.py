@@ -35,16 +35,15 @@ from harness.data.types import Qrels, Run
 from harness.errors import DataError, RankingError
 from harness.loaders.containers import (
     PACKED,
-    READ_ERRORS,
     UTF16,
     Compression,
-    DamagedError,
     compression_of,
     is_utf16,
     plain_name,
     unread_kind,
 )
 from harness.loaders.records import TOO_DEEP, is_too_deep, keys_of_list
+from harness.store.decompression import READ_ERRORS, DamagedError
 from harness.user_path import absence
 
 Built = TypeVar("Built", Run, Qrels)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.data import ranking
+from harness.data.document_rows import DocumentRows, blocks_of
 from harness.data.filtering import BoolArray
 from harness.data.types import (
     Float32Array,
@@ -25,18 +26,17 @@ from harness.data.types import (
     Int64Array,
     Run,
     Similarity,
-    SparseVectors,
     TermCounts,
     offsets_of,
     ranks_in,
 )
 from harness.encoders import bm25
-from harness.exact import bm25_idf
+from harness.exact import bm25_idf, document_frequencies
 from harness.exact.bm25_models import Bm25Formula, weigh
 from harness.exact.dense import vector_lengths
 from harness.exact.lucene import byte_lengths as encode_lengths
 from harness.exact.lucene import decoded_lengths
-from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
+from harness.exact.qdrant_model import qdrant_idf, qdrant_rows
 from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard, with_formula
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
 
@@ -169,14 +169,14 @@ def _missing_documents(case: Case) -> Rescored | None:
         weighted = weigh(recipe.counts.of_documents(held), recipe.formula)
         lengths = np.zeros(len(recipe.doc_ids), dtype=np.int64)
         lengths[held] = np.diff(weighted.documents.indptr)
-        documents = replace(weighted.documents, indptr=offsets_of(lengths))
+        documents: DocumentRows = replace(weighted.documents, indptr=offsets_of(lengths))
         return replace(changed, documents=documents, absent=weighted.absent)
 
     return _with_recipe(case, change)
 
 
 def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    lost = missing[np.diff(recipe.documents.indptr)[missing] > 0]
+    lost = missing[np.diff(recipe.documents.take(missing).indptr) > 0]
     return replace(recipe, documents=empty_rows(recipe.documents, lost)) if len(lost) else None
 
 
@@ -315,7 +315,7 @@ def _zero_score_padding(case: Case) -> Rescored | None:
 def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula) and not recipe.formula.all_documents:
         return _with_changes(recipe, all_documents=True)
-    if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
+    if not _has_bm25_idf(recipe) or document_frequencies(recipe.documents)[1] == len(recipe.documents):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
 
@@ -366,8 +366,8 @@ def _other_constant_factor(recipe: Recipe) -> Recipe | None:
     return changed if recipe.mode == "lucene" else replace(changed, documents=_weights(changed, recipe.counts))
 
 
-def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:
-    return bm25.document_weights(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
+def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> DocumentRows:
+    return bm25.weighed_rows(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
 
 
 @_recipe_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
@@ -408,7 +408,7 @@ def _uint8_weights(recipe: Recipe) -> Recipe | None:
 
 
 def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
-    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype)) if recipe.mode == "textbook" else None
+    return replace(recipe, documents=qdrant_rows(recipe.documents, datatype)) if recipe.mode == "textbook" else None
 
 
 @_cause(
@@ -430,8 +430,10 @@ def _float32_rounding(case: Case) -> Rescored | None:
 
 
 def _all_positive(recipe: Recipe) -> bool:
-    queries, documents = recipe.queries, recipe.documents
-    return bool(queries.nnz > 0 and queries.values.min() >= 0 and documents.values.min() >= 0)
+    queries = recipe.queries
+    if not queries.nnz or queries.values.min() < 0:
+        return False
+    return all(block.values.min(initial=0.0) >= 0 for _, block in blocks_of(recipe.documents))
 
 
 def _error_of_terms(recipe: Recipe) -> Float64Array:

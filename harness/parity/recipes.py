@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from harness.data.document_rows import DocumentRows, WeighedRows, blocks_of, values_per_row, with_values
 from harness.data.filtering import BoolArray
 from harness.data.types import (
     Float32Array,
@@ -18,14 +20,13 @@ from harness.data.types import (
     Similarity,
     SparseVectors,
     TermCounts,
-    owners,
 )
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
-from harness.exact.bm25_models import Formula, formula_of, weigh
-from harness.exact.shards import shard_count
-from harness.exact.weights import to_impacts, with_idf
+from harness.exact.bm25_models import Formula, formula_of, weigh, weigh_rows
+from harness.exact.shards import shard_count, spread_documents
+from harness.exact.weights import impacts_of, to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
 IdfFormula = Callable[[Int64Array, int], Float32Array]
@@ -60,7 +61,7 @@ class Recipe:
     mode: str
     doc_ids: Ids
     query_ids: Ids
-    documents: SparseVectors
+    documents: DocumentRows
     queries: SparseVectors
     idf: Literal["bm25"] | Float32Array | None = "bm25"
     counts: TermCounts | None = None
@@ -98,7 +99,7 @@ def make_recipe(
     doc_ids: Ids,
     query_ids: Ids,
     counts: TermCounts | None = None,
-    documents: SparseVectors | None = None,
+    documents: DocumentRows | None = None,
     queries: SparseVectors | None = None,
     parameters: Mapping[str, ParameterValue],
     shards: Int32Array | None = None,
@@ -149,7 +150,7 @@ def make_recipe(
     idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", True) else None
     scale = parameters.get("impact_scale")
     if scale is not None:  # the IDF counts the documents that have an impact left
-        documents, idf = to_impacts(documents, float(scale)), None
+        documents, idf = impacts_of(documents, float(scale)), None
         if parameters.get("idf", False):
             queries = with_idf(queries, bm25_idf(*document_frequencies(documents)))
         queries = to_impacts(queries, float(scale))
@@ -159,20 +160,24 @@ def make_recipe(
 def with_formula(recipe: Recipe, counts: TermCounts, formula: Formula) -> Recipe:
     """Return the recipe with the weights of a formula; each shard has statistics of its own."""
     if recipe.shards is None:
-        documents, _, absent = weigh(counts, formula)
+        documents, absent = weigh_rows(counts, formula)
     else:
         values = np.empty(counts.documents.nnz, dtype=np.float32)
         places = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
         for shard in range(shard_count(recipe.shards)):
             rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
             values[places == shard] = weigh(counts.of_documents(rows), formula).documents.values
-        documents, absent = replace(counts.documents, values=values), None
+        documents, absent = with_values(counts.documents, values), None
     return replace(recipe, documents=documents, formula=formula, absent=absent)
 
 
-def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
-    """Return the same vectors with nothing left in ``rows``."""
-    return vectors.only(~np.isin(owners(vectors.indptr), rows))
+def empty_rows(documents: DocumentRows, rows: Int32Array) -> DocumentRows:
+    """Return the same documents with nothing left in ``rows``."""
+
+    def empty(block: SparseVectors, numbers: npt.NDArray[Any]) -> SparseVectors:
+        return block.only(values_per_row(~np.isin(numbers, rows), block))
+
+    return WeighedRows(documents, empty, documents.dimensions)
 
 
 def idf_by_shard(recipe: Recipe, formula: IdfFormula, *, over_all: bool = False) -> Float32Array:
@@ -180,11 +185,15 @@ def idf_by_shard(recipe: Recipe, formula: IdfFormula, *, over_all: bool = False)
 
     N is the number of documents with terms, ``over_all`` the number of all documents, in each shard separately.
     """
-    shards, parts = recipe.shards, [recipe.documents]
-    if shards is not None:
-        parts = [recipe.documents.take(np.flatnonzero(shards == shard)) for shard in range(shard_count(shards))]
-    idfs = []
-    for documents in parts:
+    documents, shards = recipe.documents, recipe.shards
+    if shards is None:
         containing, with_terms = document_frequencies(documents)
-        idfs.append(formula(containing, len(documents) if over_all else with_terms))
-    return idfs[0] if shards is None else np.stack(idfs)
+        return formula(containing, len(documents) if over_all else with_terms)
+    count = shard_count(shards)
+    frequencies = document_frequencies(spread_documents(documents, shards))[0].reshape(count, -1)
+    sizes = np.bincount(shards, minlength=count)
+    if not over_all:
+        sizes = np.zeros(count, dtype=np.int64)
+        for start, block in blocks_of(documents):
+            sizes += np.bincount(shards[start + block.nonempty_rows], minlength=count)
+    return np.stack([formula(of_shard, int(size)) for of_shard, size in zip(frequencies, sizes, strict=True)])

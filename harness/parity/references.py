@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from harness.data import ranking
+from harness.data.document_rows import DocumentRows, all_rows
 from harness.data.ranking import TieBreak
 from harness.data.types import (
     Float32Array,
@@ -33,9 +34,9 @@ from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.weights import with_idf
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
 from harness.worker.divided_search import DividedSearch
-from harness.worker.exact_search import ExactIndex, exact_index, score_rows
+from harness.worker.exact_search import ExactIndex, SparseSearch, exact_index
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import Arithmetic, DenseSearchJob, SparseSearchJob
+from harness.worker.jobs import Arithmetic, DenseSearchJob
 
 _log = logging.getLogger("harness")
 Fuse = Callable[[Sequence[Run], int | None], Run]
@@ -87,7 +88,8 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         divided: DividedSearch | None = None,
     ) -> None:
         self.recipe: AnyRecipe = recipe
-        self._threads, self._whole, self._divided = threads, whole, divided
+        self._threads, self._divided = threads, divided
+        self.whole: Self | None = whole if whole is None or whole.whole is None else whole.whole
         self.retrieved: tuple[int, Run] | None = None
         """The deepest retrieval: its k, and its run."""
 
@@ -147,7 +149,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
 class _Weighted(NamedTuple):
     """Documents weighted as a recipe says, what weighs queries, and how both become scores."""
 
-    documents: SparseVectors
+    documents: DocumentRows
     weigh: Callable[[SparseVectors], SparseVectors]
     arithmetic: Arithmetic
     tie_break: UInt32Array
@@ -159,7 +161,9 @@ def _weighted(recipe: Recipe) -> _Weighted:
     if recipe.mode == "lucene" and recipe.counts is not None:
         if recipe.order is not None:
             ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
-        counts = replace(recipe.counts, documents=recipe.documents)
+        counts = recipe.counts
+        if recipe.documents is not counts.documents:
+            counts = replace(counts, documents=all_rows(recipe.documents))
         documents, queries = LuceneWeights.of(
             counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
         )
@@ -178,13 +182,6 @@ def _weighted(recipe: Recipe) -> _Weighted:
         return spread if idf is None else with_idf(spread, idf.ravel())
 
     return _Weighted(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
-
-
-class _Indexed(NamedTuple):
-    """The index of all documents, and what weighs queries for it."""
-
-    documents: ExactIndex
-    weigh: Callable[[SparseVectors], SparseVectors]
 
 
 class SparseReference(_IndexReference[Recipe]):
@@ -212,41 +209,54 @@ class SparseReference(_IndexReference[Recipe]):
         return ranking.cut(ordered, k)
 
     def _best_here(self, k: int) -> TopK:
-        return self.searched.retrieve(self.indexed.weigh(self.recipe.queries), k, threads=self._threads)
+        whole = self.search_of_all(k)
+        blocks = self._blocks(whole)
+        if blocks is not None:
+            return whole.retrieve(blocks, self._threads)
+        return self.searched.retrieve(whole.queries, k, threads=self._threads)
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
-        return parts.retrieve(self._job(k))
+        return parts.retrieve(self.search_of_all(k))
 
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
-        if self._parts is not None:
-            return score_rows(self._job(run.hits), run.indptr, run.rows)
-        return self.indexed.documents.score(self.indexed.weigh(self.recipe.queries), run.indptr, run.rows)
+        whole = self.search_of_all(1)
+        if self._parts is not None or self._blocks(whole) is not None:
+            return whole.score(run.indptr, run.rows)
+        return self.indexed.score(whole.queries, run.indptr, run.rows)
 
     @cached_property
     def weighted(self) -> _Weighted:
-        """Weighted documents, kept for searches in parts."""
-        return _weighted(self.recipe) if self._whole is None else self._whole.weighted
+        """Weighted documents."""
+        return _weighted(self.recipe) if self.whole is None else self.whole.weighted
 
-    def _job(self, k: int) -> SparseSearchJob:
+    def search_of_all(self, k: int) -> SparseSearch:
+        """Return the search of all documents for every query."""
         documents, weigh, arithmetic, ties = self.weighted
         recipe = self.recipe
-        return SparseSearchJob(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
+        return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
+
+    def _blocks(self, whole: SparseSearch) -> list[tuple[int, int]] | None:
+        """Return the blocks of documents that are searched one after another; None where one index holds all."""
+        if "indexed" in vars(self.whole or self):
+            return None
+        blocks = whole.blocks()
+        return blocks if len(blocks) > 1 else None
 
     @cached_property
-    def indexed(self) -> _Indexed:
+    def indexed(self) -> ExactIndex:
         """The index of all documents."""
-        if self._whole is not None:
-            return self._whole.indexed
-        documents, weigh, arithmetic, ties = _weighted(self.recipe)  # dropped: the index has its own copy
-        return _Indexed(exact_index(documents, arithmetic, ties, self.recipe.absent), weigh)
+        if self.whole is not None:
+            return self.whole.indexed
+        documents, _, arithmetic, ties = self.weighted
+        return exact_index(all_rows(documents), arithmetic, ties, self.recipe.absent)
 
     @cached_property
     def searched(self) -> ExactIndex:
         """The index, or the part of it that a filter leaves."""
-        if self._whole is not None:
-            return self._whole.searched
-        matching, index = self.recipe.matching, self.indexed.documents
+        if self.whole is not None:
+            return self.whole.searched
+        matching, index = self.recipe.matching, self.indexed
         return index if matching is None else index.filtered(matching)
 
 
@@ -298,15 +308,15 @@ class DenseReference(_IndexReference[DenseRecipe]):
     @cached_property
     def index(self) -> DenseIndex:
         """The index of all documents."""
-        if self._whole is not None:
-            return self._whole.index
+        if self.whole is not None:
+            return self.whole.index
         return DenseIndex.build(self.recipe.documents, tie_break=self.recipe.doc_ids.tie_rank)
 
     @cached_property
     def searched(self) -> DenseIndex | FilteredDenseIndex:
         """The index, or the part of it that a filter leaves."""
-        if self._whole is not None:
-            return self._whole.searched
+        if self.whole is not None:
+            return self.whole.searched
         matching = self.recipe.matching
         return self.index if matching is None else self.index.filtered(matching)
 

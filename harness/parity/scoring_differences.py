@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.types import Run, TermCounts
+from harness.errors import MemoryLimitError
 from harness.exact.bm25_models import Bm25Formula, Formula, formula_of
 from harness.exact.scoring_functions import ForeignFormula
 from harness.parity.recipes import Recipe, with_formula
@@ -143,7 +144,10 @@ def _known(outcome: Outcome) -> _Known | None:
 
 
 def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) -> Run | None:
-    """Return the best documents of every query under a formula, in float64; None for a collection that is too large."""
+    """Return the best documents of every query under a formula, in float64.
+
+    None for a collection that is too large, and where the memory limit leaves no room for the search.
+    """
     if counts.documents.nnz > _MOST_POSTINGS:
         return None
     recipe = Recipe(
@@ -157,7 +161,10 @@ def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) 
     plain = formula
     if isinstance(formula, Bm25Formula):
         plain = replace(formula, arithmetic="float64", float32_sums=True)
-    return SparseReference(with_formula(recipe, counts, plain)).retrieve(depth)
+    try:
+        return SparseReference(with_formula(recipe, counts, plain)).retrieve(depth)
+    except MemoryLimitError:
+        return None
 
 
 def _changes(base: _Known, other: _Known, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors, owners
+from harness.data.document_rows import all_rows, values_per_row, with_values
+from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors
 from harness.exact.bm25_models import Bm25Formula, idf_of, weigh
 from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned, with_reference
 from harness.parity.recipes import Recipe
@@ -68,10 +69,11 @@ def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -
 
     def rescore(case: Case) -> Rescored:
         indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
-        values = recipe.documents.values.copy()
-        inside = np.isin(owners(recipe.documents.indptr), indexed)
+        documents = all_rows(recipe.documents)
+        values = np.array(documents.values)
+        inside = values_per_row(np.isin(np.arange(len(documents)), indexed), documents)
         values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
-        changed = replace(recipe, documents=replace(recipe.documents, values=values))
+        changed = replace(recipe, documents=with_values(documents, values))
         return _rescored(SparseReference(changed), case)
 
     meaning = "statistics that count them score documents that are in no index yet, those of the index the others"

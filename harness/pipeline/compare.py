@@ -53,6 +53,7 @@ from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.disk import spooled
 from harness.store.environment import harness_state, machine, package_versions
+from harness.store.memory_budget import MemoryBudget
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
@@ -208,6 +209,7 @@ def _compare_on(
     pool: WorkerPool,
 ) -> _Part:
     """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
+    budget = MemoryBudget(plan.request.memory_limit)
     whole = load_planned(plan, cache, display, at_hand)
     if whole.name in taken:
         whole = replace(whole, name=plan.only_dataset)
@@ -218,10 +220,12 @@ def _compare_on(
     for finding in in_data:
         display.done("load", str(finding))
     dataset = sampled(whole, plan)
-    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool)
+    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool, budget=budget)
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = reference_label(plan, scored)
     differences = paired_differences(scored, dataset.name, reference, plan.request.seed)
+    with budget.applied():
+        scorings = _scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else []
     return _Part(
         dataset.name,
         plan,
@@ -229,7 +233,7 @@ def _compare_on(
         dataset_info(dataset, plan, whole),
         reference=reference,
         differences=differences,
-        scorings=_scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else [],
+        scorings=scorings,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, trials, differences)],
         published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)) if plan.reference is not None else (),
@@ -273,10 +277,12 @@ def run_on(
     *,
     deeper: int = 0,
     pool: WorkerPool | None = None,
+    budget: MemoryBudget | None = None,
 ) -> list[Scored]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`.
+    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget`` is
+    for what this process computes; None makes that of the plan, which counts from here.
 
     A dataset without documents is for external indexes: nothing is known of what they should hold. In the plan's order;
     a backend that fails, or a run that cannot be scored, is among them with its failure.
@@ -287,7 +293,8 @@ def run_on(
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display, pool)
-    with scratch_folder(cache.folder(WORK), COMPARISON) as work:
+    budget = budget or MemoryBudget(plan.request.memory_limit)
+    with scratch_folder(cache.folder(WORK), COMPARISON) as work, budget.applied():
         executor = create_executor(plan.request)
         divided = DividedSearch(executor, work, display) if plan.request.executor != LOCAL else None
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)

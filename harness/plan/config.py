@@ -202,7 +202,7 @@ class RunOptions(Options):
         "Seconds that one backend may take.", SEARCH, metavar="SECONDS", least=0, above=True, form=SECONDS_ABOVE_0
     ).default(None)
     memory_limit: int | None = Option(
-        "Resident memory that one backend may use, with all it starts: 512MiB, 2GiB.",
+        "Resident memory that one backend may use, with all it starts, and memory of its exact reference: 512MiB.",
         SEARCH,
         metavar="SIZE",
         form="bytes, or a number with KiB, MiB or GiB, such as 512MiB or 2GiB",

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.data.document_rows import DocumentRows, blocks_of
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.errors import CacheError
 
@@ -55,6 +56,24 @@ def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
     save_column(folder / f"{name}.indices.npy", vectors.indices)
     save_column(folder / f"{name}.values.npy", vectors.values)
     save_column(folder / f"{name}.dimensions.npy", np.array(vectors.dimensions, dtype=np.int64))
+
+
+def save_rows(folder: Path, name: str, documents: DocumentRows) -> None:
+    """Write weights as :func:`save_sparse` does, a block at a time; every stored value must have a weight.
+
+    Raises OSError where the disk has no room.
+    """
+    indptr = documents.indptr
+    save_column(folder / f"{name}.indptr.npy", indptr)
+    save_column(folder / f"{name}.dimensions.npy", np.array(documents.dimensions, dtype=np.int64))
+    indices = reserved_column(folder / f"{name}.indices.npy", np.dtype(np.int32), int(indptr[-1]))
+    values = reserved_column(folder / f"{name}.values.npy", np.dtype(np.float32), int(indptr[-1]))
+    for start, block in blocks_of(documents):
+        first = int(indptr[start])
+        indices[first : first + block.nnz] = block.indices
+        values[first : first + block.nnz] = block.values
+    for column in (indices, values):
+        column.flush()
 
 
 def load_sparse(folder: Path, name: str) -> SparseVectors:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from harness.data import ranking
 from harness.data.progress import CombinedProgress, Display
-from harness.data.types import Float32Array, UInt32Array
+from harness.data.types import Float32Array
 from harness.exact import TopK
 from harness.store.columns import load_column, save_column
 from harness.store.record_files import load, save
 from harness.wording import counted
+from harness.worker.exact_search import SparseSearch, merged
 from harness.worker.executor import Executor
-from harness.worker.jobs import DenseSearchJob, SparseSearchJob
+from harness.worker.jobs import DenseSearchJob
 from harness.worker.threads import side_by_side
 
 _LEAST_ROWS = 100_000
@@ -31,6 +32,7 @@ class DividedSearch:
     def __init__(self, executor: Executor, work: Path, display: Display) -> None:
         """``work`` is a folder for the jobs, gone after the last search."""
         self._executor, self._work, self._display = executor, work, display
+        self._saving = threading.Lock()
 
     def bounds(self, documents: int) -> list[int]:
         """Return the rows at which the parts of so many documents begin, and where the last one ends."""
@@ -42,7 +44,7 @@ class DividedSearch:
         """Tell whether there are enough jobs and documents to divide a search."""
         return len(self.bounds(documents)) > 2
 
-    def retrieve(self, whole: SparseSearchJob | DenseSearchJob) -> TopK:
+    def retrieve(self, whole: SparseSearch | DenseSearchJob) -> TopK:
         """Return the best of all documents of a search; raises what a job raises."""
         bounds = self.bounds(len(whole.tie_break))
         count = len(bounds) - 1
@@ -51,14 +53,15 @@ class DividedSearch:
 
         def run(rows: tuple[int, int]) -> TopK:
             with self._folder() as folder:
-                save(folder, whole.of_rows(*rows))
+                with self._saving:  # the weights of one part at a time are in memory
+                    save(folder, whole.of_rows(*rows))
                 self._executor.run(folder, progress)
                 top = load(folder, TopK)
                 # in memory: its files go with the folder
                 return TopK(np.array(top.indptr), np.array(top.rows), np.array(top.scores))
 
         tops = side_by_side(run, list(itertools.pairwise(bounds)), jobs=count)
-        return _merged(tops, bounds[:-1], whole.tie_break, whole.k)
+        return merged(tops, bounds[:-1], whole.tie_break, whole.k)
 
     @contextmanager
     def file_of(self, vectors: Float32Array) -> Iterator[Path]:
@@ -78,14 +81,3 @@ class DividedSearch:
         """Make a folder that is removed afterwards; a node that was given up may still write into it."""
         with tempfile.TemporaryDirectory(prefix="search-", dir=self._work, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
-
-
-def _merged(parts: Sequence[TopK], starts: Sequence[int], tie_break: UInt32Array, k: int) -> TopK:
-    """Return the best ``k`` of the hits of all parts, whose rows begin at ``starts``; ties by rows of the whole."""
-    count = len(parts[0].indptr) - 1
-    queries = np.concatenate([np.repeat(np.arange(count, dtype=np.uint32), np.diff(part.indptr)) for part in parts])
-    rows = np.concatenate([part.rows + np.int32(start) for part, start in zip(parts, starts, strict=True)])
-    scores = np.concatenate([part.scores for part in parts])
-    kept = ranking.best(queries, scores, tie_break[rows], k)
-    indptr = np.searchsorted(queries[kept], np.arange(count + 1)).astype(np.int64)
-    return TopK(indptr, rows[kept], scores[kept])

@@ -22,9 +22,9 @@ from harness.errors import DataError, HarnessError
 from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
-from harness.store.columns import load_sparse, save_sparse
+from harness.store.columns import load_sparse, save_rows, save_sparse
 from harness.store.record_files import load, save
-from harness.text import analyzer_identity, load_counts
+from harness.text import TermCounts, analyzer_identity, load_counts
 from harness.text.term_texts import save_term_texts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
@@ -65,6 +65,7 @@ class Encodings:
         self._corpus, self._queries, self._executor = corpus, queries, executor
         self._warm = pool
         self._took_ns: dict[Path, int] = {}
+        self._counts: dict[Path, TermCounts] = {}
         self._failed: dict[tuple[object, ...], HarnessError] = {}
         self._check, self._lock = check, threading.Lock()
         self._embeddings: Embeddings | None = None
@@ -97,7 +98,7 @@ class Encodings:
         counts_key = _terms_key(trial, self._dataset)
         analyzer, java = str(trial.analyzer), _java(trial)
         counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
-        counts = load_counts(counts_folder)
+        counts = self._counts.setdefault(counts_folder, load_counts(counts_folder))
         if counts.documents.nnz == 0:
             raise DataError(
                 f"dataset '{self._dataset.name}'",
@@ -119,7 +120,7 @@ class Encodings:
         key |= {"k1": k1, "b": b, "k1_plus_1": factor}
 
         def weigh(target: Path) -> None:
-            save_sparse(target, "documents", bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=factor))
+            save_rows(target, "documents", bm25.weighed_rows(counts, k1=k1, b=b, k1_plus_1=factor))
             save_sparse(target, "queries", counts.queries)
 
         folder = self._entry("bm25", key, weigh)

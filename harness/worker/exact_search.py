@@ -1,25 +1,41 @@
-"""Run jobs of exact search: find the best of some rows of a corpus.
+"""Exact search of documents in parts: blocks of rows here, one after another, or jobs of workers.
 
 Scores are made of global statistics, which are in the weights already, so searching in parts changes no bit of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from harness.data import ranking
+from harness.data.document_rows import DocumentRows, row_blocks
+from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array, offsets_of
+from harness.errors import DataError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex, TopK
 from harness.exact.float32_sums import Float32SumIndex
+from harness.exact.postings import as_sparse
 from harness.exact.topk import tie_order
 from harness.store.columns import load_column
+from harness.store.memory_budget import values_at_once
 from harness.worker.jobs import Arithmetic, DenseSearchJob, SparseSearchJob
 
 ExactIndex = SparseIndex | LuceneIndex | Float32SumIndex
 _TOGETHER = 1024
 """Queries between two messages of progress."""
+_BYTES_A_VALUE = 24
+"""Bytes of a value in a block of documents: column and weight, twice while they are computed, and the posting."""
+_BYTES_A_TAKEN_VALUE = 48
+"""The same in a block of rows that are not consecutive: three offsets of the value too, while it is copied."""
+_BYTES_A_HIT = 80
+"""Bytes of a hit while two lists are merged."""
+_MERGED_HITS = 1 << 20
+_WORKSPACE_BYTES = 16 << 20
+_PURPOSE = "the exact reference"
 
 
 def search(job: SparseSearchJob | DenseSearchJob, progress: Progress) -> TopK:
@@ -43,9 +59,14 @@ def _dense_search(job: DenseSearchJob) -> Callable[[int, int], TopK]:
 
 def _sparse_search(job: SparseSearchJob) -> Callable[[int, int], TopK]:
     """Return the search of queries from one number up to another."""
-    whole = exact_index(job.documents, job.arithmetic, job.tie_break, job.absent)
-    index = whole if job.matching is None else whole.filtered(job.matching)
+    index = _index_of(job)
     return lambda start, stop: index.retrieve(job.queries.slice(start, stop), job.k)
+
+
+def _index_of(job: SparseSearchJob) -> ExactIndex:
+    """Return the index of the documents that a job's filter leaves."""
+    index = exact_index(job.documents, job.arithmetic, job.tie_break, job.absent)
+    return index if job.matching is None else index.filtered(job.matching)
 
 
 def exact_index(
@@ -61,8 +82,93 @@ def exact_index(
             return Float32SumIndex.build(documents, absent)
 
 
-def score_rows(job: SparseSearchJob, indptr: Int64Array, rows: Int32Array) -> Float32Array:
-    """Return the exact scores of listed documents (float32 (H,)), reading no others; see :meth:`SparseIndex.score`."""
-    distinct, places = np.unique(rows, return_inverse=True)
-    index = exact_index(job.documents.take(distinct), job.arithmetic, job.tie_break[distinct], job.absent)
-    return index.score(job.queries, indptr, places.astype(np.int32))
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseSearch:
+    """A search of all documents, read some rows at a time; fields as those of :class:`SparseSearchJob`."""
+
+    documents: DocumentRows
+    queries: SparseVectors
+    arithmetic: Arithmetic
+    tie_break: UInt32Array
+    k: int
+    matching: BoolArray | None = None
+    absent: Float32Array | None = None
+
+    def of_rows(self, start: int, stop: int) -> SparseSearchJob:
+        """Return the same search of the documents from ``start`` to ``stop`` alone."""
+        return SparseSearchJob(
+            documents=self.documents.slice(start, stop),
+            queries=self.queries,
+            arithmetic=self.arithmetic,
+            tie_break=self.tie_break[start:stop],
+            k=self.k,
+            matching=None if self.matching is None else self.matching[start:stop],
+            absent=self.absent,
+        )
+
+    @property
+    def _reserved_bytes(self) -> int:
+        """Bytes that searching any block takes: statistics of each column, sums and keys."""
+        return _WORKSPACE_BYTES + 32 * self.documents.dimensions
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that the search takes besides the block of documents, however small that is."""
+        hits = min(self.k, len(self.documents)) * len(self.queries)
+        return self._reserved_bytes + 24 * hits + _BYTES_A_HIT * min(hits, _MERGED_HITS)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return first row and end of each block that is searched here; raises MemoryLimitError for no room."""
+        most = values_at_once(_BYTES_A_VALUE, _PURPOSE, reserved_bytes=self.least_bytes)
+        return row_blocks(self.documents.indptr, most)
+
+    def retrieve(self, blocks: Sequence[tuple[int, int]], threads: int = 1) -> TopK:
+        """Return the best ``k`` documents of every query, found in one block after another.
+
+        Raises as the index does; errors name rows of all documents.
+        """
+        count = len(self.queries)
+        best = TopK(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        for start, stop in blocks:
+            job = self.of_rows(start, stop)
+            try:
+                top = _index_of(job).retrieve(job.queries, job.k, threads)
+            except DataError:
+                as_sparse(job.documents, "documents", start)  # names the rows of all documents
+                raise
+            best = merged([best, top], [0, start], self.tie_break, self.k)
+        return best
+
+    def score(self, indptr: Int64Array, rows: Int32Array) -> Float32Array:
+        """Return the exact scores of listed documents (float32 (H,)), reading no others; see `SparseIndex.score`."""
+        distinct = np.unique(rows)
+        offsets = offsets_of(self.documents.indptr[distinct + 1] - self.documents.indptr[distinct])
+        reserved = self._reserved_bytes + 32 * len(rows)
+        most = values_at_once(_BYTES_A_TAKEN_VALUE, _PURPOSE, reserved_bytes=reserved)
+        scores = np.empty(len(rows), dtype=np.float32)
+        for first, end in row_blocks(offsets, most):
+            block = distinct[first:end]
+            hits = np.flatnonzero((rows >= block[0]) & (rows <= block[-1]))
+            index = exact_index(self.documents.take(block), self.arithmetic, self.tie_break[block], self.absent)
+            positions = np.searchsorted(block, rows[hits]).astype(np.int32)
+            scores[hits] = index.score(self.queries, np.searchsorted(hits, indptr), positions)
+        return scores
+
+
+def merged(parts: Sequence[TopK], starts: Sequence[int], tie_break: UInt32Array, k: int) -> TopK:
+    """Return the best ``k`` of the hits of all parts, whose rows begin at ``starts``; ties by rows of all documents."""
+    count = len(parts[0].indptr) - 1
+    hits = sum(part.indptr for part in parts)
+    tops = []
+    for first, end in row_blocks(np.asarray(hits), _MERGED_HITS):
+        cuts = [slice(int(part.indptr[first]), int(part.indptr[end])) for part in parts]
+        lengths = [np.diff(part.indptr[first : end + 1]) for part in parts]
+        queries = np.concatenate([np.repeat(np.arange(end - first, dtype=np.uint32), each) for each in lengths])
+        rows = np.concatenate(
+            [part.rows[cut] + np.int32(start) for part, cut, start in zip(parts, cuts, starts, strict=True)]
+        )
+        scores = np.concatenate([part.scores[cut] for part, cut in zip(parts, cuts, strict=True)])
+        best = ranking.best(queries, scores, tie_break[rows], k)
+        indptr = np.searchsorted(queries[best], np.arange(end - first + 1)).astype(np.int64)
+        tops.append(TopK(indptr, rows[best], scores[best]))
+    return TopK.joined(tops) if tops else TopK(np.zeros(count + 1, np.int64), parts[0].rows, parts[0].scores)

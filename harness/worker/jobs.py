@@ -270,12 +270,6 @@ class SparseSearchJob:
     matching: BoolArray | None = None
     absent: Float32Array | None = None
 
-    def of_rows(self, start: int, stop: int) -> SparseSearchJob:
-        """Return the same search of the documents from ``start`` to ``stop`` alone."""
-        matching = None if self.matching is None else self.matching[start:stop]
-        documents, ties = self.documents.slice(start, stop), self.tie_break[start:stop]
-        return replace(self, documents=documents, tie_break=ties, matching=matching)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DenseSearchJob:

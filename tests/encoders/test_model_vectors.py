@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,17 @@ from scipy.sparse import csr_array, save_npz
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 
 import harness
+from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, _rows_in
 from harness.encoders.precomputed import Precomputed
 from harness.encoders.settings import Settings
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.registry.parameters import encoder_parameters
 from harness.results import schema
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries, remove_entry
+from harness.store.decompression import LIMITS
 
 OWN_MODEL = """
 import os
@@ -185,6 +189,36 @@ def test_precomputed_vectors_are_taken_by_id(world: Path, form: str) -> None:
             pq.write_table(pa.table({"id": names, "vector": rows.tolist()}), made / f"{role}.parquet")
     found = best(world, f"dense:model=precomputed:{made}")
     assert set(found.values()) == {"d6"}
+
+
+def read_archive(folder: Path) -> object:
+    given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
+    model = Precomputed(Settings.of("dense", {**given, "model": f"precomputed:{folder}"}))
+    return model.encode(Inputs(Ids.of(["d0"]), pa.chunked_array([strings(["a text"])])), "documents")
+
+
+def test_archives_of_vectors_have_the_limits_of_compressed_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = np.zeros((1000, 100), dtype=np.float32)
+    np.savez_compressed(tmp_path / "documents.npz", vectors=vectors, ids=np.array([f"d{row}" for row in range(1000)]))
+    monkeypatch.setenv(LIMITS, "0.001")
+    with pytest.raises(DataError, match="is not decompressed further: it holds more than 67,108 bytes") as caught:
+        read_archive(tmp_path)
+    assert caught.value.source == f"{tmp_path / 'documents.npz'}: vectors.npy"
+    assert f"{LIMITS}=10" in str(caught.value)
+    monkeypatch.setenv(LIMITS, "0.01")
+    assert np.shape(read_archive(tmp_path)) == (1, 100)  # type: ignore[arg-type]
+
+
+def test_an_array_that_states_more_numbers_than_its_archive_has_is_refused(tmp_path: Path) -> None:
+    """The memory for them would be reserved before the first one is read."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 8)})
+    with zipfile.ZipFile(tmp_path / "documents.npz", "w") as archive:
+        archive.writestr("vectors.npy", header.getvalue() + bytes(64))
+    with pytest.raises(DataError, match=r"'vectors\.npy' states 35,184,372,088,832 bytes of numbers, and has"):
+        read_archive(tmp_path)
 
 
 def test_ids_without_precomputed_vectors_are_named(world: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.data.document_rows import all_rows
 from harness.data.types import Ids
 from harness.errors import UsageError
 from harness.exact.weights import to_impacts, with_idf
@@ -45,5 +46,5 @@ def test_the_oracle_of_impacts_counts_the_documents_that_have_an_impact_left() -
     )
     idf = np.log(2.0)  # one of two documents has it: ln(1 + 1.5 / 1.5)
     assert recipe.idf is None
-    assert recipe.documents.values.tolist() == [10.0, 10.0]
+    assert all_rows(recipe.documents).values.tolist() == [10.0, 10.0]
     assert recipe.queries.values.tolist() == [round(20 * idf), round(10 * idf)]

@@ -25,11 +25,11 @@ from harness.encoders.settings import EncoderName, Settings
 from harness.errors import CardError, DataError, HarnessError, UnknownNameError, UsageError
 from harness.exact.postings import as_sparse
 from harness.loaders import load_corpus, load_dataset
-from harness.loaders.containers import LIMITS
 from harness.loaders.golden import golden_of_objects, load_golden
 from harness.loaders.source import open_source
 from harness.plan.backend_spec import parse_backends
 from harness.plan.dataset_list import parse_datasets
+from harness.store.decompression import LIMITS
 from harness.user_path import user_path
 
 QRELS = {"q1": {"a": 1}}
@@ -356,7 +356,7 @@ def test_members_of_an_archive_and_long_lines_have_limits(tmp_path: Path, monkey
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("corpus.jsonl", json.dumps({"_id": "a", "text": "".join(map(str, noise))}))
         archive.writestr("queries.jsonl", FILES["queries.jsonl"])
-    monkeypatch.setattr("harness.loaders.containers._LONGEST_LINE", 50_000)
+    monkeypatch.setattr("harness.store.decompression._LONGEST_LINE", 50_000)
     with pytest.raises(DataError, match="it holds a line of more than 50,000 bytes") as caught:
         load_corpus(path)
     assert caught.value.source == str(path / "corpus.jsonl")

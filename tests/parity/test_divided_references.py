@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,12 +18,13 @@ from hypothesis import strategies as st
 
 from harness.data.progress import Progress, SilentDisplay
 from harness.data.types import Ids, Run, SparseVectors, TermCounts
-from harness.errors import BackendError, DataError, EngineTimeoutError
+from harness.errors import BackendError, DataError, EngineTimeoutError, MemoryLimitError
 from harness.parity import DenseRecipe, DenseReference, SparseReference
 from harness.parity.recipes import Recipe, make_recipe
 from harness.registry.lookup import find_cards
-from harness.store.columns import load_column, save_column
-from harness.worker import divided_search
+from harness.store.columns import load_column, load_sparse, save_column, save_sparse
+from harness.store.memory_budget import MemoryBudget
+from harness.worker import divided_search, exact_search
 from harness.worker.dispatch import run_job
 from harness.worker.divided_search import DividedSearch
 from harness.worker.failure import RemoteError
@@ -142,6 +145,73 @@ def test_sparse(problem: Problem, shards: int, backend: str) -> None:
         some = np.array([3, 1], dtype=np.int32)
         for k in (problem.k, 5):  # the first was retrieved before
             assert bits(parts.of_queries(some).retrieve(k)) == bits(whole.of_queries(some).retrieve(k))
+
+
+@settings(max_examples=80)
+@given(problem=problems, shards=st.sampled_from([1, 3]), backend=st.sampled_from(list(BACKENDS)))
+def test_blocks_that_are_searched_here(problem: Problem, shards: int, backend: str) -> None:
+    recipe = sparse_recipe(problem, backend, shards)
+    whole, blocks = SparseReference(recipe), SparseReference(recipe)
+    few = 1 + problem.places[0]
+    everything = SparseReference(replace(recipe, matching=None)).retrieve(problem.documents)
+    expected = bits(whole.retrieve(problem.k)), whole.score(everything).tobytes()
+    with (
+        patch.object(exact_search, "values_at_once", lambda *_, **__: few),
+        patch.object(exact_search, "_MERGED_HITS", 7),
+    ):
+        assert bits(blocks.retrieve(problem.k)) == expected[0]
+        assert blocks.score(everything).tobytes() == expected[1]
+        some = np.array([3, 1], dtype=np.int32)
+        part = blocks.of_queries(some)
+        part.retrieved = None
+        assert bits(part.retrieve(problem.k)) == bits(whole.of_queries(some).retrieve(problem.k))
+    if recipe.documents.indptr[-1] > few * problem.documents:
+        assert "indexed" not in vars(blocks)
+
+
+def mapped_counts(folder: Path, documents: int) -> SparseVectors:
+    """Return 20 terms a document of a vocabulary of 1,000, mapped from files as a comparison has them."""
+    generator = np.random.default_rng(3)
+    indptr = np.arange(documents + 1, dtype=np.int64) * 20
+    indices = np.sort(generator.integers(0, 50, (documents, 20)) + np.arange(0, 1000, 50), axis=1).astype(np.int32)
+    values = generator.integers(1, 9, documents * 20).astype(np.float32)
+    save_sparse(folder, "counts", SparseVectors(indptr, indices.ravel(), values, 1000))
+    return load_sparse(folder, "counts")
+
+
+@pytest.mark.parametrize("kind", ["lucene", "tantivy"])
+def test_a_small_limit_gives_the_same_hits_with_less_memory(kind: str, tmp_path: Path) -> None:
+    """NumPy reports its arrays to tracemalloc; the postings of one index of all documents would take 32 MB."""
+    counts = mapped_counts(tmp_path, 200_000)
+    queries = counts.slice(5, 5 + QUERIES)
+    terms = TermCounts(counts, queries, Ids.of(map(str, range(1000))), np.zeros(QUERIES, dtype=np.int32))
+    recipe = make_recipe(
+        "lucene" if kind == "lucene" else "sparse",
+        doc_ids=Ids.of(map(str, range(200_000))),
+        query_ids=Ids.of(map(str, range(QUERIES))),
+        counts=terms,
+        parameters={"k1": 0.9, "b": 0.4},
+        scoring=None if kind == "lucene" else kind,
+    )
+    whole = SparseReference(recipe)
+    expected = whole.retrieve(10)
+    least = SparseReference(recipe).search_of_all(10).least_bytes
+    with MemoryBudget(least + (8 << 20)).applied():
+        tracemalloc.start()
+        try:
+            reference = SparseReference(recipe)
+            found = reference.retrieve(10)
+            scores = reference.score(found)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert bits(found) == bits(expected)
+    assert scores.tobytes() == whole.score(expected).tobytes()
+    assert "indexed" in vars(whole)
+    assert "indexed" not in vars(reference)
+    assert peak < least + (8 << 20)
+    with MemoryBudget(1).applied(), pytest.raises(MemoryLimitError, match="the exact reference needs"):
+        SparseReference(recipe).retrieve(10)
 
 
 @settings(max_examples=50)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.data import ranking
+from harness.data.document_rows import all_rows
 from harness.data.types import Ids, Run, SparseVectors, TermCounts
 from harness.encoders.bm25 import document_weights
 from harness.errors import UsageError
@@ -157,7 +158,7 @@ def test_missing_documents_that_the_idf_still_counts(counts: TermCounts) -> None
 
 def test_missing_documents_in_lucene(counts: TermCounts) -> None:
     base = oracle(counts, "lucene")
-    left = replace(counts, documents=empty_rows(counts.documents, MISSING))
+    left = replace(counts, documents=all_rows(empty_rows(counts.documents, MISSING)))
     run = oracle(left, "lucene").retrieve(K)
     assert_only(cause_of(run, base, missing=True), "missing documents", at_least=QUERIES // 2)
 
@@ -349,7 +350,7 @@ def test_a_recipe_of_some_queries_scores_them_alike(counts: TermCounts) -> None:
 
 
 def test_emptied_rows_hold_nothing_and_the_rest_stays(counts: TermCounts) -> None:
-    left = empty_rows(counts.documents, MISSING)
+    left = all_rows(empty_rows(counts.documents, MISSING))
     assert np.diff(left.indptr)[MISSING].tolist() == [0] * len(MISSING)
     for row in range(0, DOCUMENTS, 7):
         if row not in MISSING:

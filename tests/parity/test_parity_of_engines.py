@@ -11,6 +11,7 @@ import pytest
 from installed import skip_without
 
 from harness.data.dataset import Dataset
+from harness.data.document_rows import all_rows
 from harness.data.inputs import Inputs
 from harness.data.types import Int32Array, Run, SparseVectors
 from harness.encoders.bm25 import document_weights
@@ -100,7 +101,7 @@ def test_csr_is_its_oracle(snowball: Case, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("qdrant")
 def test_documents_that_qdrant_was_not_given(snowball: Case, tmp_path: Path) -> None:
     lost = np.arange(0, 3204, 9, dtype=np.int32)
-    sent = empty_rows(document_weights(snowball.counts), lost)
+    sent = all_rows(empty_rows(document_weights(snowball.counts), lost))
     found = snowball.parity("qdrant", tmp_path, sent=sent, missing=lost)
     assert found.different == 64
     assert found.causes == {"missing documents": 64}

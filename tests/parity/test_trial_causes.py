@@ -9,8 +9,10 @@ from typing import cast
 import numpy as np
 import pytest
 
+from harness.data.document_rows import all_rows
 from harness.data.types import Ids, Run
 from harness.engines.interface import Hits, Placement
+from harness.exact import document_frequencies
 from harness.exact.bm25_models import formula_of
 from harness.parity import UNKNOWN, DenseRecipe, DenseReference, Reference, SparseReference
 from harness.parity.causes import HYPOTHESES
@@ -77,7 +79,7 @@ def test_the_smallest_weights_of_a_query_are_left_out(ratio: float, left: list[i
     reference = of_terms("milvus")
     recipe = reference.recipe
     assert recipe.counts is not None
-    df = np.bincount(recipe.documents.indices, minlength=recipe.documents.dimensions)
+    df, _ = document_frequencies(recipe.documents)
     idf = np.log(1 + (80 - df + 0.5) / (df + 0.5))
     kept = []
     for query in range(4):
@@ -108,9 +110,9 @@ def test_rows_outside_the_index_are_scored_by_statistics_of_all() -> None:
         parameters={"k1": 1.2, "b": 0.75},
         scoring="lancedb",
     )
-    inside = int(recipe.documents.indptr[30])
-    values = np.concatenate([own.documents.values, recipe.documents.values[inside:]])
-    run = SparseReference(replace(recipe, documents=replace(recipe.documents, values=values))).retrieve(K)
+    documents = all_rows(recipe.documents)
+    values = np.concatenate([all_rows(own.documents).values, documents.values[documents.indptr[30] :]])
+    run = SparseReference(replace(recipe, documents=replace(documents, values=values))).retrieve(K)
     order = np.arange(80, dtype=np.int32)
     outside = Placement(None, order, np.arange(30, 80, dtype=np.int32))
     assert causes("dense", reference, run, SimpleNamespace(remeasured={}, placement=outside)) == {OUTSIDE_THE_INDEX}

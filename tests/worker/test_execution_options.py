@@ -17,6 +17,7 @@ from harness.pipeline.run import warm_up_queries
 from harness.plan.config import RunOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
+from harness.store import memory_budget
 from harness.worker.executor import Executor, create_executor
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache", "warm_workers")]
@@ -70,6 +71,23 @@ def test_limits_hold_for_parts_of_the_exact_reference_too(
     monkeypatch.setattr("harness.pipeline.compare.create_executor", create)
     harness.compare("good", collection, k=3, cards=cards, timing=False, deadline=90, memory_limit="8GiB")
     assert limits == [(90.0, 8 * 1024**3)]
+
+
+def test_references_are_searched_in_blocks_within_the_limit(
+    untimed: Comparison, collection: Path, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command's own process has a budget, and blocks of two documents give the same figures."""
+    limits: list[int | None] = []
+
+    def few_values(*_: object, **__: object) -> int:
+        limits.extend(budget.limit_bytes for budget in memory_budget._budgets)
+        return 6
+
+    monkeypatch.setattr("harness.worker.exact_search.values_at_once", few_values)
+    limited = harness.compare(BACKENDS, collection, k=3, cards=cards, timing=False, memory_limit="8GiB")
+    assert figures(limited) == figures(untimed)
+    assert limited.agreement.equals(untimed.agreement)
+    assert set(limits) == {8 * 1024**3}
 
 
 def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, cards: Path) -> None:

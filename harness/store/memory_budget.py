@@ -1,0 +1,73 @@
+"""Room for what the command's own process computes in blocks: within ``--memory-limit`` where it is set.
+
+Blocks change no bit of a result, only how much of it is in memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from harness.errors import MemoryLimitError
+
+_MOST_BYTES = 384 << 20
+"""A block takes no more even where there is no limit: larger ones gain nothing."""
+_LEAST_BYTES = 1 << 20
+_MEBIBYTE = 1 << 20
+_budgets: list[MemoryBudget] = []
+"""Budgets of the runs of this process that are in progress."""
+
+
+class MemoryBudget:
+    """Anonymous memory that a run may add to what this process holds when the budget is made."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        """``limit_bytes`` is None for no limit."""
+        self.limit_bytes = limit_bytes
+        self._base_bytes = 0 if limit_bytes is None else anonymous_bytes()
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Keep blocks within the budget during the block."""
+        _budgets.append(self)
+        try:
+            yield
+        finally:
+            _budgets.remove(self)
+
+    def require(self, least_bytes: int, purpose: str) -> int | None:
+        """Return the bytes that are left, None without a limit; raises MemoryLimitError for less than the least."""
+        if self.limit_bytes is None:
+            return None
+        used = max(0, anonymous_bytes() - self._base_bytes)
+        if self.limit_bytes - used < least_bytes:
+            needed = -(-(used + least_bytes) // _MEBIBYTE)
+            raise MemoryLimitError(
+                f"{purpose} needs {needed:,} MiB in the command's own process, more than the "
+                f"{self.limit_bytes // _MEBIBYTE:,} MiB it was given",
+                fix="give it more with --memory-limit",
+            )
+        return self.limit_bytes - used
+
+
+def anonymous_bytes() -> int:
+    """Return the memory of this process that is not mapped from files; all resident memory if unknown."""
+    memory = psutil.Process().memory_info()
+    return int(memory.rss - getattr(memory, "shared", 0))
+
+
+def values_at_once(bytes_each: int, purpose: str, *, reserved_bytes: int = 0) -> int:
+    """Return the number of values to compute on at a time, of which each takes ``bytes_each``.
+
+    Args:
+        bytes_each: Bytes of one value, with everything that is made of it.
+        purpose: The computation, as the subject of an error.
+        reserved_bytes: Bytes that the computation takes besides, whatever the size of its blocks.
+
+    Raises:
+        MemoryLimitError: The budget leaves no room for a block of 1 MiB.
+    """
+    rooms = [budget.require(reserved_bytes + _LEAST_BYTES, purpose) for budget in _budgets]
+    return min([_MOST_BYTES, *(room - reserved_bytes for room in rooms if room is not None)]) // bytes_each
