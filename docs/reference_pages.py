@@ -37,28 +37,27 @@ __all__ = [
 _ABOUT_METRICS = """\
 # Metrics
 
-Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add
-one](../how-to/add-a-metric.md) by a NumPy function.
+Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add a
+metric](../how-to/add-a-metric.md) as a NumPy function.
 
 A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
-name is shown. R is the number of relevant documents of a query; a document is relevant when its grade is at least
-`rel`, which follows `--relevance` (1) unless it is stated. Higher is better for every metric but the counts. An
-unanswered query and a query without relevant documents have the value 0, and which queries an average is taken over is
-[stated with it](../explanation/ties.md#which-queries-count).
+name is shown. R is the number of relevant documents of a query; a document is relevant if its grade is at least `rel`,
+which defaults to `--relevance` (1). Higher is better for every metric except the counts. An unanswered query and a query
+without relevant documents have the value 0, and every average states [its queries](../explanation/ties.md#which-queries-count).
 
-*average* says whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow are
-known exactly. Values equal trec_eval's where a name of it is given. Release 9 (as in pytrec_eval) and release 10
-compute them alike, unless a number in brackets names the release; `harness eval --trec-eval 10` takes trec_eval's names
-as those of release 10. Release 10 was not run for this: the formulas are those of its source before the release, and
-only `rbp` was compared with values that its own test prints.
+*average* shows whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow are
+known exactly. Values equal trec_eval's if the table has a name of trec_eval. Release 9 (as in pytrec_eval) and release 10
+compute them alike, unless a number in brackets names the release; `harness eval --trec-eval 10` reads trec_eval's names
+as in release 10. Release 10 was not run for this: the formulas come from its source before the release, and only `rbp`
+was compared with values that its own test prints.
 
-Names of other tools are accepted where they mean the same:
+Names of other tools are accepted if they mean the same:
 
 - trec_eval and pytrec_eval: `map_cut.10,100`, `ndcg_cut_10`, `P.5,10`, `iprec_at_recall.0.1,0.2`, `set_F.0.5`, and
   `ndcg_cut` for its default cutoffs.
 - BEIR: `NDCG@10`, `MAP@100`, `Recall@10`, `P@10`, `MRR@10`, `R_cap@10`. `Hole@10` is refused: it counts a document as
-  judged when any query judged it.
+  judged if any query judged it.
 - MTEB: `ndcg_at_10`, `map_at_10`, `mrr_at_10`, `precision_at_1`, `hit_rate_at_5`.
 - ranx: `hit_rate@5`, `hits@5`, `f1@5`, `r-precision`, `ndcg_burges@10` (exponential gain), `map@10-l2` (grade 2 is the
   lowest relevant one). `rbp.95` is refused: its gains are whole grades.
@@ -68,11 +67,11 @@ Names of other tools are accepted where they mean the same:
 
 def metrics_page() -> str:
     """Return the page on metrics, as Markdown."""
-    head = "| metric | what it says | trec_eval | aliases | average | interval |\n| --- | --- | --- | --- | --- | --- |"
+    head = "| metric | meaning | trec_eval | aliases | average | interval |\n| --- | --- | --- | --- | --- | --- |"
     rows = [_metric_row(kind) for kind in KINDS.values()]
     sections = ["\n".join(_metric_lines(kind)) for kind in KINDS.values()]
     missing = [f"| `{name}` | {reason} |" for name, reason in NOT_OFFERED.items()]
-    left_out = ["## What else trec_eval has, and is not offered", "", "| trec_eval | what it is |", "| --- | --- |"]
+    left_out = ["## Metrics of trec_eval that are not offered", "", "| trec_eval | meaning |", "| --- | --- |"]
     return "\n".join([_ABOUT_METRICS, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
 
 
@@ -128,25 +127,25 @@ def _accepted(parameter: Parameter) -> str:
 
 
 _ABOUT_CONVENTIONS = """\
-# What the same metric name means elsewhere
+# Metric conventions of other tools
 
 Written by `python docs/generate.py` from the table in `harness/metrics/conventions.py`, which `harness eval --audit`
-[scores a run with](../how-to/score-a-run.md#find-the-convention-behind-a-number).
+[uses to score a run](../how-to/score-a-run.md#find-the-convention-behind-a-number).
 
-Tools that report nDCG@10 of one run can differ in how they order equal scores, what a grade is worth, and which queries
-they average over. The table has what each of them does by default, read from the code of the version named below; a
-value in bold differs from this package's own convention, the column *harness*.
+Tools that report nDCG@10 of one run can differ in the order of equal scores, the gain of a grade, and the queries in the
+average. The table has the default of each tool, read from the code of the version named below; a value in bold differs
+from this package's own convention, the column *harness*.
 """
 
 _CONVENTIONS_CHECKED = """\
-## How this was checked
+## Verification
 
 On random runs with equal scores, unanswered queries, identical ids, and graded, zero and negative judgments the values
-are those of pytrec_eval (for trec_eval 9 and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
-`InformationRetrievalEvaluator.compute_metrics` of sentence-transformers and `ranx.evaluate`, up to the digits that the
-library rounds to. The tests of beir and ranx run where those are installed, which this project's own test environment
-does not do; they passed with the versions above. Anserini's own search was not run for this: its rules are those of its
-source and of the regressions that it publishes. trec_eval 10 was not run either, as its section says.
+match pytrec_eval (for trec_eval 9 and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
+`InformationRetrievalEvaluator.compute_metrics` of sentence-transformers and `ranx.evaluate`, up to the digits to which
+the library rounds. The tests of beir and ranx run if these are installed, which they are not in this project's own test
+environment; they passed with the versions above. Anserini's own search was not run for this: its rules come from its
+source and its published regressions. trec_eval 10 was not run either, as its section says.
 """
 
 
@@ -197,10 +196,10 @@ _ABOUT_PROMPTS = """\
 Written by `python docs/generate.py` from the table in `harness/encoders/prompts.toml`.
 
 These models were trained with a text before each query, and some with another before each document. A model of the hub
-gets them by its name, a folder by the `_name_or_path` of its `config.json`, where the model's own
-`config_sentence_transformers.json` declares no prompt that says anything; see
-[Prompts](../how-to/dense-and-sparse-models.md#prompts) for what comes first. The figures of these models were not
-measured here with them. Prompts of other models are for you to give.
+gets them by its name, a folder by the `_name_or_path` of its `config.json`, if the model's own
+`config_sentence_transformers.json` declares only empty prompts; see
+[Prompts](../how-to/dense-and-sparse-models.md#prompts) for the order of precedence. The figures of these models were not
+measured here with them. For other models, set the prompts yourself.
 """
 _PROMPTS_HEAD = "| models | `query_prompt` | `document_prompt` | stated by |\n| --- | --- | --- | --- |"
 
@@ -223,16 +222,16 @@ def _spelt(prompt: str) -> str:
 
 
 _ABOUT_BACKENDS = """\
-# Backends and what they can do
+# Backends and their capabilities
 
 Written by `python docs/generate.py` from the cards and from `harness/registry/proven.json`, which the contract suite
-writes (`pytest -m contract --update-proven`): nothing in it is written by hand. `harness backends` prints the table,
+writes (`pytest -m contract --update-proven`); none of it is written by hand. `harness backends` prints the table,
 also with `--format markdown` and `json`; `harness backends NAME` shows one backend with its parameters.
 """
 
 
 def backends_page() -> str:
-    """Return the page on the backends, as Markdown: what each can do, what nobody verified, and what engines cannot."""
+    """Return the page on the backends, as Markdown: capabilities, missing proofs, and tests that engines cannot pass."""
     cards = find_cards("backends")
     head = f"| backend | {' | '.join(CAPABILITIES)} | verified on |\n|{'---|' * (len(CAPABILITIES) + 2)}"
     gaps = [line for card in cards.values() for line in _gap_lines(card)]
@@ -258,24 +257,24 @@ def _gap_lines(card: BackendCard) -> list[str]:
 
 _ABOUT_CONFIG = f"""# {FILE_NAME}
 
-`harness {{verbs}}` take from `{FILE_NAME}` in the current folder, or from the file that `--config` names, what the
-command line does not say; what neither says has its default. A list on the command line replaces the file's, as every
-option does. `harness init` [writes one](../how-to/run-in-ci.md):
+`harness {{verbs}}` read options that the command line does not set from `{FILE_NAME}` in the current folder, or from
+the file that `--config` names; options set in neither have their defaults. A list on the command line replaces the
+file's, as every option does. `harness init` [writes such a file](../how-to/run-in-ci.md):
 
 ```toml
 {{example}}```
 
 - There is a table for each command. Its keys are the command's [options](cli.md#options) and its argument, with `_` for
-  `-`: `--no-text` is `no_text = true`, and `--no-timing`, which is the other side of `--timing`, is `timing = false`.
-- Options without a value take true or false, those with a number a number, and all others a string. An option that may
-  be given several times takes a list of strings, or one string; one that lists names between commas (`LIST`) such a
+  `-`: `--no-text` is `no_text = true`, and `--no-timing`, the opposite of `--timing`, is `timing = false`.
+- Options without a value take true or false, options with a number a number, and all others a string. An option that may
+  be repeated takes a list of strings, or one string; an option that lists names between commas (`LIST`) takes such a
   string, or a list.
 - Paths are relative to the file, inside expressions too (`chroma:path=index`, `run:file.trec`).
-- Every table is looked at, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at
-  once, with the nearest match; the exit code is 2.
-- The options that were taken are named on stderr, and `report.json` holds all of them as they were resolved.
-- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, but for what only
-  a terminal shows, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
+- Every table is checked, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at once,
+  with the nearest match; the exit code is 2.
+- stderr names the options taken from the file, and `report.json` holds all options as resolved.
+- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, except for options
+  of terminal output, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
 """
 
 
@@ -299,7 +298,8 @@ completion](../how-to/install.md#shell-completion).
 _ABOUT_OPTIONS = """\
 ## Options
 
-Each option once, with the commands that take it. An option that is on by default has a second flag, which turns it off.
+Each option is listed once, with the commands that take it. An option that is on by default has a second flag, which turns
+it off.
 """
 
 
@@ -324,7 +324,7 @@ def commands_page() -> str:
                     used.setdefault((_flags(field), _meaning(field)), []).append(f"`{name}`")
         if used:
             rows = [f"| {flags} | {', '.join(names)} | {meaning} |" for (flags, meaning), names in used.items()]
-            parts += [f"### {group or 'Arguments'}", "", "| option | of | meaning |", "|---|---|---|", *rows, ""]
+            parts += [f"### {group or 'Arguments'}", "", "| option | commands | meaning |", "|---|---|---|", *rows, ""]
     return "\n".join(parts)
 
 
