@@ -41,16 +41,17 @@ Written by `python docs/generate.py` from the table in `harness/metrics/table.py
 metric](../how-to/add-a-metric.md) as a NumPy function.
 
 A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
-case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
-name is shown. R is the number of relevant documents of a query; a document is relevant if its grade is at least `rel`,
-which defaults to `--relevance` (1). Higher is better for every metric except the counts. An unanswered query and a query
-without relevant documents have the value 0, and every average states [its queries](../explanation/ties.md#which-queries-count).
+case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the
+canonical name is shown. R is the number of relevant documents of a query; a document is relevant if its grade is at
+least `rel`, which defaults to `--relevance` (1). Higher is better for every metric except the counts. An unanswered
+query and a query without relevant documents have the value 0, and every average states [its
+queries](../explanation/ties.md#which-queries-count).
 
-*average* shows whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow are
-known exactly. Values equal trec_eval's if the table has a name of trec_eval. Release 9 (as in pytrec_eval) and release 10
-compute them alike, unless a number in brackets names the release; `harness eval --trec-eval 10` reads trec_eval's names
-as in release 10. Release 10 was not run for this: the formulas come from its source before the release, and only `rbp`
-was compared with values that its own test prints.
+*average* shows whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow
+are known exactly. Values equal trec_eval's if the table has a name of trec_eval. Release 9 (as in pytrec_eval) and
+release 10 compute them alike, unless a number in brackets names the release; `harness eval --trec-eval 10` reads
+trec_eval's names as in release 10. Release 10 was not run for this: the formulas come from its source before the
+release, and only `rbp` was compared with values that its own test prints.
 
 Names of other tools are accepted if they mean the same:
 
@@ -132,9 +133,9 @@ _ABOUT_CONVENTIONS = """\
 Written by `python docs/generate.py` from the table in `harness/metrics/conventions.py`, which `harness eval --audit`
 [uses to score a run](../how-to/score-a-run.md#find-the-convention-behind-a-number).
 
-Tools that report nDCG@10 of one run can differ in the order of equal scores, the gain of a grade, and the queries in the
-average. The table has the default of each tool, read from the code of the version named below; a value in bold differs
-from this package's own convention, the column *harness*.
+Tools that report nDCG@10 of one run can differ in the order of equal scores, the gain of a grade, and the queries in
+the average. The table has the default of each tool, read from the code of the version named below; a value in bold
+differs from this package's own convention, the column *harness*.
 """
 
 _CONVENTIONS_CHECKED = """\
@@ -143,9 +144,9 @@ _CONVENTIONS_CHECKED = """\
 On random runs with equal scores, unanswered queries, identical ids, and graded, zero and negative judgments the values
 match pytrec_eval (for trec_eval 9 and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
 `InformationRetrievalEvaluator.compute_metrics` of sentence-transformers and `ranx.evaluate`, up to the digits to which
-the library rounds. The tests of beir and ranx run if these are installed, which they are not in this project's own test
-environment; they passed with the versions above. Anserini's own search was not run for this: its rules come from its
-source and its published regressions. trec_eval 10 was not run either, as its section says.
+the library rounds. The tests of beir and ranx run if these are installed, which they are not in this project's own
+test environment; they passed with the versions above. Anserini's own search was not run for this: its rules come from
+its source and its published regressions. trec_eval 10 was not run either, as its section says.
 """
 
 
@@ -198,8 +199,8 @@ Written by `python docs/generate.py` from the table in `harness/encoders/prompts
 These models were trained with a text before each query, and some with another before each document. A model of the hub
 gets them by its name, a folder by the `_name_or_path` of its `config.json`, if the model's own
 `config_sentence_transformers.json` declares only empty prompts; see
-[Prompts](../how-to/dense-and-sparse-models.md#prompts) for the order of precedence. The figures of these models were not
-measured here with them. For other models, set the prompts yourself.
+[Prompts](../how-to/dense-and-sparse-models.md#prompts) for the order of precedence. The figures of these models were
+not measured here with them. For other models, set the prompts yourself.
 """
 _PROMPTS_HEAD = "| models | `query_prompt` | `document_prompt` | stated by |\n| --- | --- | --- | --- |"
 
@@ -264,17 +265,17 @@ file's, as every option does. `harness init` [writes such a file](../how-to/run-
 ```toml
 {{example}}```
 
-- There is a table for each command. Its keys are the command's [options](cli.md#options) and its argument, with `_` for
-  `-`: `--no-text` is `no_text = true`, and `--no-timing`, the opposite of `--timing`, is `timing = false`.
-- Options without a value take true or false, options with a number a number, and all others a string. An option that may
-  be repeated takes a list of strings, or one string; an option that lists names between commas (`LIST`) takes such a
-  string, or a list.
+- There is a table for each command. Its keys are the command's [options](cli.md#options) and its argument, with `_`
+  for `-`: `--no-text` is `no_text = true`, and `--no-timing`, the opposite of `--timing`, is `timing = false`.
+- Options without a value take true or false, options with a number a number, and all others a string. An option that
+  may be repeated takes a list of strings, or one string; an option that lists names between commas (`LIST`) takes such
+  a string, or a list.
 - Paths are relative to the file, inside expressions too (`chroma:path=index`, `run:file.trec`).
 - Every table is checked, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at once,
   with the nearest match; the exit code is 2.
 - stderr names the options taken from the file, and `report.json` holds all options as resolved.
-- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, except for options
-  of terminal output, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
+- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, except for
+  options of terminal output, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
 """
 
 
@@ -298,8 +299,8 @@ completion](../how-to/install.md#shell-completion).
 _ABOUT_OPTIONS = """\
 ## Options
 
-Each option is listed once, with the commands that take it. An option that is on by default has a second flag, which turns
-it off.
+Each option is listed once, with the commands that take it. An option that is on by default has a second flag, which
+turns it off.
 """
 
 
