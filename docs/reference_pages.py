@@ -232,7 +232,7 @@ also with `--format markdown` and `json`; `harness backends NAME` shows one back
 
 
 def backends_page() -> str:
-    """Return the page on the backends, as Markdown: capabilities, missing proofs, and tests that engines cannot pass."""
+    """Return the page on the backends, as Markdown: capabilities, verified versions, and gaps."""
     cards = find_cards("backends")
     head = f"| backend | {' | '.join(CAPABILITIES)} | verified on |\n|{'---|' * (len(CAPABILITIES) + 2)}"
     gaps = [line for card in cards.values() for line in _gap_lines(card)]
