@@ -402,9 +402,9 @@ class TestComparison:
         monkeypatch.setattr(stream, "_SHARD_CHUNKS", 2)
         monkeypatch.setattr(divided_search, "_LEAST_ROWS", 100)
         parts: list[int] = []
-        merged = divided_search._merged
+        merged = divided_search.merged
         monkeypatch.setattr(
-            divided_search, "_merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
+            divided_search, "merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
         )
         reranked: list[int] = []
         joined = second_stages._joined
