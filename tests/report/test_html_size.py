@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from explorers import small_page
 
 from harness.data.types import Corpus, Ids, Queries, Run
@@ -13,6 +14,7 @@ from harness.report.html.render import LARGEST, render_page
 QUERIES, BACKENDS, DOCUMENTS, DEPTH = 10_000, 5, 200_000, 10
 
 
+@pytest.mark.slow
 def test_it_stays_below_eight_megabytes() -> None:
     rng = np.random.default_rng(1)
     queries = Ids.of(f"query-{n}" for n in range(QUERIES))

@@ -188,6 +188,7 @@ def within(share: float, promised: float, trials: int) -> bool:
 
 
 @pytest.mark.parametrize("queries", [20, 200])
+@pytest.mark.slow
 def test_false_alarms_and_power_are_as_promised(queries: int) -> None:
     """A small copy of benchmarks/gate_simulation.py, with the drop at its limit and with none allowed."""
     rng, trials, drop, sd = np.random.default_rng(11), 3000, 0.03, 0.2

@@ -86,6 +86,7 @@ def drawn(rng: np.random.Generator, name: str, queries: int) -> Float64Array:
         ("few change", 50, 0.062),  # the whole of Hall's transformation, in place of t: 10 %
     ],
 )
+@pytest.mark.slow
 def test_skewed_changes_raise_few_false_alarms(name: str, queries: int, most: float) -> None:
     rng, trials, shift = np.random.default_rng(21), 3000, np.full(queries, 10.0)
     alarms = np.zeros(2)
