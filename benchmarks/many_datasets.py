@@ -1,9 +1,10 @@
 """Time a comparison of many small datasets, in which starting workers takes longer than searching.
 
 Every dataset has its own texts, drawn from one vocabulary, so that nothing is found in the cache. The comparison runs
-with ``--no-timing`` in a new cache. Printed are the seconds from start to end, the processor seconds of the harness and
-of all that it started, both divided by the number of trials, the seconds of the same comparison in one process, and the
-digest of all stored hits, by which two versions of the harness can be compared. The exit code is 1 if a trial failed.
+with ``--no-timing`` in a new cache: with a worker for each trial (``alone``, which a memory limit enforces), with
+workers that trials share, or in the harness's own process. Printed are the seconds from start to end, the processor
+seconds of the harness and of all that it started, both also divided by the number of trials, and a digest of each
+backend's hits. Scores of Qdrant differ between any two runs in their last bits. The exit code is 1 if a trial fails.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+WORKERS = {"alone": ["--memory-limit", "1024GiB"], "shared": [], "none": ["--isolation", "none"]}
 WORDS = 2_000
 WORDS_PER_DOCUMENT = 60
 WORDS_PER_QUERY = 5
@@ -60,18 +63,18 @@ def run(folder: Path, datasets: list[Path], options: list[str]) -> tuple[float, 
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def digest_of_runs(result: Path) -> str:
-    """Return the SHA-256 of all stored hits with their scores; equal scores in any order, which engines leave open."""
-    runs = sorted((result / "runs").rglob("*.trec.gz"))
-    if not runs:
-        raise SystemExit("no runs were stored")
-    digest = hashlib.sha256()
-    for path in runs:
+def digests_of_runs(result: Path) -> str:
+    """Return a digest of the stored hits and scores of each backend; equal scores count in any order."""
+    digests: dict[str, Any] = {}
+    for path in sorted((result / "runs").rglob("*.trec.gz")):
         hits = [line.split() for line in gzip.decompress(path.read_bytes()).splitlines()]
+        digest = digests.setdefault(path.name.partition("_")[0].partition(".")[0], hashlib.sha256())
         digest.update(
             b"\n".join(sorted(b" ".join((query, document, score)) for query, _, document, _, score, _ in hits))
         )
-    return digest.hexdigest()
+    if not digests:
+        raise SystemExit("no runs were stored")
+    return ", ".join(f"{name} {digest.hexdigest()[:12]}" for name, digest in digests.items())
 
 
 def main() -> None:
@@ -80,7 +83,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--queries", type=int, default=20)
     parser.add_argument("--backends", default="csr:analyzer=snowball-english,qdrant:analyzer=snowball-english")
-    parser.add_argument("--isolation", nargs="+", default=["process"], choices=["process", "none"])
+    parser.add_argument("--workers", nargs="+", default=["alone", "shared"], choices=list(WORKERS))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -88,11 +91,11 @@ def main() -> None:
         for number, dataset in enumerate(datasets):
             write_dataset(dataset, documents=arguments.documents, queries=arguments.queries, seed=number)
         trials = len(datasets) * len(arguments.backends.split(","))
-        for isolation in arguments.isolation:
-            seconds, processor = run(folder, datasets, ["--backends", arguments.backends, "--isolation", isolation])
+        for workers in arguments.workers:
+            seconds, processor = run(folder, datasets, ["--backends", arguments.backends, *WORKERS[workers]])
             print(
-                f"isolation {isolation}: {trials} trials in {seconds:.1f} s, {seconds / trials:.3f} s each; processor "
-                f"{processor:.1f} s, {processor / trials:.3f} s each; hits {digest_of_runs(folder / 'result')[:16]}",
+                f"{workers}: {trials} trials in {seconds:.1f} s, {seconds / trials:.3f} s each; processor "
+                f"{processor:.1f} s, {processor / trials:.3f} s each; hits {digests_of_runs(folder / 'result')}",
                 flush=True,
             )
 
