@@ -122,7 +122,7 @@ def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
 def _cached(hub: HubClient, model: str, revision: str) -> Path | None:
     """Return the snapshot in the hub's cache if it is whole."""
     try:
-        hub.api.utils.validate_repo_id(model)
+        hub.utils.validate_repo_id(model)
     except ValueError as error:
         raise _unavailable(model, revision, str(error)) from error
     repository = hub.repository("model", model)

@@ -135,7 +135,7 @@ def _note_on_objects(names: Sequence[str]) -> str:
 
 def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({})) -> Plan:
     """Return the plan of a request for a dataset that the caller brings along: the request's is only a name."""
-    plan = make_plan(request, functions, lucene_available=_lucene_available())
+    plan = make_plan(request, functions)
     refuse_impossible(plan)
     return plan
 
@@ -148,18 +148,6 @@ def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
     return in_language(plan, dataset.language, dataset.analyzer)
-
-
-def _lucene_available() -> bool:
-    """Tell whether Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
-    from harness.java import jvm
-
-    try:
-        jvm.find_jar()
-        jvm.find_java()
-    except HarnessError:
-        return False
-    return True
 
 
 def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | None = None) -> Dataset:

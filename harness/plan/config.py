@@ -189,6 +189,7 @@ class RunOptions(Options):
         least=0,
         default_text="HARNESS_WARM_UP, or 5",
         parse=warm_up_seconds,
+        from_environment=True,
         takes=float | None,
     ).parsed()
     threads: int = Option(

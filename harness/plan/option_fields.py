@@ -61,6 +61,7 @@ class Option:
         keyword: whether it is a keyword of the call in Python; what only the terminal shows is none.
         written: the value is a file that the verb writes in addition to its result.
         parse: makes the final value of an accepted one; raises UsageError.
+        from_environment: ``parse`` reads the final value of the default from the environment.
         takes: the type of the values that ``parse`` accepts; None if they have the type of the field.
     """
 
@@ -87,6 +88,7 @@ class Option:
     keyword: bool = True
     written: bool = False
     parse: Callable[[Any], object] | None = None
+    from_environment: bool = False
     takes: object = None
 
     def default(self, value: Default) -> Default:
@@ -211,6 +213,13 @@ class OptionField:
             return (value,)
         return tuple(value) if listed and isinstance(value, list) else value
 
+    @property
+    def final_default(self) -> object:
+        """The final value of the default, parsed once unless the environment may change it."""
+        if self.option.parse is None:
+            return self.default
+        return self.finish(self.default) if self.option.from_environment else _parsed_default(self)
+
     def finish(self, value: object) -> object:
         """Return the final value of a converted one; a wrong value as it is."""
         if self.option.parse is None or not _accepts(value, self.hint):
@@ -269,8 +278,13 @@ class Options:
         as_given = dict(self.as_given)
         for name, field in option_fields(type(self)).items():
             value = getattr(self, name)
-            converted = field.convert(value)
-            final = field.finish(converted)
+            if value is field.default:
+                converted, final = value, field.final_default
+            elif as_given.get(name, MISSING) is field.default and value is field.final_default:
+                continue
+            else:
+                converted = field.convert(value)
+                final = field.finish(converted)
             if final is not value:
                 object.__setattr__(self, name, final)
             if final is not converted and final != converted:
@@ -282,6 +296,11 @@ class Options:
     def given(self) -> dict[str, Any]:
         """Return the value of each option before it was parsed."""
         return {name: self.as_given.get(name, getattr(self, name)) for name in option_fields(type(self))}
+
+
+@functools.cache
+def _parsed_default(field: OptionField) -> object:
+    return field.finish(field.default)
 
 
 _KNOWN: dict[type, Mapping[str, OptionField]] = {}
@@ -379,9 +398,13 @@ def is_set(settings: Options, *names: str) -> bool:
 
 
 def _problems(settings: Options) -> dict[str, UsageError]:
-    """Return what is wrong with the values of options, by field."""
+    """Return what is wrong with the values of options, by field; a default is right unless the environment sets it."""
     values = settings.given()
-    problems = {name: field.problem(values[name]) for name, field in option_fields(type(settings)).items()}
+    problems = {
+        name: field.problem(values[name])
+        for name, field in option_fields(type(settings)).items()
+        if field.option.from_environment or values[name] is not field.default
+    }
     return {name: problem for name, problem in problems.items() if problem is not None}
 
 

@@ -192,12 +192,16 @@ class Plan:
 
 
 def make_plan(
-    request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({}), *, lucene_available: bool
+    request: CompareRequest,
+    functions: Mapping[str, Function] = MappingProxyType({}),
+    *,
+    lucene_available: bool | None = None,
 ) -> Plan:
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
-    Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``), else Snowball's, until
-    :func:`in_language` sets the dataset's language. ``functions`` are as in :func:`parse_backends`.
+    Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``; None looks only if an
+    analyzer is not named), else Snowball's, until :func:`in_language` sets the dataset's language. ``functions`` are as
+    in :func:`parse_backends`.
 
     Raises:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
@@ -220,6 +224,8 @@ def make_plan(
     specs = with_components(named)
     if measures is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
+    if lucene_available is None:
+        lucene_available = any(spec.parameters.get("analyzer") == _AUTO for spec in specs) and _lucene_available()
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
     for trial in trials:
         mistakes.catch(partial(_check_model, trial))
@@ -247,6 +253,18 @@ def make_plan(
         lucene_available=lucene_available,
         sweeps=sweeps,
     )
+
+
+def _lucene_available() -> bool:
+    """Tell whether Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
+    from harness.java import jvm
+
+    try:
+        jvm.find_jar()
+        jvm.find_java()
+    except HarnessError:
+        return False
+    return True
 
 
 def _backends(

@@ -34,11 +34,15 @@ class CachedRepository(NamedTuple):
 
 
 class HubClient(NamedTuple):
-    """The hub's client library: its module, its errors and its constants."""
+    """The hub's client library: its module, its errors, its constants and its utilities.
+
+    Each submodule is imported, because the library's module has it as an attribute only after its first import.
+    """
 
     api: Any
     errors: Any
     constants: Any
+    utils: Any
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -56,6 +60,7 @@ def hub_client(extra: str, feature: str) -> HubClient:
         require("huggingface_hub", extra=extra, feature=feature),
         require("huggingface_hub.errors", extra=extra, feature=feature),
         require("huggingface_hub.constants", extra=extra, feature=feature),
+        require("huggingface_hub.utils", extra=extra, feature=feature),
     )
 
 
