@@ -287,7 +287,7 @@ class Dataset:
             raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
         if language is not None and not isinstance(language, str):
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
-        named = parse_columns(columns or {}, "columns")
+        named = parse_columns(columns, "columns") if columns else {}
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
         records, fixed = _records(queries, "queries", QUERY_ROLES)
         questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, named)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy.typing as npt
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
@@ -22,6 +23,7 @@ _INNER: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_w
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
@@ -96,3 +98,10 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     of the time to compile). One that makes an array of its own does not compile.
     """
     return _compiled(function, **_INNER)
+
+
+def read_only(array: Array) -> Array:
+    """Return a read-only view: arrays in memory and mapped from disk then share one compiled signature."""
+    view = array.view()
+    view.flags.writeable = False
+    return cast("Array", view)

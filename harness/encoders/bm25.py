@@ -20,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.document_rows import DocumentRows, WeighedRows, all_rows, blocks_of, with_values
-from harness.data.jit import kernel
+from harness.data.jit import kernel, read_only
 from harness.data.types import Float32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError
-from harness.exact.postings import read_only
 
 K1 = 0.9
 """Anserini's default; the lower, the faster repeats of a term stop counting."""

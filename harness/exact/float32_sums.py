@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.jit import kernel
+from harness.data.jit import kernel, read_only
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
 from harness.errors import UsageError
 from harness.exact.index import SparseIndex
-from harness.exact.postings import Postings, QueryRows, as_sparse, read_only
+from harness.exact.postings import Postings, QueryRows, as_sparse
 from harness.exact.topk import TopK, check_lists
 
 _UNIT_ROUNDOFF = 2.0**-24

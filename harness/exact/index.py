@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.jit import read_only
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array
 from harness.errors import DataError, UsageError
-from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
+from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, transpose
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK, tie_order
 from harness.exact.weights import bm25_idf
@@ -188,8 +190,9 @@ def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32
         raise DataError("queries", [f"row {row}: a contribution is beyond float32" for row in sorted(set(broken))])
 
 
+@cache
 def compile_kernels() -> None:
-    """Compile the kernels of building and searching, or load them from Numba's cache on disk.
+    """Compile the kernels of building and searching, or load them from Numba's cache on disk, once a process.
 
     Takes some seconds once per installation, and half a second from then on.
     """

@@ -16,10 +16,11 @@ from harness.data.document_rows import (
     values_per_row,
     with_values,
 )
+from harness.data.jit import read_only
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
 from harness.exact.index import check_dimensions
-from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transpose
+from harness.exact.postings import QueryRows, Rule, as_sparse, transpose
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.topk import Searcher, TopK
 from harness.exact.weights import bm25_idf, document_frequencies, with_idf

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.jit import inner_kernel, kernel
+from harness.data.jit import inner_kernel, kernel, read_only
 from harness.data.python_values import as_array
 from harness.data.types import (
     Float32Array,
@@ -57,13 +57,6 @@ class Rule(NamedTuple):
 def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
     """Return the contribution of a posting to its document's sum, rounded to float32."""
     return np.float32(weight - weight / value) if rule.lucene else np.float32(weight * value)
-
-
-def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only view: arrays in memory and mapped from disk then share one compiled signature."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:

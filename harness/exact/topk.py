@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.jit import kernel
+from harness.data.jit import kernel, read_only
 from harness.data.ranking import unpack_score
 from harness.data.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array, offsets_of
 from harness.errors import DataError, UsageError
 from harness.exact.kernels import Workspace, retrieve_kernel, score_kernel
-from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
+from harness.exact.postings import Postings, QueryRows, Rule, only_rows
 
 _BATCH_KEYS = 1 << 20
 _BATCH_QUERIES = 256

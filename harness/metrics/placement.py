@@ -8,20 +8,18 @@ score only. A run that would make this slow (huge tie groups, or unsorted with m
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data import ranking
 from harness.data.id_spelling import respelling
-from harness.data.jit import inner_kernel, kernel
+from harness.data.jit import inner_kernel, kernel, read_only
 from harness.data.ranking import IdBytes, TieRule, is_larger_id
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 from harness.errors import DataError
 from harness.metrics.judged import JudgedHits
-
-Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 _MOST_COMPARISONS = 8
 """Comparisons of ids per hit beyond which sorting the whole run is cheaper than settling each tie."""
@@ -65,9 +63,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
     """
     ideal = qrels.descending_grades
     run = _uniform(ranking.by_wide_scores(run) if ties is TieRule.TREC_EVAL_10 else run)
-    qrels = replace(
-        qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
-    )
+    qrels = replace(qrels, indptr=read_only(qrels.indptr), rows=read_only(qrels.rows), grades=read_only(qrels.grades))
     query_of = _match("query", run.query_ids, qrels.query_ids)
     judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids, unjudged=unjudged), len(qrels.doc_ids))[
         qrels.rows
@@ -94,7 +90,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
 
 def _uniform(run: Run) -> Run:
     """Return the run with read-only views of its arrays: one type, mapped from disk or not, so one compilation."""
-    return replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
+    return replace(run, indptr=read_only(run.indptr), rows=read_only(run.rows), scores=read_only(run.scores))
 
 
 def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32Array:
@@ -119,12 +115,6 @@ def _inverse(found: Int32Array, size: int) -> Int32Array:
     places = np.flatnonzero(found >= 0)
     where[found[places]] = places
     return where
-
-
-def _read_only(array: Array) -> Array:
-    view = np.asarray(array).view()
-    view.setflags(write=False)
-    return cast("Array", view)
 
 
 def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:

@@ -45,7 +45,8 @@ def score(
     if not 1 <= relevance <= HIGHEST_LEVEL:
         raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
     resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
-    require_closed_form(resolved, ties)
+    if ties is TieRule.AVERAGE:
+        require_closed_form(resolved)
     _refuse_grades_beyond_scale(resolved, qrels)
     judged = place_hits(run, qrels, ties, unjudged=unjudged)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
@@ -67,10 +68,10 @@ def _with_level(measure: Metric, relevance: int) -> Metric:
     return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
 
 
-def require_closed_form(measures: Sequence[Metric], ties: TieRule) -> None:
+def require_closed_form(measures: Sequence[Metric]) -> None:
     """Raise UsageError naming the measures that the tie rule ``average`` has no closed form for."""
     lacking = [str(measure) for measure in measures if kind_of(measure.name).average is None]
-    if ties is TieRule.AVERAGE and lacking:
+    if lacking:
         able = ", ".join(kind.name for kind in kinds().values() if kind.average is not None)
         raise UsageError(
             f"no closed form over tie permutations for {', '.join(lacking)}",

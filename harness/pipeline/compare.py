@@ -223,7 +223,7 @@ def _compare_on(
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool, budget=budget)
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = reference_label(plan, scored)
-    differences = paired_differences(scored, dataset.name, reference, plan.request.seed)
+    differences = paired_differences(scored, dataset.name, reference, plan.request.seed) if len(scored) > 1 else []
     with budget.applied():
         scorings = _scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else []
     return _Part(

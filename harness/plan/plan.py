@@ -222,8 +222,8 @@ def make_plan(
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named, sweeps = parsed if parsed is not None else ([], ())
     specs = with_components(named)
-    if measures is not None:
-        mistakes.catch(lambda: require_closed_form(measures, ties))
+    if measures is not None and ties is TieRule.AVERAGE:
+        mistakes.catch(lambda: require_closed_form(measures))
     if lucene_available is None:
         lucene_available = any(spec.parameters.get("analyzer") == _AUTO for spec in specs) and _lucene_available()
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)

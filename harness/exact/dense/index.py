@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.jit import read_only
 from harness.data.ranking import unpack_keys
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array
 from harness.errors import DataError, UsageError
@@ -15,7 +17,6 @@ from harness.exact.dense.estimates import Rule, estimates_for, rule_for, scaling
 from harness.exact.dense.on_device import choose_device, keys_on_device
 from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
 from harness.exact.dense.search import Blocks, Job, best_keys
-from harness.exact.postings import read_only
 from harness.exact.storage import damaged, load_optional, open_header, save_optional, writing
 from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, require_bools, require_counts, tie_order
 from harness.store.columns import load_column, save_column
@@ -300,8 +301,9 @@ def _refuse_zero(lengths: Float64Array, source: str) -> None:
         raise DataError(source, [f"row {row}: a zero vector has no cosine" for row in zero.tolist()])
 
 
+@cache
 def compile_dense_kernels() -> None:
-    """Compile the kernels of dense search; see :func:`harness.exact.compile_kernels`."""
+    """Compile the kernels of dense search once a process; see :func:`harness.exact.compile_kernels`."""
     index = DenseIndex.build(np.ones((2, 1), dtype=np.float32), tie_break=np.array([0, 1], dtype=np.uint32))
     top = index.retrieve(np.ones((1, 1)), 1)
     index.score(np.ones((1, 1)), top.indptr, top.rows)

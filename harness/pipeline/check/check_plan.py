@@ -129,7 +129,7 @@ class CheckPlan:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
         request = self.request
         return {
-            "columns": columns_text(self.columns) or None,
+            "columns": columns_text(self.columns) if self.columns else None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
             "require": [requirement.text for requirement in self.requirements],
@@ -148,13 +148,13 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     """
     require(request)
     match = Match.of(request.match, request.delimiter)
-    requirements = parse_requirements(list(request.require), request.k)
+    requirements = parse_requirements(list(request.require), request.k) if request.require else ()
     golden, place = _golden(request)
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
     _refuse_empty(golden, request.relevance)
-    slices = _slices(request, requirements, golden)
-    existing = with_names(request.against, "against")
+    slices = _slices(request, requirements, golden) if request.slice or requirements else ()
+    existing = with_names(request.against, "against") if request.against else []
     places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
     metrics = _metrics_shown(request, requirements)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
@@ -165,7 +165,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
             "--identical-ids drop with --against: what is there already is judged by all that it answers",
             fix="leave one of them out",
         )
-    _refuse_shared_labels(plans, against)
+    if against is not None:
+        _refuse_shared_labels(plans, against)
     timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
     if timed and not request.timing:
         what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
@@ -188,10 +189,10 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
         raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
 
 
-def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
+def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> None:
     """Refuse backends that would share a label in the result."""
     taken = {trial.label for plan in plans.values() for trial in plan.trials}
-    for backend in against.backends if against is not None else ():
+    for backend in against.backends:
         if backend.label in taken:
             fix = f"name it: --against 'mine={backend.shown}'"
             raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
@@ -250,6 +251,8 @@ def _stem(path: Path) -> str:
 
 def _columns(request: CheckRequest) -> dict[str, str]:
     """Return role -> field of the documents; a golden set's fields have names of their own."""
+    if not request.columns:
+        return {}
     columns, known = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
     for role in columns:
         if role not in known:
