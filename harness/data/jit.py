@@ -104,4 +104,4 @@ def read_only(array: Array) -> Array:
     """Return a read-only view: arrays in memory and mapped from disk then share one compiled signature."""
     view = array.view()
     view.flags.writeable = False
-    return cast("Array", view)
+    return view
