@@ -1,4 +1,4 @@
-"""Exact sparse and dense search: the reference that every engine is held against, and a library of its own."""
+"""Exact sparse and dense search: the reference that every engine is compared with, also usable as a library."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ class Bm25Formula:
         delta: Of these two.
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
-        least_average: avgdl is never taken to be below this.
-        total_length: What avgdl is made of, where that is not the sum of all lengths.
+        least_average: lower bound of avgdl.
+        total_length: The numerator of avgdl, if it is not the sum of all lengths.
         arithmetic: ``float64`` rounds the weight once to float32, another name rounds as that engine does.
         float32_sums: Weights are added in float32, in the order of the query's terms.
     """
@@ -76,7 +76,7 @@ Formula = Bm25Formula | ForeignFormula
 class Weighted(NamedTuple):
     """Weights of terms: a score is the sum of ``query · document``; float32 values, over the terms of the counts.
 
-    ``absent`` float32 (V,) is what a document gets for a term of the query whether it has it or not; None for nothing.
+    ``absent`` float32 (V,) is what a document gets for a term of the query, present or not; None for nothing.
     """
 
     documents: SparseVectors
@@ -85,7 +85,7 @@ class Weighted(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """A model: its formula but for k1 and b, or what makes that of a backend's parameters; and where it is written."""
+    """A model: its formula except k1 and b, or a function that makes the formula from parameters; and its source."""
 
     formula: Bm25Formula | Callable[[Mapping[str, ParameterValue]], Bm25Formula]
     source: str
@@ -95,8 +95,8 @@ def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Formul
     """Return the formula of a model, or of another package's ``module:function``, under a backend's parameters.
 
     Raises:
-        UsageError: There is no such model.
-        CardError: There is no such function.
+        UsageError: The model does not exist.
+        CardError: The function does not exist.
     """
     if ":" in scoring:
         return ForeignFormula.of(scoring, parameters)
@@ -118,9 +118,9 @@ def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
 def weigh(counts: TermCounts, formula: Formula) -> Weighted:
     """Return the weights of every document, IDF and all, and the counts of every query.
 
-    Each weight is computed in float64 and rounded once to float32, or as the formula's arithmetic says.
-    N, df and avgdl are those of ``counts``: of one shard, hand over the counts of its documents.
-    Raises EngineFailureError for a function of another package that fails.
+    Each weight is computed in float64 and rounded once to float32, or as the formula's arithmetic says. N, df and avgdl
+    come from ``counts``; for a single shard, pass the counts of its documents. Raises EngineFailureError if a function
+    of another package fails.
     """
     documents, absent = weigh_rows(counts, formula)
     return Weighted(all_rows(documents), counts.queries, absent)
@@ -176,7 +176,7 @@ def _in_float64(
     lengths: Float64Array,
     dtype: type[np.floating[Any]] = np.float64,
 ) -> Float32Array:
-    """Return what a document gets for a term beyond what all documents do; IDF and counts are of ``dtype``."""
+    """Return what a document gets for a term beyond what all documents get; IDF and counts have ``dtype``."""
     indices, absent = np.asarray(documents.indices), _absent(formula, statistics)
     tf = np.asarray(documents.values, dtype=dtype)
     weights = _idf(formula, statistics).astype(dtype)[indices] * _saturated(formula, tf, lengths, statistics.average)
@@ -187,7 +187,7 @@ def _in_float64(
 def _saturated(
     formula: Bm25Formula, tf: npt.NDArray[np.floating], lengths: Float64Array, average: float
 ) -> npt.NDArray[np.float64]:
-    """Return what the IDF is multiplied by."""
+    """Return the factor by which the IDF is multiplied."""
     k1, b = formula.k1, formula.b
     relative = 1 - b + b * lengths / average
     if formula.saturation == "bm25l":
@@ -236,8 +236,8 @@ def _float32_parts(
 ) -> tuple[Float32Array, Float32Array]:
     """Return the IDF of each term, and ``k1 · (1 - b + b · |d| / avgdl)`` of each length, every step rounded.
 
-    The IDF is ``ln(1 + odds)``; where that sum is near 1, float32 keeps few digits of it. The logarithm is that of the
-    C library, which Tantivy calls: it is not always the nearest float32.
+    The IDF is ``ln(1 + odds)``; if that sum is near 1, float32 keeps few digits of it. The logarithm is the C
+    library's, which Tantivy calls; it is not always the nearest float32.
     """
     unit, half, k1, b = np.float32(1.0), np.float32(0.5), np.float32(formula.k1), np.float32(formula.b)
     df = statistics.df.astype(np.float32)
@@ -321,4 +321,4 @@ SCORINGS: Mapping[str, Scoring] = {
         "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function",
     ),
 }
-"""Every model that a card may name, beside the functions of other packages."""
+"""Every model that a card may name, in addition to the functions of other packages."""

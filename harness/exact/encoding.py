@@ -102,7 +102,7 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:
             [f"from row {first} on the model gave {form}"],
             fix="give a dense array (n, d), a SciPy sparse matrix, or a list of {dim: weight}",
         )
-    with np.errstate(over="ignore"):  # what overflows is refused with its row
+    with np.errstate(over="ignore"):  # an overflow is refused with its row
         return as_sparse(csr_array(array.astype(np.float32, copy=False)), source, first)
 
 

@@ -21,9 +21,9 @@ _SPARE = 32
 class Float32SumIndex:
     """Exact top-k under sums of float32, each addition rounded, over columns ascending; a repeated term is added again.
 
-    Query values are counts: a term that a query has twice is added twice. Weights are 0 or more; what all documents
-    get for a term, if anything, is added at the end, and a document that gets no more is no hit. Equal scores come by
-    row ascending.
+    Query values are counts: a term that occurs twice in a query is added twice. Weights are 0 or more; what all
+    documents get for a term, if anything, is added at the end, and a document that gets nothing more is not a hit.
+    Equal scores are ordered by row ascending.
     """
 
     def __init__(self, whole: SparseIndex, searched: SparseIndex, absent: Float32Array | None) -> None:
@@ -31,7 +31,7 @@ class Float32SumIndex:
 
     @classmethod
     def build(cls, documents: SparseVectors, absent: Float32Array | None = None) -> Float32SumIndex:
-        """Build an index of weighted documents; ``absent`` float32 (V,) is what all of them get for a term.
+        """Build an index of weighted documents; ``absent`` float32 (V,) is what every document gets for a term.
 
         Raises UsageError for a weight below 0.
         """
@@ -67,7 +67,7 @@ class Float32SumIndex:
             width *= 2
 
     def _of_all(self, queries: SparseVectors) -> Float32Array:
-        """Return what every document gets for each query, float32 (Q,), added as NumPy adds an array."""
+        """Return what every document gets for each query, float32 (Q,), summed in NumPy's order."""
         if self._absent is None:
             return np.zeros(len(queries), dtype=np.float32)
         terms = (np.repeat(*queries.row(row)[:1], queries.row(row)[1].astype(np.int64)) for row in range(len(queries)))

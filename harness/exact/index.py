@@ -29,9 +29,9 @@ class SparseIndex:
     by the document's value in float32; these contributions are added in float64 in ascending order of dimension and
     the sum is rounded once to float32. BM25 weights span few enough binary digits for the float64 sum to be exact.
 
-    A document is a hit when its score is not zero: negative scores are hits, documents that share no dimension with the
-    query never are, nor (as in Qdrant) those whose contributions cancel exactly or are all zero. Hits are ordered by
-    score descending, then by ``tie_break`` descending, or by row ascending without one.
+    A document is a hit if its score is not zero: negative scores are hits; documents that share no dimension with the
+    query are not, nor (as in Qdrant) documents whose contributions cancel exactly or are all zero. Hits are ordered by
+    score descending, then by ``tie_break`` descending, or by row ascending if there is no ``tie_break``.
     """
 
     def __init__(self, searcher: Searcher, idf: Float32Array | None) -> None:
@@ -85,7 +85,7 @@ class SparseIndex:
         return self._searcher.postings
 
     def count_documents_with_terms(self) -> int:
-        """Count the documents that have at least one stored value: those that BM25's IDF counts."""
+        """Count the documents with at least one stored value, as BM25's IDF counts them."""
         present = np.zeros(len(self), dtype=bool)
         present[self._searcher.postings.rows] = True
         return int(np.count_nonzero(present))
@@ -113,8 +113,8 @@ class SparseIndex:
     def filtered(self, matching: npt.NDArray[np.bool_]) -> SparseIndex:
         """Return an index of only the documents which are ``matching``, bool (n,): the filter precedes the best k.
 
-        Row numbers, the IDF and every score stay those of the whole index; what it holds beside are the postings of
-        the matching documents. :meth:`score` knows only these, and gives 0.0 for others. Raises UsageError for an
+        Row numbers, the IDF and every score remain those of the full index; in addition it holds the postings of the
+        matching documents. :meth:`score` knows only these, and gives 0.0 for other documents. Raises UsageError for an
         array of another shape or dtype.
         """
         whole = self._searcher

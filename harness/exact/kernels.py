@@ -5,10 +5,10 @@ block are added to its sums; sums that reach a floor become sort keys, and all a
 the first block's sums gives an estimate of the k-th best sum of all documents, which is the floor; where fewer than k
 documents are above it, the query runs again without. A block with few postings is collected through these.
 
-Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document with none of
-the others cannot be among the best. Those that can be, by what is left out at most, are scored again by looking up all
-terms of the query, in its order (the idea is that of MaxScore: Turtle and Flood, "Query evaluation: strategies and
-optimizations", 1995).
+Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document without any
+of the other terms cannot be among the best. Documents that can, given the most that the omitted terms could add, are
+scored again by looking up all terms of the query, in its order (the idea of MaxScore: Turtle and Flood, "Query
+evaluation: strategies and optimizations", 1995).
 
 Conventions that keep the kernels fast: indices and loop counters are unsigned (a signed index needs a wrap-around test
 and blocks vectorisation); inputs are read-only views, so that one compiled signature serves arrays in memory and mapped
@@ -33,9 +33,9 @@ from harness.exact.postings import Postings, QueryRows, Rule, contribution
 from harness.exact.selection import keep_largest_beside, nth_largest, smallest
 
 BLOCK = np.uint64(65_536)
-"""Documents of a block: their sums take 512 KiB, which a second-level cache holds beside the postings."""
+"""Documents of a block: their sums take 512 KiB, which fits into a second-level cache together with the postings."""
 _STRIDE = np.uint64(16)
-"""One document in so many of the first block is sampled for the estimate, more where that would be few."""
+"""One document in this many of the first block is sampled for the estimate, more if the sample would be small."""
 _CHUNK = np.uint64(32)
 _FEW = np.uint64(4)
 """A block with fewer postings than one in this many documents is collected through its postings."""
@@ -43,9 +43,9 @@ _SPARE = 64
 _SHARE = 0.3
 """Largest share of the floor that terms left out may add: with more, too many documents would be scored again."""
 _WORTH = np.uint64(1280)
-"""Leaving terms out pays where so many postings are ahead for each of the k documents and each term."""
+"""Leaving terms out pays if this many postings are ahead for each of the k documents and each term."""
 _LOOK_UP = np.uint64(64)
-"""Looking a term up in a block costs as much as adding so many postings."""
+"""Looking a term up in a block costs as much as adding this many postings."""
 _SLACK = 1.0 - 1e-6
 """More than a sum may differ by when it is rounded to float32, or its terms are added in another order."""
 _ZERO, _ONE, _FOUR = np.uint64(0), np.uint64(1), np.uint64(4)
@@ -55,9 +55,8 @@ _TOP = np.uint32(0xFFFFFFFF)
 class Workspace(NamedTuple):
     """Buffers of one thread.
 
-    ``sums`` float64 (m,) are those of a block, ``empty`` between blocks. ``heads`` uint64 (3, T): where the postings
-    of each term begin that fall into the block, where they end, and 1 for a term that is left out. ``keys`` and
-    ``spare`` uint64: candidates.
+    ``sums`` float64 (m,) belong to a block, and are ``empty`` between blocks. ``heads`` uint64 (3, T): start and end of
+    each term's postings in the block, and 1 for a term that is left out. ``keys`` and ``spare`` uint64: candidates.
     """
 
     sums: Float64Array
@@ -67,7 +66,7 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, rule: Rule, documents: int, width: int, terms: int) -> Workspace:
-        """Make clean buffers for the best ``width`` of so many documents, and queries of at most so many terms."""
+        """Make clean buffers for the best ``width`` of all ``documents`` and queries of at most ``terms`` terms."""
         block = min(documents, int(BLOCK))
         sums = np.full(block, rule.empty, dtype=np.uint64).view(np.float64)
         keys = np.empty((2, 2 * width + block + _SPARE), dtype=np.uint64)
@@ -199,7 +198,7 @@ def _rescore(
     first, end = range_of_keys
     kept = first
     for candidate in range(first, end):
-        # the low half of a key counts rows down, so that of equal scores the lower row has the larger key
+        # the low half of a key counts rows down, so that among equal scores the lower row has the larger key
         row, total = np.uint64(_TOP - np.uint32(keys[candidate])), np.float64(0.0)
         possible = np.float64(unpack_score(keys[candidate])) + rest
         for place in range(block.first, block.last):
@@ -304,7 +303,7 @@ def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace,
 
 @inner_kernel
 def _floor_of(keys: UInt64Array) -> np.float64:
-    """Return what a sum must reach to be among the best, by the lowest of their keys."""
+    """Return the least sum that can be among the best, given the lowest of their keys."""
     return _below(unpack_score(smallest(keys)))
 
 

@@ -46,7 +46,7 @@ def byte_lengths(lengths: Int64Array) -> npt.NDArray[np.uint8]:
 
 
 def decoded_lengths() -> Float32Array:
-    """Return the length that each of the 256 bytes stands for (``SmallFloat.byte4ToInt``; float32, shape (256,))."""
+    """Return the length that each of the 256 bytes encodes (``SmallFloat.byte4ToInt``; float32, shape (256,))."""
     code = np.arange(256, dtype=np.int64) - _FREE
     shift = np.maximum(code >> 3, 1) - 1
     above = np.where(code < 8, code, ((code & 7) | 8) << shift)
@@ -55,7 +55,7 @@ def decoded_lengths() -> Float32Array:
 
 
 class QueryWeighing(NamedTuple):
-    """Everything beside the weights of documents that decides scores.
+    """Everything that decides scores except the documents' weights.
 
     ``idf`` float32 has a value for each column of the weighted documents; ``shards`` counts them.
     """
@@ -83,9 +83,9 @@ class QueryWeighing(NamedTuple):
 
 
 class LuceneWeights(NamedTuple):
-    """Weighted documents, one column a term and shard, and what weighs queries.
+    """Weighted documents, one column for each term and shard, and the weighing of queries.
 
-    A document's score depends on no other document any more: any rows can be searched alone.
+    A document's score no longer depends on other documents: any subset of rows can be searched.
     """
 
     documents: DocumentRows
@@ -135,19 +135,19 @@ class LuceneWeights(NamedTuple):
 class LuceneIndex:
     """Exact top-k under Lucene's ``BM25Similarity``: the same documents, order and score bits as ``IndexSearcher``.
 
-    N, df and avgdl are taken over documents with at least one term. All in float32 unless said: ``idf`` as
+    N, df and avgdl are taken over documents with at least one term. All in float32 unless stated: ``idf`` as
     :func:`bm25_idf`; ``avgdl = f32(sumTotalTermFreq / docCount)``; ``inv = 1 / (k1 * ((1 - b) + b * len(byte) /
     avgdl))``; ``weight = f32(count) * idf`` for a query term; contribution ``weight - weight / (1 + f32(tf) * inv)``;
-    contributions are added in float64 and rounded once. Every document with a query term is a hit, whatever its score;
-    equal scores are ordered by row ascending, which is Lucene's internal document number.
+    contributions are added in float64 and rounded once. Every document with a query term is a hit, also with a score of
+    0 or less; equal scores are ordered by row ascending, which is Lucene's internal document number.
 
-    With ``k1_plus_1`` the arithmetic is that of ``LegacyBM25Similarity``, which OpenSearch and Elasticsearch use: a
-    query term's count is multiplied by ``f32(1) + k1`` before its idf. With ``shards`` each has N, df and avgdl of its
-    own, as a server's shards do that answer a query without asking each other.
+    With ``k1_plus_1`` the arithmetic follows ``LegacyBM25Similarity``, which OpenSearch and Elasticsearch use: a query
+    term's count is multiplied by ``f32(1) + k1`` before its idf. With ``shards`` each shard has its own N, df and
+    avgdl, as a server's shards have when they answer a query without consulting each other.
     """
 
     def __init__(self, searcher: Searcher, queries: QueryWeighing | None) -> None:
-        """``queries`` weighs queries; None where they are weights already."""
+        """``queries`` weighs queries; None if they are weights already."""
         self._searcher = searcher
         self.queries = queries
 

@@ -62,9 +62,8 @@ def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float3
 def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:
     """Check and convert :class:`SparseVectors` or any SciPy sparse matrix or array to float32 rows.
 
-    SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
-    what they mean there). In :class:`SparseVectors` indices are ascending and unique; anything else is refused.
-    Stored zeros stay.
+    SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, as SciPy
+    does). In :class:`SparseVectors` indices are ascending and unique; other input is refused. Stored zeros stay.
 
     Args:
         matrix: the rows.
@@ -168,7 +167,7 @@ def _from_scipy(matrix: Any, source: str) -> SparseVectors:
         csr.sum_duplicates()
     if max(csr.shape) > np.iinfo(np.int32).max:
         raise DataError(source, [f"shape {csr.shape} does not fit 32-bit row and column numbers"])
-    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
+    with np.errstate(over="ignore"):  # an overflow becomes infinite and is refused with its row
         values = csr.data.astype(np.float32, copy=False)
     return SparseVectors(
         csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int32, copy=False), values, int(csr.shape[1])

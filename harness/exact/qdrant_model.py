@@ -84,8 +84,9 @@ def _to_255_levels(values: Float32Array, low: Float32Array, high: Float32Array) 
 def qdrant_normalised(indptr: Int64Array, scores: Float32Array) -> Float32Array:
     """Normalise the scores float32 (H,) of each query: ``(s - (m - 3 sd)) / (6 sd)``, every step in float32.
 
-    Mean and sample variance are those of one pass in the order of the hits (Welford), so that order shows in the last
-    bits; where ``sd`` is small beside the scores, in more of them. One hit alone, and hits without any spread, get 0.5.
+    Mean and sample variance are computed in one pass in the order of the hits (Welford), so the order affects the last
+    bits, and more of them if ``sd`` is small compared with the scores. A single hit, and hits without any spread, get
+    0.5.
     """
     normalised = np.full(len(scores), np.float32(0.5), dtype=np.float32)
     three = np.float32(3.0)

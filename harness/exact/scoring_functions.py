@@ -1,6 +1,6 @@
 """Formulas of other packages: a function that weighs each term of each document, named ``module:function``.
 
-A card names one with ``[reference] scoring``, for an engine with a formula of its own. The function is ``function(
+A card names the function as ``[reference] scoring``, for an engine with its own formula. The function is ``function(
 postings, parameters)``: it gets the :class:`Postings` of the documents and the backend's parameters, and returns the
 weight of each posting, float (P,). A document's score for a query is the sum of the weights of the query's terms, each
 as often as the query has it.
@@ -93,7 +93,7 @@ class ForeignFormula:
 
 
 def load_function(name: str) -> Weigh:
-    """Import the function ``module:function``; raises CardError where there is none that takes two arguments."""
+    """Import the function ``module:function``; raises CardError if no such function takes two arguments."""
     module_name, _, function_name = name.partition(":")
     with foreign_code(f"importing the scoring '{name}'", CardError, _UNIMPORTED):
         module = importlib.import_module(module_name)

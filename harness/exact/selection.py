@@ -64,8 +64,8 @@ def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint6
 def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array) -> None:
     """Move the ``count`` largest keys to the front, in no particular order; the rest is undefined.
 
-    ``count`` is at least 1 and at most ``len(keys)``, which ``spare`` is no shorter than. Equal keys may occur. Keys
-    are parted without a branch, which would be mispredicted for every second one.
+    ``count`` is at least 1 and at most ``len(keys)``; ``spare`` is at least as long as ``keys``. Equal keys may occur.
+    Keys are partitioned without a branch, which would be mispredicted for every second key.
     """
     left, right = np.uint64(0), np.uint64(len(keys))
     while left < count < right and right - left > _MANY:
@@ -100,7 +100,7 @@ def smallest(keys: UInt64Array) -> np.uint64:
 
 @inner_kernel
 def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.uint64:
-    """Return the ``rank``-th largest key (from 1); the keys are overwritten, and ``spare`` is no shorter.
+    """Return the ``rank``-th largest key (from 1); the keys are overwritten, and ``spare`` is at least as long.
 
     A few largest are kept sorted by insertion: that takes one comparison for nearly every key, well predicted.
     """

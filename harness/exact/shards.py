@@ -1,4 +1,4 @@
-"""Documents in several shards as one matrix: each shard has columns of its own, so that it can count for itself.
+"""Documents in several shards as one matrix: each shard has its own columns, so that it can count separately.
 
 A document has its terms in the columns of its shard, a query in the columns of all. A dot product is then the score in
 the document's shard, and one index over all columns ranks like the merged answers of the shards.

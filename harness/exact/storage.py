@@ -88,7 +88,7 @@ def save_encoded(folder: Path | str, encoded: EncodedDocuments) -> None:
 
 
 def load_encoded(folder: Path | str, *, verify: bool = True) -> EncodedDocuments:
-    """Memory-map what :func:`save_encoded` wrote.
+    """Memory-map the arrays that :func:`save_encoded` wrote.
 
     ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file, DataError
     for a folder that holds something else or a newer format.
@@ -111,8 +111,8 @@ def load_encoded(folder: Path | str, *, verify: bool = True) -> EncodedDocuments
 def writing(folder: Path, kind: str, counts: Mapping[str, int]) -> Iterator[None]:
     """Make ``folder`` for files that the block writes; the header with their checksums follows, atomically.
 
-    What a reader would take for a finished folder is removed first, so that an interrupted save is noticed. Raises
-    CacheError where the folder cannot be written.
+    The files by which a reader recognises a finished folder are removed first, so that an interrupted save is noticed.
+    Raises CacheError if the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def _checksum(path: Path) -> list[int]:
 
 
 def save_optional(folder: Path, **arrays: npt.NDArray[Any] | None) -> None:
-    """Write ``name.npy`` for each array that is there."""
+    """Write ``name.npy`` for each array that is not None."""
     for name, array in arrays.items():
         if array is not None:
             save_column(folder / f"{name}.npy", array)

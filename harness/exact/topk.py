@@ -35,7 +35,7 @@ class TopK(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[TopK]) -> TopK:
-        """Return the hits of consecutive batches as those of one; no batches have no hits."""
+        """Return the hits of consecutive batches as one batch; without batches there are no hits."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -175,7 +175,7 @@ def require_bools(matching: npt.NDArray[np.bool_], documents: int) -> None:
 
 
 def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
-    """Raise UsageError where ``indptr`` does not cut ``rows`` into one list a query, or a row is no document's."""
+    """Raise UsageError if ``indptr`` does not cut ``rows`` into a list for each query, or a row is not a document."""
     if len(indptr) != queries + 1 or indptr[0] != 0 or indptr[-1] != len(rows) or np.any(indptr[1:] < indptr[:-1]):
         raise UsageError(
             f"indptr of length {len(indptr)} does not cut {len(rows)} rows into {queries} lists",

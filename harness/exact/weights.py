@@ -45,7 +45,7 @@ def document_frequencies(documents: Any) -> tuple[Int64Array, int]:
 
 
 def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
-    """Return weights times ``scale``, rounded to whole numbers (halves to even); those that become 0 are left out.
+    """Return weights times ``scale``, rounded to integers (halves to even), without weights that become 0.
 
     Raises UsageError for a weight below 0, and for one that becomes larger than :data:`LARGEST_IMPACT`.
     """
@@ -61,7 +61,7 @@ def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
 
 
 def impacts_of(documents: DocumentRows, scale: float) -> DocumentRows:
-    """Return documents whose rows are those of :func:`to_impacts` when they are read."""
+    """Return documents whose rows are computed by :func:`to_impacts` when they are read."""
     return WeighedRows(documents, lambda block, _: to_impacts(block, scale), documents.dimensions)
 
 
@@ -70,5 +70,5 @@ def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:
 
     ``idf`` float32 has a value for every column that the queries store.
     """
-    with np.errstate(over="ignore"):  # an index refuses what overflows, with its row
+    with np.errstate(over="ignore"):  # an index refuses an overflow, with its row
         return replace(queries, values=np.asarray(queries.values) * idf[queries.indices])

@@ -145,7 +145,7 @@ def _rbo(pair: _Pair, documents: int, p: float) -> Float64Array:
             if depth > short:
                 agreement += at_short * (depth - short) / (short * depth)
             lost += (1.0 - agreement) * weight
-        # 1 minus what is lost at each depth, so that equal rankings come out as exactly 1.
+        # 1 minus the loss at each depth, so that equal rankings give exactly 1.
         extrapolated = (common - at_short) / long + at_short / short
         values[query] = 1.0 - (1.0 - p) / p * lost - (1.0 - extrapolated) * weight
     return values

@@ -1,8 +1,8 @@
 """One run under several conventions, and which aspects account for the differences.
 
-A cause is proven: starting from this package's own convention one aspect at a time is changed to the other tool's
-choice, and it is the cause when that change alone gives every query the other tool's value. Where no single change
-does, the smallest set of changes that does is named.
+A cause is proven: starting from this package's own convention, each aspect in turn is changed to the other tool's
+choice, and the aspect is the cause if that change alone gives every query the other tool's value. If no single change
+does, the smallest sufficient set of changes is named.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A query whose value differs; None where the query is not counted. Ranks are of the first relevant document."""
+    """A query whose value differs; None if the query is not counted. Ranks are of the first relevant document."""
 
     query: str
     here: float | None
@@ -70,11 +70,11 @@ class Example(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How a convention's decisions about one measure differ from this package's, and what comes of it.
+    """How a convention's decisions about a measure differ from this package's, and the effect of each difference.
 
-    ``causes`` are the smallest sets of changes each of which alone gives the convention's value for every query; empty
-    when no value differs. ``alone`` says for a cause of several changes what each gives by itself. ``without_effect``
-    are the changes that are in no cause.
+    ``causes`` are the smallest sets of changes; each set alone gives the convention's value for every query. Empty if
+    no value differs. ``alone`` gives the value of each change by itself, for a cause of several changes.
+    ``without_effect`` are the changes that are in no cause.
     """
 
     measure: Metric
@@ -97,7 +97,7 @@ class Match(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A number from a paper: its text, the measure it is of (None: any), what gives it, and the nearest that does not.
+    """A number from a paper: its text, its measure (None: any), the settings that give it, and the nearest that do not.
 
     ``nearest`` is None when something matches.
     """
@@ -110,10 +110,10 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """One run under this package's convention and those of other tools.
+    """A run under this package's convention and other tools' conventions.
 
-    ``values`` has for each measure the means by convention, the name ``harness`` first; None where the tool does not
-    compute the measure, NaN where it counts no query.
+    ``values`` has for each measure the means by convention, the name ``harness`` first; None if the tool does not
+    compute the measure, NaN if it counts no query.
     """
 
     measures: tuple[Metric, ...]
@@ -122,14 +122,14 @@ class Audit:
     published: Published | None
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a metric, one column a convention (pandas, float64); NaN where there is no value."""
+        """Return a row for each metric, a column for each convention (pandas, float64); NaN if there is no value."""
         import pandas as pd
 
         index = pd.Index([str(measure) for measure in self.measures], name="measure")
         return pd.DataFrame([dict(self.values[measure]) for measure in self.measures], index=index, dtype=np.float64)
 
     def difference(self, measure: str, convention: str) -> Difference | None:
-        """Return how a convention differs in one measure; None where it does not, or does not compute it.
+        """Return how a convention differs in a measure; None if it does not differ, or does not compute the measure.
 
         Raises UnknownNameError for a convention that does not exist.
         """
@@ -161,7 +161,7 @@ def audit_run(
     if sums:
         raise UsageError(f"{', '.join(sums)} is no mean over queries", fix="leave it out of the audit")
     ranking.check(run)
-    score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses what cannot be scored at all
+    score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses input that cannot be scored at all
     scorer = _Scorer(run, qrels)
     values: dict[Metric, dict[str, float | None]] = {}
     differences: list[Difference] = []
@@ -231,7 +231,7 @@ class _Outcome(NamedTuple):
     mean: float
 
     def same(self, other: _Outcome) -> bool:
-        """Tell whether the same queries count, with the same values up to rounding."""
+        """Return whether the same queries count, with the same values up to rounding."""
         if not bool((self.counted == other.counted).all()):
             return False
         ours, theirs = self.values[self.counted], other.values[self.counted]
@@ -267,7 +267,7 @@ class _Scorer:
         return self._outcomes[key]
 
     def _deciding(self, settings: Settings) -> Settings:
-        """Return the settings with what cannot change any query's value on this run as in this package's convention."""
+        """Return the settings, with this package's choice where it cannot change any query's value on this run."""
         own = HARNESS.settings
         idle: dict[str, Any] = {"queries": own.queries}
         if self._run.wide_scores is None:
@@ -279,7 +279,7 @@ class _Scorer:
         return replace(settings, **idle)
 
     def first_relevant(self, settings: Settings) -> npt.NDArray[np.int64]:
-        """Return the rank of the first relevant document of every judged query, 0 where none is returned."""
+        """Return the rank of the first relevant document of every judged query, 0 if none is returned."""
         reciprocal = self.outcome(Metric("RR"), _of_ranking(settings)).values
         with np.errstate(divide="ignore"):
             return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
@@ -357,7 +357,7 @@ class _Scorer:
         return replace(self.qrels, indptr=indptr, rows=self.qrels.rows[kept], grades=self.qrels.grades[kept])
 
     def _ap_factor(self, measure: Metric, settings: Settings, run: Run) -> Float64Array:
-        """Return R divided by what AP is divided by instead; 0 where that is 0."""
+        """Return R divided by the convention's divisor of AP; 0 if that divisor is 0."""
         stated = measure.parameter("rel")
         level = settings.relevance if stated is None else int(stated)
         relevant = self._relevant(level).astype(np.float64)
@@ -371,7 +371,7 @@ class _Scorer:
 
 
 def _of_ranking(settings: Settings) -> Settings:
-    """Return the settings with those only that decide the ranking and what is relevant in it."""
+    """Return the settings reduced to those that decide the ranking and which documents in it are relevant."""
     names = ("ties", "precision", "identical_ids", "depth", "relevance")
     return replace(HARNESS.settings, **{name: getattr(settings, name) for name in names})
 
@@ -388,7 +388,7 @@ def _with(here: Settings, aspects: Sequence[Aspect], there: Settings) -> Setting
 def _difference(
     scorer: _Scorer, measure: Metric, convention: str, here: Settings, there: Settings
 ) -> Difference | None:
-    """Return how the settings differ for a measure, None where they do not."""
+    """Return how the settings differ for a measure, None if they do not."""
     differing = [aspect for aspect in aspects_of(measure) if getattr(here, aspect.name) != getattr(there, aspect.name)]
     if not differing:
         return None
@@ -422,7 +422,7 @@ def _difference(
 def _examples(
     scorer: _Scorer, here: Settings, there: Settings, ours: _Outcome, theirs: _Outcome
 ) -> tuple[Example, ...]:
-    """Return the queries whose values differ most; first those that both count."""
+    """Return the queries whose values differ most, starting with queries that both conventions count."""
     gap = np.where(ours.counted & theirs.counted, np.abs(ours.values - theirs.values), 0.0)
     moved = np.argsort(-gap, kind="stable")[: np.count_nonzero(gap > _ROUNDING)][:_EXAMPLES]
     only_one = np.flatnonzero(ours.counted != theirs.counted)[: _EXAMPLES - len(moved)]

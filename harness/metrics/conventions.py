@@ -1,7 +1,7 @@
 """The conventions of tools that compute retrieval metrics: how each computes a metric of the same name.
 
-Two tools that report ``nDCG@10`` of one run can differ in a handful of aspects: how equal scores are ordered, what a
-grade is worth, which queries the mean is taken over. :class:`Settings` has a field for each aspect, and a
+Two tools that report ``nDCG@10`` of the same run can differ in several aspects: the order of equal scores, the gain of
+a grade, the queries over which the mean is taken. :class:`Settings` has a field for each aspect, and a
 :class:`Convention` is a tool's settings with the version whose code they were read from.
 """
 
@@ -42,7 +42,7 @@ class Ideal(StrEnum):
 
 
 class Total(StrEnum):
-    """By what AP and recall are divided; R is the number of relevant documents, k the cutoff."""
+    """The divisor of AP and recall; R is the number of relevant documents, k the cutoff."""
 
     ALL = "R"
     REACHABLE = "min(R, k)"
@@ -115,13 +115,13 @@ def _always(_: Metric) -> bool:
 
 
 def _follows_relevance(measure: Metric) -> bool:
-    """Tell whether the lowest relevant grade matters to a metric, which states none of its own."""
+    """Return whether the lowest relevant grade matters to a metric that does not state its own."""
     levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     return levelled and measure.parameter("rel") is None
 
 
 INTERPOLATED = {"IPrec": "IPrec_trec_eval_10", "11pt_avg": "11pt_avg_trec_eval_10"}
-"""Metrics that trec_eval 9 and 10 compute differently: that of release 9, and that of release 10."""
+"""Metrics that trec_eval 9 and 10 compute differently: the name for release 9, and the name for release 10."""
 
 ASPECTS: tuple[Aspect, ...] = (
     Aspect("ties", "order of equal scores", _always, tuple(TieBreak)),
@@ -148,10 +148,11 @@ def aspects_of(measure: Metric) -> list[Aspect]:
 class Convention:
     """A tool's settings.
 
-    ``version`` is that of the library whose code they were read from and held against. ``exceptions`` has settings
-    that differ for single metrics, by their canonical name. ``decimals`` is to how many digits the library rounds means
-    (None: not at all). ``metrics`` are the canonical names of what it computes at a cutoff, ``uncut`` of what it
-    computes without, ``parameters`` the names of parameters that it has. ``source`` is where its code decides.
+    ``version`` is the version of the library whose code was read and whose results were compared. ``exceptions`` has
+    settings that differ for single metrics, by their canonical name. ``decimals`` is the number of digits to which the
+    library rounds means (None: no rounding). ``metrics`` are the canonical names of the metrics that it computes at a
+    cutoff, ``uncut`` of the metrics that it computes without a cutoff, ``parameters`` the names of its parameters.
+    ``source`` is the code that decides.
     """
 
     name: str
@@ -167,13 +168,13 @@ class Convention:
     source: str = ""
 
     def offers(self, measure: Metric) -> bool:
-        """Tell whether the tool computes the metric."""
+        """Return whether the tool computes the metric."""
         if not self.parameters.issuperset(key for key, _ in measure.parameters):
             return False
         return measure.name in (self.uncut if measure.cutoff is None else self.metrics)
 
     def settings_for(self, measure: Metric, *, drop_identical: bool = False) -> Settings:
-        """Return the settings of one measure; ``drop_identical`` is what a rule of the data set says."""
+        """Return the settings of a measure; ``drop_identical`` is the rule of the data set."""
         settings = replace(self.settings, **self.exceptions.get(measure.name, {}))
         if settings.identical_ids is IdenticalIds.OF_DATASET:
             rule = IdenticalIds.AFTER_CUT if drop_identical else IdenticalIds.KEEP

@@ -23,7 +23,7 @@ _HOW = "write it like def name(grades, ideal, k=None, *, parameter=1.0), where k
 
 
 class QueryFaultError(Exception):
-    """A metric's mistake, and the query it concerns, by number; None where no query can be told."""
+    """A metric's mistake and the number of the query that it concerns; None if the query is not known."""
 
     def __init__(self, query: int | None, problem: str) -> None:
         self.query, self.problem = query, problem
@@ -40,18 +40,18 @@ def metric(
 ) -> Kind:
     """Return the row of the table of metrics for a NumPy function of one query's grades.
 
-    The function is called as ``function(grades, ideal, k)``. ``grades`` (int64) are those of the returned documents,
-    best rank first, cut at ``k``; a document without a judgment, or with a negative grade, has grade 0. ``ideal``
-    (int64) are all grades of the query, highest first, uncut. ``k`` is the cutoff, None where none was written. It
-    returns one finite number, and higher is better. A query without hits, or without a grade of at least 1 (of ``rel``,
-    where that is a parameter), has the value 0, and the function is not called for it.
+    The function is called as ``function(grades, ideal, k)``. ``grades`` (int64) are the grades of the returned
+    documents, best rank first, cut at ``k``; a document without a judgment, or with a negative grade, has grade 0.
+    ``ideal`` (int64) are all grades of the query, highest first, uncut. ``k`` is the cutoff, None if none was written.
+    The function returns a finite number; higher is better. A query without hits, or without a grade of at least 1 (of
+    ``rel``, if that is a parameter), has the value 0, and the function is not called for it.
 
     Names of the first three arguments are free. Without a third the metric takes no cutoff; without a default for it
     the metric needs one. Keyword arguments with a number as default are parameters, ``Name(p=0.9)@10``; ``rel`` is the
     lowest relevant grade, which follows ``--relevance``. There is at most one besides ``rel``.
 
     Args:
-        function: the first line of its docstring says what it measures, the rest how.
+        function: the first line of its docstring says what it measures, the rest gives the formula.
         aliases: other names that are accepted.
         bounded: whether a higher grade that moves up never makes the value fall (or never makes it rise), so that the
             best and the worst order of equal scores give the range that ties allow. Without it no range is shown.
@@ -79,7 +79,7 @@ def metric(
 
 
 def guarded(kernel: Kernel) -> Kernel:
-    """Return a kernel that raises :class:`QueryFaultError` for whatever the given one raises."""
+    """Return a kernel that raises :class:`QueryFaultError` for any exception of the given kernel."""
 
     def call(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         call_foreign(None, kernel, judged, arguments, out)
@@ -88,7 +88,7 @@ def guarded(kernel: Kernel) -> Kernel:
 
 
 def call_foreign(query: int | None, function: Callable[..., Any], *given: object, **parameters: object) -> Any:
-    """Call the code of another package for a query; raises :class:`QueryFaultError` for whatever it raises."""
+    """Call the code of another package for a query; raises :class:`QueryFaultError` for any exception."""
     try:
         return function(*given, **parameters)
     except QueryFaultError:

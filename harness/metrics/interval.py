@@ -34,6 +34,6 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
 
 
 def _is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
-    """Tell which places of the slices hold a judged document that was returned."""
+    """Return which positions of the slices hold a judged document that was returned."""
     starts = np.repeat(judged.indptr[:-1], np.diff(judged.indptr))
     return np.arange(len(judged.ranks)) - starts < np.repeat(judged.found, np.diff(judged.indptr))

@@ -1,9 +1,9 @@
 """Metrics as kernels: each fills ``out`` (float64, one value a query) from the judged hits and their tie groups.
 
-A tie group begins after ``above`` hits and holds ``tied`` hits, of which some are relevant. A kernel returns the value
-that is expected if every order of each group is equally likely. In a ranking without ties every hit is a group of its
-own, so that the same kernel gives the value of that ranking, to the last bit. DCG and RBP are the exception: their
-expected values are summed by group, which rounds in another way than trec_eval's sum by rank, so each has two kernels.
+A tie group begins after ``above`` hits and holds ``tied`` hits, some of them relevant. A kernel returns the expected
+value if every order of each group is equally likely. In a ranking without ties every hit is its own group, so that the
+same kernel gives the value of that ranking, to the last bit. DCG and RBP are the exception: their expected values are
+summed by group, which rounds in another way than trec_eval's sum by rank, so each has two kernels.
 
 Source of the closed forms: F. McSherry and M. Najork, Computing information retrieval performance measures
 efficiently in the presence of tied scores, ECIR 2008.
@@ -63,8 +63,8 @@ def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) ->
 def _reached_first(judged: JudgedHits, query: int, level: int, cutoff: int, reciprocal: bool) -> float:
     """Return the expected 1/rank (or 1) at the first relevant hit within the cutoff.
 
-    Only the best tie group with a relevant hit matters. With m hits of which r are relevant, the chance that the first
-    of them is at position i is C(m - i, r - 1) / C(m, r), built up factor by factor.
+    Only the best tie group with a relevant hit matters. With m hits, r of them relevant, the chance that the first
+    relevant hit is at position i is C(m - i, r - 1) / C(m, r), built up factor by factor.
     """
     best, relevant = judged.indptr[query], 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):

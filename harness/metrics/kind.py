@@ -37,11 +37,11 @@ class Parameter:
 class Kind:
     """One row: everything the harness knows about a measure.
 
-    ``kernel`` fills one value a query; ``average`` does the same in expectation over tie permutations, None where no
-    closed form is offered; ``bounded`` says whether sorting inside tie groups gives the exact extremes. ``parameters``
-    holds at most one besides ``rel``. ``aliases`` are other names people write, ``trec`` is trec_eval's name without a
-    cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default. ``release`` is the
-    release of trec_eval that computes the metric so under that name, None if every release does.
+    ``kernel`` fills one value for each query; ``average`` does the same in expectation over tie permutations, None if
+    no closed form is offered; ``bounded`` says whether sorting inside tie groups gives the exact extremes.
+    ``parameters`` holds at most one besides ``rel``. ``aliases`` are other names in use, ``trec`` is trec_eval's name
+    without a cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default.
+    ``release`` is the release of trec_eval that computes the metric so under that name, None if every release does.
     """
 
     name: str

@@ -14,8 +14,9 @@ ParameterValue = str | int | float
 class Metric:
     """A measure as parsed: ``name`` is the canonical name of a row of the table of measures.
 
-    ``cutoff`` is a rank (int), a recall point for ``IPrec`` (float), or None. ``parameters`` holds those that differ
-    from their defaults, sorted by name. Make one with :func:`harness.metrics.parse_metric`, which checks everything.
+    ``cutoff`` is a rank (int), a recall point for ``IPrec`` (float), or None. ``parameters`` holds the parameters that
+    differ from their defaults, sorted by name. Make a metric with :func:`harness.metrics.parse_metric`, which checks
+    everything.
     """
 
     name: str

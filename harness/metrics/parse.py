@@ -36,7 +36,7 @@ _OTHER_FORMULAS = (
         "write Judged@10, the share of hits that their own query judged",
     ),
 )
-"""Names of other tools for what is not computed here: their shape, the difference, and what to write."""
+"""Other tools' names of metrics that are not computed: their pattern, the difference, and a replacement."""
 _OFFICIAL = (
     "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map",
     "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P",
@@ -92,10 +92,10 @@ def _at_level(metric: Metric, level: int, text: str) -> Metric:
 def parse_metrics(texts: str | Iterable[str], release: Release = 9) -> list[Metric]:
     """Parse metrics from several texts, or from one text with commas between them; repeats are dropped.
 
-    ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it, and ``map_cut.10,100`` for two.
+    ``nDCG@{1,3,5,10}`` expands to a measure for each cutoff, as in a shell, and ``map_cut.10,100`` to two measures.
     trec_eval's families (``ndcg_cut``, ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a
-    cutoff stand for its default cutoffs, and ``official`` for its default measures. ``release`` is as in
-    :func:`parse_metric`. Raises UsageError that names every mistake.
+    cutoff expand to its default cutoffs, and ``official`` to its default measures. ``release`` is as in
+    :func:`parse_metric`. Raises UsageError, which names every mistake.
     """
     measures: list[Metric] = []
     mistakes: list[UsageError] = []
@@ -120,14 +120,14 @@ def official_metrics(release: Release = 9) -> list[Metric]:
 
 
 def metric_texts(texts: str | Iterable[str]) -> list[str]:
-    """Return a text for each metric: those of one text, or of several, each of which may hold a list too."""
+    """Return a text for each metric of one text or several texts, each of which may hold a list."""
     if isinstance(texts, str):
         return split_metrics(texts)
     return [part for text in texts for part in (split_metrics(text) if _holds_list(text) else [text])]
 
 
 def _holds_list(text: str) -> bool:
-    """Tell whether there is a comma outside brackets."""
+    """Return whether there is a comma outside brackets."""
     return "," in re.sub(r"\([^)]*\)|\{[^}]*\}", "", text)
 
 

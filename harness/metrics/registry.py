@@ -1,4 +1,4 @@
-"""All metrics by name: the table of this package, and those of other installed packages.
+"""All metrics by name: the table of this package, and metrics of other installed packages.
 
 Another package offers a metric by an entry point of the group ``harness.metrics``. The entry point's name is the
 metric's; its object is a NumPy function as :func:`harness.metrics.metric` describes, or a :class:`Kind`, which that
@@ -29,24 +29,24 @@ _log = logging.getLogger("harness")
 
 
 class Installed(NamedTuple):
-    """The metrics of other packages by name, and why those that could not be imported are not among them."""
+    """The metrics of other packages by name, and the reasons for which others could not be imported."""
 
     kinds: Mapping[str, Kind]
     missing: Mapping[str, str]
 
 
 def kind_of(name: str) -> Kind:
-    """Return the row of a metric by its canonical name, that of a parsed measure; raises KeyError."""
+    """Return the row of a metric by its canonical name, as in a parsed measure; raises KeyError."""
     return KINDS[name] if name in KINDS else installed().kinds[name]
 
 
 def kinds() -> dict[str, Kind]:
-    """Return all metrics by canonical name: those of this package, then those of others."""
+    """Return all metrics by canonical name: this package's, then other packages'."""
     return {**KINDS, **installed().kinds}
 
 
 def spellings(rows: Iterable[Kind], release: Release = 9) -> dict[str, Kind]:
-    """Return every accepted name of the rows, as it is written; of trec_eval's names those of one release."""
+    """Return every accepted name of the rows, as it is written; trec_eval's names are of one release."""
     rows = list(rows)
     names = {name: kind for kind in rows for name in (kind.name, *kind.aliases)}
     of_trec_eval = [kind for kind in rows if kind.release in (None, release)]
@@ -62,7 +62,7 @@ def squeezed(name: str) -> str:
 def installed() -> Installed:
     """Return the metrics of other installed packages, imported now.
 
-    A package that cannot be imported is left out with a warning. Raises MetricError for an entry point that is no
+    A package that cannot be imported is left out with a warning. Raises MetricError for an entry point that is not a
     metric, and for a name that is taken.
     """
     taken = {name.lower(): "the harness itself" for name in (*spellings(KINDS.values()), "official")}
@@ -97,7 +97,7 @@ def _owner(entry: EntryPoint) -> str:
 
 
 def _kind(entry: EntryPoint, given: object) -> Kind:
-    """Return the row for what an entry point names, under the entry point's name."""
+    """Return the row for the object of an entry point, under the entry point's name."""
     what = f"metric '{entry.name}' of package '{_owner(entry)}'"
     if not isinstance(given, Kind) and not callable(given):
         raise MetricError(f"{what} is {type(given).__name__}, neither a function nor a Kind")

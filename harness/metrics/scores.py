@@ -57,13 +57,13 @@ class Summary(NamedTuple):
 
 
 def undecided_by_ties(a: Summary, b: Summary) -> bool:
-    """Tell whether two runs differ by no more than ties allow: their ranges overlap, and one is not a point."""
+    """Return whether two runs differ by no more than ties allow: their ranges overlap, and one range is not a point."""
     widest = max(a.high - a.low, b.high - b.low)
     return bool(widest > 0.0 and a.low <= b.high and b.low <= a.high)
 
 
 def is_mean(measure: Metric) -> bool:
-    """Tell whether a metric is the arithmetic mean over queries: counts are sums, gm_map is a geometric mean."""
+    """Return whether a metric is the arithmetic mean over queries: counts are sums, gm_map is a geometric mean."""
     return kind_of(measure.name).aggregate == "mean"
 
 

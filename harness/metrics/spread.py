@@ -34,8 +34,8 @@ def spread(values: Sequence[float]) -> Spread:
 def pairwise_overlap(runs: Sequence[Run], depth: int) -> float:
     """Return the mean :func:`harness.metrics.agreement.overlap` at ``depth`` over all queries and pairs of ``runs``.
 
-    1.0 where there is no query. Raises UsageError for fewer than two runs or a depth below 1, RankingError for runs
-    over other queries or documents.
+    1.0 if there is no query. Raises UsageError for fewer than two runs or a depth below 1, RankingError for runs over
+    other queries or documents.
     """
     if len(runs) < 2:
         raise UsageError(f"the overlap of {len(runs)} runs with one another", fix="give at least 2")

@@ -1,12 +1,12 @@
 """Bound the difference of a score that BLAS computes in float32 from the exact one.
 
-Let u = 2**-24. BLAS adds n products in an order of its own, with or without fused multiplication. By Higham, "Accuracy
-and Stability of Numerical Algorithms" (2002), equation 3.5, the result is off by at most ``n u / (1 - n u)`` times the
-sum of the products' absolute values, which is at most the product of the lengths (Cauchy and Schwarz); underflow adds
-at most ``2**-126`` for each product. Queries are scaled first (one more u for each value), and two more roundings turn
-a product into an estimate. Estimates are scaled so that the largest possible is 1 (4 for l2, whose
-terms are |q|², 2 q·d and |d|²), so that all of this is one number for a query. Another 2 u of the scale separates two
-exact scores at most that round to the same float32, and the exact float64 sums are off by less than u.
+Let u = 2**-24. BLAS adds n products in its own order, with or without fused multiplication. By Higham, "Accuracy and
+Stability of Numerical Algorithms" (2002), equation 3.5, the error of the result is at most ``n u / (1 - n u)`` times
+the sum of the products' absolute values, which is at most the product of the lengths (Cauchy and Schwarz); underflow
+adds at most ``2**-126`` for each product. Queries are scaled first (one more u for each value), and two more roundings
+turn a product into an estimate. Estimates are scaled so that the largest possible is 1 (4 for l2, whose terms are |q|²,
+2 q·d and |d|²), so that all of this is one number for a query. Another 2 u of the scale separates two exact scores at
+most that round to the same float32, and the exact float64 sums are off by less than u.
 
 Vectors so long or short that a product could leave float32 are multiplied by a power of two first, which is exact.
 """
@@ -45,7 +45,7 @@ class Estimates(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """Powers of two that each document is multiplied by before BLAS sees it, float64 (n,); None where all are 1."""
+    """Powers of two by which each document is multiplied before BLAS sees it, float64 (n,); None if all are 1."""
 
     factors: Float64Array | None
 
@@ -90,8 +90,8 @@ def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: fl
     Args:
         similarity: one of :data:`harness.exact.dense.scores.CODES`.
         lengths: lengths of the documents, float64 (n,).
-        scaling: powers of two that the documents are multiplied by.
-        whole: at least the length of every document, and for l2 of every query; unused under cosine. 0 stands for 1.
+        scaling: powers of two by which the documents are multiplied.
+        whole: at least the length of every document, and for l2 of every query; not used under cosine. 0 means 1.
     """
     factors = np.ones(len(lengths)) if scaling.factors is None else scaling.factors
     whole = whole if whole > 0.0 else 1.0

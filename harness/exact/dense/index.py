@@ -37,7 +37,7 @@ class DenseIndex:
     may be among the best, by a bound on its error, and those are scored exactly.
 
     Every document is a hit of every query. Hits are ordered by score descending, then by ``tie_break`` descending, or
-    by row ascending without one.
+    by row ascending if there is no ``tie_break``.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DenseIndex:
     def truncated(self, dimensions: int) -> DenseIndex:
         """Return an index over the first ``dimensions`` dimensions of the same vectors, which are not copied.
 
-        Under cosine, the truncated vectors have lengths of their own. Queries must be truncated too:
+        Under cosine, the lengths of the truncated vectors are computed again. Queries must be truncated too:
         ``queries[:, :dimensions]``. Raises UsageError outside 1 to :attr:`dimensions`.
         """
         if not 1 <= dimensions <= self._dimensions:
@@ -134,8 +134,8 @@ class DenseIndex:
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
         result and the queries: for each thread the products of one block, and 16 MiB of keys (or ``1.5 k + 256`` of 8
         bytes for one query); the keys of the hits of 1,024 queries. ``device`` is ``cpu``, ``cuda`` (which copies the
-        documents to the GPU in every call), or ``auto``: a GPU where there is one and PyTorch is installed. The result
-        depends on neither ``threads`` nor ``blocks`` nor ``device``.
+        documents to the GPU in every call), or ``auto``: a GPU if one is available and PyTorch is installed. The result
+        does not depend on ``threads``, ``blocks`` or ``device``.
 
         Raises UsageError for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a
         device that is not there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits
@@ -271,7 +271,7 @@ class FilteredDenseIndex:
 def _as_dense(vectors: Any, source: str) -> Float32Array:
     """Return C-contiguous float32 (n, d), the same array where it is that already; a single query is a row.
 
-    Raises UsageError for another shape, no dimensions or values that are no numbers; DataError naming rows (of
+    Raises UsageError for another shape, no dimensions or values that are not numbers; DataError naming rows (of
     ``source``) with NaN, infinite values or values beyond float32.
     """
     try:

@@ -24,8 +24,8 @@ _SPARE = 64
 def choose_device(device: str) -> str | None:
     """Return PyTorch's name of the device, None for BLAS.
 
-    ``auto`` takes a GPU where there is one and PyTorch is installed.
-    Raises UsageError for a device that PyTorch does not have.
+    ``auto`` takes a GPU if one is available and PyTorch is installed. Raises UsageError for a device that PyTorch does
+    not have.
     """
     if device == "cpu" or (device == "auto" and not (_DRIVER.exists() and find_spec("torch"))):
         return None
@@ -43,7 +43,7 @@ def choose_device(device: str) -> str | None:
 
 
 def keys_on_device(job: Job, k: int, device: str) -> UInt64Array:
-    """Return what :func:`harness.exact.dense.search.best_keys` does, bit for bit.
+    """Return the result of :func:`harness.exact.dense.search.best_keys`, bit for bit.
 
     The bound on the error of a product holds for any order of float32 sums, so for the GPU's too, without TF32.
     """

@@ -1,8 +1,8 @@
 """Score one document exactly: float64 sums in one fixed order, rounded once to float32.
 
 A product of two float32 numbers is exact in float64. The products of dimensions 0, 8, 16, … form the first of eight
-sums, those of 1, 9, 17, … the second, and so on; the eight are added as ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). So a
-score depends on nothing but the two vectors. A sum in the compiler's order is several times faster; it is taken where
+sums, the products of 1, 9, 17, … the second, and so on; the eight are added as ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 +
+7)). So a score depends only on the two vectors. A sum in the compiler's order is several times faster; it is used if
 the bound on its error (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, equation 4.4) shows that both
 round to the same float32, and that is nearly always.
 """
@@ -26,9 +26,9 @@ _FOUR, _EIGHT = np.uint64(4), np.uint64(8)
 class Pair(NamedTuple):
     """The input of scores: both sides' vectors, their lengths, and the rule.
 
-    ``documents`` float32 (n, d) may have more than ``dimensions`` columns, of which the first count; ``queries``
-    float32 (Q, dimensions); lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
-    equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
+    ``documents`` float32 (n, d) may have more than ``dimensions`` columns; only the first count. ``queries`` float32
+    (Q, dimensions); lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders equal scores, the larger first.
+    ``similarity`` is one of :data:`CODES`.
     """
 
     documents: Float32Array
@@ -94,7 +94,7 @@ def key_of(
 ) -> np.uint64:
     """Return the sort key of a document for a query: score, then tie-breaker.
 
-    ``lengths`` is the product of both lengths. -0.0 counts as 0.0, and what is beyond float32 as infinite.
+    ``lengths`` is the product of both lengths. -0.0 counts as 0.0, and values beyond float32 as infinite.
     """
     distance, dimensions = similarity == L2, np.uint64(len(query))
     total = _quick_sum(query, document, dimensions, distance)

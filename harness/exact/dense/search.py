@@ -1,11 +1,11 @@
-"""Find each query's best documents: BLAS multiplies in float32, what may be among the best is scored exactly.
+"""Find each query's best documents: BLAS multiplies in float32, candidates for the best are scored exactly.
 
 The products of a block of queries and a block of documents become estimates of scores, whose error is bounded
-(:mod:`harness.exact.dense.estimates`). A document whose estimate lies below its query's floor is passed over, every
-other one is listed. The floor is the k-th largest estimate so far, less that bound, or a threshold estimate: a block
-takes its documents at equal distances, so the blocks before tell what share of the best k should have been seen by
-now. At the end the documents that lie above the final floor are scored exactly, block by block, so that their vectors
-are in the cache for all queries. A query whose threshold estimate turns out too high is searched again without.
+(:mod:`harness.exact.dense.estimates`). A document whose estimate lies below its query's floor is skipped; every other
+document is listed. The floor is the k-th largest estimate so far, less that bound, or a threshold estimate: a block
+takes its documents at equal distances, so the earlier blocks show what share of the best k should have been seen by
+now. At the end the documents above the final floor are scored exactly, block by block, so that their vectors are in the
+cache for all queries. A query whose threshold estimate turns out too high is searched again without it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Job(NamedTuple):
 class _Block(NamedTuple):
     """Products of some queries with the documents at the positions from ``first``: float32 (Q, m).
 
-    ``scale`` and ``shift`` are those of the documents (m,). ``sample`` is the rank in a sample of the first block that
-    is the first floor, ``rank`` the rank among all that is listed that becomes a floor after this block; 0 for none.
+    ``scale`` and ``shift`` belong to the documents (m,). The first floor is the estimate of rank ``sample`` in a sample
+    of the first block; the floor after this block is the estimate of rank ``rank`` in the whole list. 0 for no floor.
     """
 
     products: Float32Array
@@ -80,7 +80,7 @@ class _Block(NamedTuple):
 class _Positions(NamedTuple):
     """The documents in the order of blocks: position p is row ``start + p // width + p % width * step``.
 
-    ``lengths`` float64 and ``tie_break`` uint32 (step * width,) are those of the documents.
+    ``lengths`` float64 and ``tie_break`` uint32 (step * width,) belong to the documents.
     """
 
     start: np.uint64
@@ -93,8 +93,8 @@ class _Positions(NamedTuple):
 class _Lists(NamedTuple):
     """The documents of each query that may be among its best, in the order of blocks.
 
-    ``keys`` uint64 (Q, c), of which the first ``counts`` (int64) of each row are in use; c is more than k. The high
-    half of a key orders the estimate, the low half is the position. ``floors`` float32: what an estimate has to reach;
+    ``keys`` uint64 (Q, c): the first ``counts`` (int64) of each row are in use; c is more than k. The high half of a
+    key orders the estimate, the low half is the position. ``floors`` float32: the least estimate that is listed;
     ``thresholds`` float32: the highest floor that was only estimated. ``places``, ``exact``, ``copy`` and ``spare``
     uint64 are scratch space for as many values as a list or a block has, ``vector`` float64 for a query.
     """
@@ -318,14 +318,14 @@ def _filter(
     k: np.uint64,
     lists: _Lists,
 ) -> None:
-    """List what may be best of a block of products; raise the floors."""
+    """List the candidates for the best from a block of products; raise the floors."""
     places = lists.places
     for own in range(len(queries)):
         keys, query, count = lists.keys[own], queries[own], np.uint64(lists.counts[own])
         if block.sample > _NONE:
             lists.floors[own] = lists.thresholds[own] = np.float32(_threshold(block, own, lists) - slack[query])
         if count < np.uint64(len(keys)):
-            keys[count] = _NONE  # brings the end of the list into the cache meanwhile
+            keys[count] = _NONE  # brings the end of the list into the cache in the meantime
         for candidate in range(_scan(block, own, lists.floors[own], places)):
             if count == np.uint64(len(keys)):
                 count = _shorten(own, query, slack[query], pair, positions, k, lists)
@@ -350,13 +350,13 @@ def _filter_block(
     k: np.uint64,
     lists: _Lists,
 ) -> None:
-    """Do what :func:`_filter` does, which counts no references."""
+    """Do the work of :func:`_filter`, without counting references."""
     _filter(block, queries, slack, pair, positions, k, lists)
 
 
 @inner_kernel
 def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lists, next_places: Int64Array) -> None:
-    """Replace all keys by exact ones, those of a few documents for all queries while these are in the cache.
+    """Replace all keys by exact keys, a few documents at a time for all queries while these documents are in the cache.
 
     ``next_places`` int64 (Q,), zeros, is scratch space.
     """
@@ -381,7 +381,7 @@ def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lis
 def _drop_low(
     queries: Int64Array, slack: Float32Array, k: np.uint64, lists: _Lists, complete: npt.NDArray[np.bool_]
 ) -> None:
-    """Keep what is above the final floors, nothing of queries whose lists are not ``complete``."""
+    """Keep the entries above the final floors, and nothing of queries whose lists are not ``complete``."""
     for own in range(len(queries)):
         keys, kept = lists.keys[own, : lists.counts[own]], _NONE
         if len(keys) >= k:
