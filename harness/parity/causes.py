@@ -1,11 +1,11 @@
 """Causes of a difference between an engine and its reference: each scores the queries again with one thing changed.
 
-A hypothesis is proven for a query when the engine's ranking is tie-equivalent to the new one *and* every score of the
-engine agrees with it, within the tolerance. Each cause is a function here, and they are tried in this order; it returns
-None where its change does not apply or would change nothing. The last one proves less than the others: it changes
-nothing and widens the tolerance to what rounding can do.
+A hypothesis is proven for a query if the engine's ranking is tie-equivalent to the new ranking *and* every score of the
+engine agrees with it, within the tolerance. Each cause is a function here, and they are tried in this order; a function
+returns None if its change does not apply or would change nothing. The last cause proves less than the others: it
+changes nothing and widens the tolerance to the possible extent of rounding.
 
-Fusions have causes of their own, which lie in their components: :func:`hits_of_components`, :func:`causes_in_lists`.
+Causes of fusions lie in their components: :func:`hits_of_components`, :func:`causes_in_lists`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Case:
     """Queries that need an explanation: the engine's run, its reference for the same queries, and known facts.
 
     ``missing_rows`` are documents that the engine is known not to hold; ``approximate`` says that its search may miss
-    some that it holds. ``compared`` are the vectors that its scores are made of, if these are not those of the
-    reference, and ``ordered`` those that its index compares, if these are others again.
+    some that it holds. ``compared`` are the vectors from which its scores are computed, if they differ from the
+    reference's, and ``ordered`` the vectors that its index compares, if these differ from both.
     """
 
     run: Run
@@ -92,7 +92,7 @@ class Rescored(NamedTuple):
 
 
 Rescore = Callable[[Case], Rescored | None]
-"""Changes one thing of a case; None where that cannot be changed or would change nothing."""
+"""Changes a single aspect of a case; None if it cannot be changed or would change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _has_bm25_idf(recipe: Recipe) -> bool:
 @_cause("missing documents", "the engine does not hold these documents, and counts without them")
 def _missing_documents(case: Case) -> Rescored | None:
     def change(recipe: Recipe) -> Recipe | None:
-        # weights that were made before stay as they are; an engine with a BM25 of its own makes them of what it holds
+        # weights that were made before stay; an engine with its own BM25 makes them from its contents
         changed = _without(recipe, case.missing_rows)
         if changed is None or recipe.formula is None or recipe.counts is None:
             return changed
@@ -214,7 +214,7 @@ def _missing_vectors(case: Case) -> Rescored | None:
     "the right documents of those that were found, in their order with their scores; the index missed better ones",
 )
 def _approximate_search(case: Case) -> Rescored | None:
-    # a graph finds the neighbours of what it visits, and lists are looked at in part
+    # a graph finds the neighbours of the nodes that it visits, and lists are visited in part
     if not case.approximate or isinstance(case.reference, FusedReference):
         return None
     return of_those_returned(case, case.reference)
@@ -403,7 +403,7 @@ def _float16_weights(recipe: Recipe) -> Recipe | None:
 
 @_recipe_cause("uint8 weights", "the index stores weights as uint8, scaled per posting list")
 def _uint8_weights(recipe: Recipe) -> Recipe | None:
-    # so does a single segment; each of several segments has limits of its own
+    # so does a single segment; several segments have separate limits
     return _stored_as(recipe, "uint8")
 
 
@@ -449,7 +449,7 @@ def _error_of_vectors(reference: DenseReference) -> Float64Array:
     """Return the bound of errors of dot products, relative to the product of the lengths.
 
     Equation 3.5 there: for vectors of d dimensions it is d u, in any order. Dividing by lengths takes two such sums,
-    each of which counts half, and a few more roundings.
+    each counting half, and a few more roundings.
     """
     dimensions = reference.recipe.queries.shape[1]
     steps = (2 if reference.mode == "cosine" else 1) * dimensions + 16
@@ -466,7 +466,7 @@ HYPOTHESES: tuple[Hypothesis, ...] = tuple(_tried)
 
 
 def hits_of_components(parts: Sequence[Part]) -> tuple[Hypothesis, ...]:
-    """Return the causes of a fusion's difference: the hits of one component, or else those of several."""
+    """Return the causes of a fusion's difference: the hits of one component, or else of several."""
 
     def actual_hits(name: str, meaning: str, labels: Sequence[str]) -> Hypothesis:
         actual = [np.full(len(part.actual.query_ids), part.label in labels) for part in parts]
@@ -483,7 +483,7 @@ def causes_in_lists(
 ) -> Iterator[Hypothesis]:
     """Yield the causes of a difference of an engine that fuses ranked lists itself.
 
-    ``causes`` are each list's own, one for each query, None where the list is the exact one within its tolerance. Ties
+    ``causes`` are each list's own, one for each query, None if the list is the exact list within its tolerance. Ties
     and rounding in the lists come first, then each cause of each list, then several at once.
     """
     within = [_flags(cause is None for cause in causes[part.label]) for part in parts]

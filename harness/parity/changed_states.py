@@ -1,9 +1,9 @@
-"""References of an index that was changed: the exact result over the documents that are there, and what is left over.
+"""References of an index that was changed: the exact result over the present documents, and leftover content.
 
 A document is a row of the workload and holds the content of some row of the corpus. The reference of a state has one
-row for each document that is there; its statistics (N, df and avgdl of a BM25) are theirs. The cause that changes add
-to the others is a reference whose statistics count deleted content as well: its rows come after those of the documents,
-and a search never returns them.
+row for each present document; its statistics (N, df and avgdl of a BM25) are taken over these. The cause that changes
+add to the others is a reference whose statistics count deleted content as well: its rows come after the documents'
+rows, and a search never returns them.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class ChangedIndex:
     Attributes:
         ids: Ids of all rows, of those deleted too.
         content: int32 (n,), the corpus row that each row holds; -1 for none.
-        leftovers: Contents (int32, corpus rows) that statistics may still count; the engine's own account, or else
+        leftovers: Contents (int32, corpus rows) that statistics may still count; as the engine reports them, or else
             guesses, the likeliest first.
-        order: Rows in the order in which equal scores come, None for that of the rows.
-        shards: int32 (n,), the shard of each row where the engine says it, else that of Qdrant where there are several.
-        unindexed: Rows (int32) of documents that are there and in no index.
-        left_rows: Rows (int32) of the only ``leftovers``, where the engine tells: they are in the shards of these.
-        rounded: Rows (int32) of documents that are there whose lengths avgdl counts rounded to a byte, and which of the
-            only ``leftovers`` (bool) too; None for none.
+        order: Rows in the order in which equal scores come, None for the order of the rows.
+        shards: int32 (n,), the shard of each row if the engine reports it, else as in Qdrant if there are several.
+        unindexed: Rows (int32) of present documents that no index holds.
+        left_rows: Rows (int32) of the only ``leftovers``, if the engine reports them: they are in the shards of these.
+        rounded: Rows (int32) of present documents whose lengths avgdl counts rounded to a byte, and which of the only
+            ``leftovers`` (bool) too; None for none.
     """
 
     ids: Ids
@@ -71,15 +71,15 @@ class ChangedIndex:
 def compare_state(
     trial: Trial, run: Run, record: TrialRecord, state: ChangedIndex, rule: ReferenceRule, vectors: Vectors
 ) -> tuple[Parity, Run]:
-    """Compare a run over all rows with the exact result over the documents that are there; return both.
+    """Compare a run over all rows with the exact result over the present documents; return both.
 
     Args:
         trial: The backend.
-        run: The engine's hits, none of a row that is deleted.
-        record: The trial's, with what the engine says in this state, over all rows, and no placement.
+        run: The engine's hits, without deleted rows.
+        record: The trial's, with the engine's report of this state, over all rows, and without placement.
         state: The index at that time.
         rule: The card's reference.
-        vectors: Those of the whole corpus.
+        vectors: Of the whole corpus.
     """
     recipes = _Recipes(trial, run.query_ids, state, rule, vectors)
     ids, place = recipes.ids, recipes.place
@@ -122,9 +122,9 @@ def _placed(lists: Mapping[str, Hits], place: Int32Array) -> dict[str, Hits]:
 
 @dataclass(frozen=True, eq=False)
 class _Recipes:
-    """Recipes of a state of a trial's index: their rows are the documents that are there.
+    """Recipes of a state of a trial's index: their rows are the present documents.
 
-    ``vectors`` are those of the whole corpus.
+    ``vectors`` are of the whole corpus.
     """
 
     trial: Trial
@@ -135,7 +135,7 @@ class _Recipes:
 
     @cached_property
     def present(self) -> Int32Array:
-        """Rows of the documents that are there (int32, ascending)."""
+        """Rows of the present documents (int32, ascending)."""
         return np.flatnonzero(self.state.content >= 0).astype(np.int32)
 
     @cached_property
@@ -194,7 +194,7 @@ class _Recipes:
         return replace(recipe, order=order, matching=matching)
 
     def _shards(self, leftover: Int32Array | None) -> Int32Array | None:
-        """Return the shard of each document that is there, and of each content in ``leftover``; None for one shard."""
+        """Return the shard of each present document, and of each content in ``leftover``; None for one shard."""
         state, shards = self.state, int(self.trial.parameters.get("shards", 1))
         placed = shards_of(len(state.content), shards) if state.shards is None and shards > 1 else state.shards
         if placed is None or not placed.any():
@@ -237,7 +237,7 @@ def _rounded(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hyp
 
 
 def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
-    """Yield the causes that statistics are those of a recipe with deleted content, and that its IDF is rounded too."""
+    """Yield the causes that a recipe with deleted content gives the statistics, and that its IDF is rounded too."""
     meaning = "N, df and avgdl count documents that are deleted and whose segments are not merged or cleaned yet"
     yield Hypothesis(DELETED_IN_STATISTICS, meaning, rescored_by(SparseReference(recipe)))
     if recipe.mode == "textbook" and recipe.idf == "bm25":

@@ -1,8 +1,8 @@
 """Parity of an engine that fuses several ranked lists itself, and returns each of them on request.
 
-Its reference is the fusion of the exact lists. Each of the engine's own lists is compared with the exact one too, and
+Its reference is the fusion of the exact lists. Each of the engine's own lists is compared with the exact list too, and
 gets the cause of its difference there. A cause of the result is then proven by fusing the engine's own lists in place
-of the exact ones where they differ by that cause alone.
+of the exact lists if they differ only by that cause.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def compare_hybrid(
 ) -> tuple[Parity, Run]:
     """Compare the result of an engine's hybrid query with the fusion of the exact lists, fused as the ``rule`` says.
 
-    ``references`` are those of the lists, by column. Where each query is ranked among ``candidates``, the engine fused
-    lists of all documents, and so does the reference: both drop other documents afterwards. ``hypotheses`` are
-    causes of some lists, tried before the trial's own. Returns the reference's run too.
+    ``references`` are the lists' references, by column. If each query is ranked among ``candidates``, the engine fused
+    lists of all documents, and so does the reference: both drop other documents afterwards. ``hypotheses`` are causes
+    of some lists, tried before the trial's own. Returns the reference's run too.
 
     Raises:
         EngineFailureError: The engine did not return its lists.
@@ -112,8 +112,8 @@ def compare_fused(
 ) -> tuple[Parity, Run]:
     """Compare an engine's ``run`` of ``k`` hits with the fusion of the exact lists, which is returned too.
 
-    ``lists`` are the engine's own, ``references`` those of each, and ``hypotheses`` causes of its differences beside
-    the general ones, by name. ``tolerance`` is that of the lists and of the result alike. Raises as
+    ``lists`` are the engine's own, ``references`` their references, and ``hypotheses`` causes of its differences in
+    addition to the general causes, by name. ``tolerance`` applies to the lists and to the result. Raises as
     :func:`harness.parity.compare_run` does.
     """
     depth = fusion_of_engine.depth
@@ -162,8 +162,8 @@ def _fuse_in_float32(method: str, constant: int, runs: Sequence[Run], k: int | N
 def fuse_like_lancedb(constant: int, runs: Sequence[Run], k: int | None) -> Run:
     """Fuse as LanceDB's RRFReranker does, cut to ``k`` hits a query (None: not).
 
-    Places count from 1. Equal sums stay as they are listed: the hits of the first run in its order, then what the
-    second one adds. LanceDB lists those of the vectors first. Measured on lancedb 0.40.0: 200 of 200 queries.
+    Positions count from 1. Equal sums stay as they are listed: the hits of the first run in its order, then the hits
+    that only the second run has. LanceDB lists vector hits first. Measured on lancedb 0.40.0: 200 of 200 queries.
     """
     runs = [ranking.order(run) for run in runs]
     fused = fusion.rrf(runs, k=constant)

@@ -17,7 +17,7 @@ Int8Array = npt.NDArray[np.int8]
 
 
 class Level(IntEnum):
-    """Agreement of one query's ranking with its reference; each level includes those with larger numbers."""
+    """Agreement of a query's ranking with its reference; each level includes the levels with larger numbers."""
 
     DIFFERENT = 0
     """Some rank holds a document that the reference scores differently, or the number of hits differs."""
@@ -124,8 +124,8 @@ def judge(
 
     - it has as many hits as the reference, each document once;
     - at every rank the reference scores of the two documents differ by at most the tolerance, relative to the larger;
-    - whatever the engine left out of the exact ``k`` documents is tied with the last of them: above the tie group
-      that ``k`` cuts, nothing may be missing. (With a tolerance above 0 the first two conditions would allow a chain of
+    - every document of the exact ``k`` that the engine left out is tied with the last of them: above the tie group that
+      ``k`` cuts, nothing may be missing. (With a tolerance above 0 the first two conditions would allow a chain of
       near-ties to push a document out from far above the cut.)
 
     Engine scores play no part in it. Both runs answer the same queries over the same documents.
@@ -156,7 +156,7 @@ def _differences(scores: Float32Array, true: Float32Array, scale: float) -> tupl
 def _nothing_lost(
     rows: Int32Array, scores: Float32Array, seen: Int64Array, query: int, k: int, slack: float, scale: float
 ) -> bool:
-    """Tell whether the engine has every document of the exact ranking, except those tied with the last at a cut."""
+    """Return whether the engine has every document of the exact ranking, except those tied with the last at a cut."""
     last = len(rows) - 1
     for place in range(len(rows)):
         tied_at_cut = len(rows) == k and _close(np.float64(scores[place]), np.float64(scores[last]), slack, scale)
@@ -167,7 +167,7 @@ def _nothing_lost(
 
 @inner_kernel
 def _are_equal(array: npt.NDArray[np.integer[Any]], other: npt.NDArray[np.integer[Any]]) -> bool:
-    """Tell whether two arrays of one length are equal; NumPy's function would load SciPy's linear algebra."""
+    """Return whether two arrays of one length are equal; NumPy's function would load SciPy's linear algebra."""
     equal = True
     for place in range(len(array)):
         equal &= array[place] == other[place]

@@ -60,7 +60,7 @@ class OutcomeParity(NamedTuple):
     """Agreement of a run with its reference; ``exact`` is the reference's own run, if that is dense or a hybrid.
 
     ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first. ``deeper`` is the reference's
-    run to the depth that was asked for beyond k, None where none was, and of hybrids and fusions.
+    run to the depth that was requested beyond k, None if none was requested, and for hybrids and fusions.
     """
 
     parity: Parity
@@ -122,7 +122,7 @@ class References:
             )
         else:
             (reference,) = references.values()
-            if self._deeper:  # first: what is less deep is cut out of it
+            if self._deeper:  # first: shallower runs are cut from it
                 deeper = reference.retrieve(self._deeper)
             axes = outcome.run.query_ids, outcome.run.doc_ids
             compared = ordered = None
@@ -152,7 +152,7 @@ class References:
         return OutcomeParity(parity, exact if card.reference.kind in ("dense", "hybrid") else None, rebuilds, deeper)
 
     def _compare_fusion(self, outcome: Outcome) -> OutcomeParity | None:
-        """Compare a fusion with the fusion of its components' exact hits; None if one of them has no reference.
+        """Compare a fusion with the fusion of its components' exact hits; None if a component has no reference.
 
         Its tolerance is the largest of its components'.
         """
@@ -175,7 +175,7 @@ class References:
         parameters: Mapping[str, ParameterValue],
         record: TrialRecord,
     ) -> Mapping[str, Reference]:
-        """Return a backend's references by column: that of a hybrid has one for each list, over all documents."""
+        """Return a backend's references by column: a hybrid has a reference for each list, over all documents."""
         references = self._built.pop(key, None)
         if references is None:
             references = self._build(card, vectors, parameters, record)
@@ -209,7 +209,7 @@ class References:
 
 
 def _key(outcome: Outcome) -> Hashable | None:
-    """Return what decides an outcome's reference, None without one; that of an external index is not shared."""
+    """Return the key of an outcome's reference, None without a reference; an external index does not share its key."""
     trial, vectors, record = outcome.trial, outcome.vectors, outcome.record
     card = trial.spec.card
     if card is None or vectors is None or record is None or outcome.run is None:
@@ -232,7 +232,7 @@ def _dense_recipe(
         raise UsageError("the dense reference needs dense vectors", fix="take an encoder that makes them")
     documents, queries = vectors.dense
     ids = dataset.corpus.ids
-    if external is not None:  # documents, and an order of them, of its own
+    if external is not None:  # its own documents, in its own order
         own = external.vectors
         ids, documents = external.ids, own if own is not None else np.ascontiguousarray(documents[external.rows])
     return DenseRecipe(
@@ -261,8 +261,8 @@ def _recipe(
     if placement is not None:
         shards, order = placement.shards, placement.order
     if external is not None:
-        # it has documents, and an order of them that ties may show, of its own; it numbers its points by rules of its
-        # own too, so in which shard they lie is not known; and it is not filtered
+        # it has its own documents, in an order that ties may show; it also numbers its points by its own rules, so
+        # their shards are not known; and it is not filtered
         ids, shards, matching = external.ids, None, None
         counts = counts.of_documents(external.rows) if counts is not None else None
         documents = documents.take(external.rows) if documents is not None else None
@@ -286,7 +286,7 @@ def _matching(dataset: Dataset) -> BoolArray | None:
 
 
 def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
-    """Return each query's candidates as rows of ``documents`` that match the filter; None where all compete."""
+    """Return each query's candidates as rows of ``documents`` that match the filter; None if all compete."""
     if dataset.candidates is None:
         return None
     listed = candidate_rows(dataset.queries.ids, documents, dataset.candidates)

@@ -44,15 +44,15 @@ class Recipe:
     and all. Contributions are always added in float64.
 
     Attributes:
-        idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
-            IDF, or float32 (V,) to use as it stands.
+        idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no IDF,
+            or float32 (V,) to use unchanged.
         counts: None for vectors that BM25 did not make; causes that need new weights cannot be tested then, and
             ``k1``, ``b`` and ``k1_plus_1`` mean nothing.
         shards: int32 (N,), the shard of each document if there are several: each shard then counts its own documents,
-            and an ``idf`` to use as it stands is (shards, V).
-        order: int32 (N,), the rows in the order in which ``lucene`` mode ranks equal scores, None for that of the rows.
+            and an ``idf`` to use unchanged is (shards, V).
+        order: int32 (N,), the rows in the order in which ``lucene`` mode ranks equal scores, None for row order.
         matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
-        formula: How an engine with a BM25 of its own weighs a term, for such a ``mode``.
+        formula: How an engine with its own BM25 weighs a term, for such a ``mode``.
         absent: float32 (V,), what every document gets for a term of the query, for such a formula; None for nothing.
         candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
             nothing.
@@ -158,7 +158,7 @@ def make_recipe(
 
 
 def with_formula(recipe: Recipe, counts: TermCounts, formula: Formula) -> Recipe:
-    """Return the recipe with the weights of a formula; each shard has statistics of its own."""
+    """Return the recipe with the weights of a formula; each shard has its own statistics."""
     if recipe.shards is None:
         documents, absent = weigh_rows(counts, formula)
     else:

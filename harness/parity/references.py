@@ -40,7 +40,7 @@ from harness.worker.jobs import Arithmetic, DenseSearchJob
 
 _log = logging.getLogger("harness")
 Fuse = Callable[[Sequence[Run], int | None], Run]
-"""Fuses runs, cut to so many hits a query; None cuts nothing."""
+"""Fuses runs, cut to this many hits a query; None cuts nothing."""
 
 
 class Reference(Protocol):
@@ -110,7 +110,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
             try:
                 top = self._best_in_parts(self._parts, k)
             except BackendError as error:
-                # malformed data raises again here, where the error names the rows of the corpus, not those of a part
+                # malformed data raises again here, with an error that names the rows of the corpus, not of a part
                 if not isinstance(error, RemoteError) or error.type_name != DataError.__name__:
                     _log.warning("a part of the exact reference failed (%s): searched here instead", error.what)
                 self._divided = None
@@ -120,7 +120,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
 
     @property
     def _parts(self) -> DividedSearch | None:
-        """Return the search of the documents in parts; None where they are searched at once."""
+        """Return the search of the documents in parts; None if they are searched at once."""
         divided = self._divided
         return divided if divided is not None and divided.divides(len(self.recipe.doc_ids)) else None
 
@@ -147,7 +147,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
 
 
 class _Weighted(NamedTuple):
-    """Documents weighted as a recipe says, what weighs queries, and how both become scores."""
+    """Documents weighted as a recipe says, the weighing of queries, and the formula that turns both into scores."""
 
     documents: DocumentRows
     weigh: Callable[[SparseVectors], SparseVectors]
@@ -204,7 +204,7 @@ class SparseReference(_IndexReference[Recipe]):
             return self._best(k)
         listed = recipe.candidates if recipe.order is None else _listed_by(recipe.candidates, recipe.order)
         run = listed.with_scores(self.score(listed))
-        hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is no hit
+        hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is not a hit
         ordered = ranking.order(hits) if self.mode == "textbook" else ranking.order_as(hits, TieBreak.LISTED)
         return ranking.cut(ordered, k)
 
@@ -237,7 +237,7 @@ class SparseReference(_IndexReference[Recipe]):
         return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
 
     def _blocks(self, whole: SparseSearch) -> list[tuple[int, int]] | None:
-        """Return the blocks of documents that are searched one after another; None where one index holds all."""
+        """Return the blocks of documents that are searched one after another; None if a single index holds all."""
         if "indexed" in vars(self.whole or self):
             return None
         blocks = whole.blocks()
@@ -382,7 +382,7 @@ class FusedReference:
 
 
 def _listed_by(run: Run, order: Int32Array) -> Run:
-    """Return the hits of each query in the order in which their rows stand in ``order``."""
+    """Return the hits of each query in the order in which their rows appear in ``order``."""
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     listed = np.lexsort((places[run.rows], owners(run.indptr)))
@@ -397,9 +397,9 @@ def hit_keys(run: Run) -> Int64Array:
 def references_of_compared(
     reference: Reference, compared: ComparedVectors, threads: int = 1
 ) -> tuple[DenseReference | None, DenseReference | None]:
-    """Return the references of the vectors that the engine's scores are made of, and of those that its index compares.
+    """Return the references of the vectors that give the engine's scores, and of the vectors that its index compares.
 
-    None where these are the reference's own, or not others than the former.
+    None if these are the reference's own, or do not differ from the former.
     """
     if not isinstance(reference, DenseReference):
         return None, None

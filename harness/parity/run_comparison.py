@@ -80,7 +80,7 @@ def compare_run(
 
 
 def explain(case: Case, hypotheses: Iterable[Hypothesis] = HYPOTHESES) -> list[str]:
-    """Return the first hypothesis that is proven for each query of the case, ``unknown`` where none is.
+    """Return the first hypothesis that is proven for each query of the case, ``unknown`` if none is.
 
     Every hypothesis re-scores only the queries that are still unexplained.
     """

@@ -56,15 +56,16 @@ _PARTS: tuple[tuple[str, tuple[str, ...], Callable[[Bm25Formula], str]], ...] = 
     ("saturation", ("saturation", "delta"), _saturation),
     ("factor (k1 + 1)", ("k1_plus_1",), lambda formula: "in" if formula.k1_plus_1 else "left out"),
 )
-"""Parts of a formula: name, fields, and how they are said."""
+"""Parts of a formula: name, fields, and their description."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaChange:
     """A part in which two formulas differ.
 
-    ``before`` and ``after`` are it in words. ``queries`` counts those of which this change alone, made to the first
-    formula, gives other best documents; ``overlap`` is their mean share of common ones. None where nothing was ranked.
+    ``before`` and ``after`` describe the part. ``queries`` counts the queries whose best documents differ if only this
+    change is made to the first formula; ``overlap`` is their mean share of common documents. None if nothing was
+    ranked.
     """
 
     part: str
@@ -76,7 +77,7 @@ class FormulaChange:
 
 @dataclass(frozen=True, slots=True)
 class ScoringDifference:
-    """The parts in which the formulas of two exact backends differ: ``changes`` make that of ``b`` of that of ``a``."""
+    """The parts in which the formulas of two exact backends differ: ``changes`` turn the first into the second."""
 
     a: str
     b: str
@@ -84,7 +85,7 @@ class ScoringDifference:
 
 
 def formula_in_effect(card: BackendCard, parameters: Mapping[str, ParameterValue]) -> Formula | None:
-    """Return the formula that a backend computes; None for one that computes none, or of which nothing is known."""
+    """Return the formula that a backend computes; None if it computes no formula, or an unknown formula."""
     rule = card.reference
     if card.encoder != "bm25" or not rule.applies(parameters) or int(parameters.get("shards", 1)) > 1:
         return None
@@ -105,14 +106,14 @@ def scoring_differences(
 
     Args:
         outcomes: Of the backends on the dataset.
-        exact: Labels of those that return what their formulas say.
-        first: The backend with which the others are compared; where it is not exact, the first that is.
-        dataset: What they ranked.
+        exact: Labels of the backends that return what their formulas say.
+        first: The backend with which the others are compared; if it is not exact, the first exact backend.
+        dataset: The dataset that they ranked.
         depth: How many of the best documents of a query are compared.
 
     Returns:
-        One for each backend with the same terms and another formula; none where there is nothing to rank anew because
-        each query has candidates of its own.
+        A difference for each backend with the same terms and another formula; none if there is nothing to rank again
+        because each query has its own candidates.
     """
     known = [known for outcome in outcomes if outcome.trial.label in exact and (known := _known(outcome)) is not None]
     if len(known) < 2 or dataset.candidates is not None:
@@ -179,7 +180,7 @@ def _changes(base: _Known, other: _Known, ranked: Callable[[Formula], Run | None
 def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:
     """Yield each part in which formulas differ: its name, the first one with that part changed, and both in words.
 
-    The function of another package is one part: nothing is known of what it computes.
+    The function of another package is a single part: its computation is unknown.
     """
     if not (isinstance(first, Bm25Formula) and isinstance(second, Bm25Formula)):
         yield "formula", second, _in_words(first, second)

@@ -1,4 +1,4 @@
-"""Causes that facts of one trial suggest, tried before the general ones: its parameters, and what its engine tells."""
+"""Causes that facts of a trial suggest, tried before the general causes: its parameters, and its engine's reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
 
 OUTSIDE_THE_INDEX = "rows outside the index"
-"""The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
+"""The cause if documents that no index has taken in yet are scored by other statistics than the index's."""
 QUANTISED_SCORES = "quantised scores"
 """The cause where an engine that scores codes gives exact scores to the same documents once it measures vectors."""
 SMALL_WEIGHTS = "small query weights left out"
@@ -32,7 +32,7 @@ def causes_of_trial(
     parameters: Mapping[str, ParameterValue],
     axes: tuple[Ids, Ids],
 ) -> Iterator[Hypothesis]:
-    """Yield what may be behind a difference of a trial, or of the list ``name`` of an engine that fuses.
+    """Yield possible causes of a difference of a trial, or of the list ``name`` of an engine that fuses.
 
     ``axes`` are the ids of queries and documents.
     """
@@ -59,9 +59,9 @@ def _rescored(reference: SparseReference, case: Case) -> Rescored:
 
 
 def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
-    """Yield the cause that statistics of all contents score ``rows``, and those of the other contents the others.
+    """Yield the cause that statistics of all contents score ``rows``, and statistics of the rest score the rest.
 
-    ``beside`` names another cause that the recipe holds already. Nothing for an engine without a BM25 of its own.
+    ``beside`` names another cause that the recipe holds already. Nothing for an engine without its own BM25.
     """
     counts, formula = recipe.counts, recipe.formula
     if counts is None or formula is None:
@@ -81,7 +81,7 @@ def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -
 
 
 def _quantised_scores(measured: Run) -> Hypothesis:
-    """Return the cause that scores are those of codes: ``measured`` are the hits with their vectors measured."""
+    """Return the cause that scores are computed from codes: ``measured`` are the hits with their vectors measured."""
 
     def rescore(case: Case) -> Rescored | None:
         if not isinstance(case.reference, DenseReference):
@@ -101,7 +101,7 @@ def _quantised_scores(measured: Run) -> Hypothesis:
 
 
 def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothesis:
-    """Return the cause that of each query's n weights those below its smallest but ``⌊ratio · n⌋`` are left out.
+    """Return the cause that weights below the ``⌊ratio · n⌋ + 1``-th smallest of each query's n are left out.
 
     Measured on Milvus Lite 2.5.1, whose weights of terms have the IDF in them.
     """

@@ -1,7 +1,7 @@
-"""How sure a mean or a difference is, whether a change made something worse, and what so many queries can show.
+"""How sure a mean or a difference is, whether a change made something worse, and what N queries can show.
 
-Usable alone: arrays of per-query values in, frozen dataclasses out. Higher values are better. SciPy
-computes; this package fixes which variant, which seed, and what happens at the edges.
+Usable without the rest of the package: arrays of per-query values in, frozen dataclasses out. Higher values are better.
+SciPy computes; this package fixes the variant, the seed, and the behaviour at the edges.
 """
 
 from harness.stats.intervals import Interval, bootstrap_interval, mean_interval

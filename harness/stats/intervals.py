@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return the BCa bootstrap interval of the mean of ``values`` (float64 (n,)); None below two values.
 
-    2,000 resamples, seeded: the same values give the same interval. Also None where BCa is undefined, because a
+    2,000 resamples, seeded: the same values give the same interval. Also None if BCa is undefined, because a
     resample's mean never lies on one side of the sample's. Raises DataError for NaN and infinity, UsageError for a
     ``confidence`` outside 0 to 1. Source: Efron, Better Bootstrap Confidence Intervals, JASA 82 (1987), as
     ``scipy.stats.bootstrap`` has it.
@@ -88,8 +88,9 @@ def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float
 def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Float64Array:
     """Return the two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
 
-    What leaving out one value does to a mean is known without a loop, which is why this is not
-    ``scipy.stats.bootstrap``: that takes time and memory by the square of the queries, and half a second to import.
+    The effect of leaving out one value on a mean is known without a loop, which is why this is not
+    ``scipy.stats.bootstrap``: its time and memory grow with the square of the queries, and importing it takes half a
+    second.
     """
     from statistics import NormalDist  # as exact as SciPy's, which takes a tenth of a second to import
 
@@ -97,7 +98,7 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
     below = np.count_nonzero(means < sample.mean()) + np.count_nonzero(means <= sample.mean())
     influence = sample - sample.mean()
     acceleration = np.sum(influence**3) / np.sum(influence**2) ** 1.5 / 6.0
-    if not 0 < below < 2 * len(means):  # all on one side of the sample's: there is no bias to correct by
+    if not 0 < below < 2 * len(means):  # all on the same side of the sample's mean: there is no bias to correct by
         return np.full(2, np.nan)
     bias = normal.inv_cdf(below / (2 * len(means)))
     reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
@@ -107,7 +108,8 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
 def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
     """Return ``values`` as float64 (n,).
 
-    Raises DataError for NaN and infinity, with their places; UsageError for what are no numbers, and for another shape.
+    Raises DataError for NaN and infinity, with their positions; UsageError for values that are not numbers and other
+    shapes.
     """
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -124,10 +126,10 @@ def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
 
 
 def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
-    """Return ``b - a`` query by query, float64 (n,), with exactly 0 for what is only rounding.
+    """Return ``b - a`` query by query, float64 (n,), with exactly 0 for differences that are only rounding.
 
     A difference counts as rounding up to 1e-12 of the largest value: the same ranking, scored by two versions of a
-    summation, is no change. Raises UsageError for arrays of different lengths, and as :func:`finite`.
+    summation, is not a change. Raises UsageError for arrays of different lengths, and as :func:`finite`.
     """
     first, second = finite(a, "a"), finite(b, "b")
     if len(first) != len(second):
@@ -138,14 +140,14 @@ def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
 
 
 def _without_rounding(differences: Float64Array, scale: float) -> Float64Array:
-    """Return ``differences`` with 0 in place of whatever is at most 1e-12 of ``scale``."""
+    """Return ``differences`` with 0 in place of every value of at most 1e-12 of ``scale``."""
     return np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences)
 
 
 def mean_and_spread(values: Float64Array) -> tuple[float, float]:
     """Return mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
 
-    The standard deviation of values that differ by rounding alone (1e-12 of the largest) is exactly 0.
+    The standard deviation of values that differ only by rounding (1e-12 of the largest) is exactly 0.
     """
     if len(values) < 2 or not np.any(_without_rounding(values - values[0], np.max(np.abs(values)))):
         return (float(values[0]) if len(values) else 0.0), 0.0

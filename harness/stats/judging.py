@@ -66,12 +66,12 @@ class TotalLoss(NamedTuple):
 class Gate:
     """Whether a change is worse beyond the allowed drop.
 
-    ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
-    after Holm over ``comparisons`` that are gated; by the rule ``test`` the gate has ``failed`` when that is below
-    alpha, by ``tolerance`` when the mean of the differences lies below -allowed_drop. ``bound`` is the largest true
-    difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
-    None for too few queries to fail: fewer than five for an alpha of 5 %. All are None without an ``allowed_drop``:
-    then nothing is gated, and the family is smaller.
+    ``p`` is one-sided, for the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
+    is corrected by Holm over ``comparisons`` that are gated. By the rule ``test`` the gate has ``failed`` if
+    ``p_adjusted`` is below alpha, by ``tolerance`` if the mean of the differences lies below -allowed_drop. ``bound``
+    is the largest true difference that alpha leaves, uncorrected: a change judged on its own fails exactly if ``bound``
+    lies below -allowed_drop. None for too few queries to fail: fewer than five for an alpha of 5 %. All are None
+    without an ``allowed_drop``: then nothing is gated, and the family is smaller.
 
     A gate was ``judged`` when it failed, or would have failed after the ``total_loss``.
     """
@@ -88,7 +88,7 @@ class Gate:
 
     @property
     def state(self) -> GateState | None:
-        """The outcome in a word; None where nothing is gated."""
+        """The outcome in a word; None if nothing is gated."""
         if self.allowed_drop is None:
             return None
         return "failed" if self.failed else "passed" if self.judged else "not judged"
@@ -96,7 +96,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Per-query values before and after (float64 (n,) each, same queries in the same order), and what is asked of them.
+    """Per-query values before and after (float64 (n,) each, same queries in the same order), and the rules to judge by.
 
     ``margin`` is the difference that does not matter, 0 for none; ``allowed_drop`` the loss of the mean that is
     accepted, None for no gate; ``rule`` says how the gate decides. ``noise`` is the spread over builds, None for
@@ -119,11 +119,11 @@ class Change:
 class Judgement:
     """The verdict on one change, and the figures that it rests on.
 
-    ``p`` is that of ``paired``, or with noise the larger of it and that of a t-test which counts the builds' spread
-    too; ``p_adjusted`` is corrected over ``comparisons``. ``equivalence`` is None for a margin of 0. ``detectable`` is
-    the smallest difference that so many queries show with power 0.8. ``queries_needed`` is how many queries would
-    decide an undecided change, with power 0.8 and if the observed difference is the true one; None where none would.
-    Both use alpha divided by the size of the family, Holm's hardest step.
+    ``p`` is the p of ``paired``, or with noise the larger of it and the p of a t-test that also counts the builds'
+    spread; ``p_adjusted`` is corrected over ``comparisons``. ``equivalence`` is None for a margin of 0. ``detectable``
+    is the smallest difference that this many queries show with power 0.8. ``queries_needed`` is the number of queries
+    that would decide an undecided change, with power 0.8 and if the observed difference is the true difference; None if
+    no number would. Both use alpha divided by the size of the family, Holm's hardest step.
     """
 
     verdict: Verdict
@@ -145,7 +145,7 @@ def equivalence(
     """Run two one-sided paired t-tests against ±``delta`` (float64 (n,) each, same queries in the same order).
 
     Both t and Hall's transformation of it must reject, on either side: a loss that few queries carry is missing from
-    many samples, and t alone takes too many of them for equal. ``noise`` widens the interval by what builds alone do.
+    many samples, and t alone takes too many of them for equal. ``noise`` widens the interval by the spread of builds.
     ``n`` differences that are all the same and inside ±delta have p = 2**-n. Raises UsageError for a ``delta`` that is
     not above 0, an ``alpha`` outside 0 to 0.5 and different lengths, DataError for NaN and infinity. Source:
     Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987).
@@ -191,7 +191,7 @@ def gate(
 
 
 class _Measurement(NamedTuple):
-    """What a gate decides by: the error of the mean difference, the difference, and both p."""
+    """The figures by which a gate decides: the error of the mean difference, the difference, and both p."""
 
     mean: MeanError | None
     difference: float
@@ -208,7 +208,7 @@ def _gate(
     shown: bool,
     comparisons: int = 1,
 ) -> Gate:
-    """Make the gate of a change; ``shown`` tells whether the test finds a loss beyond the allowed drop."""
+    """Make the gate of a change; ``shown`` says whether the test finds a loss beyond the allowed drop."""
     if change.allowed_drop is None:
         return Gate(None, None, None, None, failed=False)
     lost = measured.total_loss.p_adjusted
@@ -243,7 +243,7 @@ def _total_loss(change: Change) -> float | None:
 
 
 def _is_beyond(mean: float, allowed_drop: float) -> bool:
-    """Tell whether a mean difference is a loss of more than the allowed drop, and not by rounding alone."""
+    """Return whether a mean difference is a loss of more than the allowed drop, and not only by rounding."""
     return mean < -allowed_drop and not math.isclose(mean, -allowed_drop, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
@@ -261,7 +261,7 @@ def judge(
 ) -> Judgement:
     """Judge one change from ``a`` to ``b`` by itself; see :func:`judge_family`.
 
-    ``p_adjusted`` replaces the p of the difference where the caller corrects over a family of its own.
+    ``p_adjusted`` replaces the p of the difference if the caller corrects over another family.
     """
     measured = _measure(Change(a, b, margin, allowed_drop, noise_floor), seed, test, alpha)
     ps = measured.ps if p_adjusted is None else measured.ps._replace(difference=p_adjusted)
@@ -281,11 +281,11 @@ def judge_family(
     4. ``better`` or ``worse``: the difference is significant.
     5. ``undecided``: also for no queries, and for one that differs.
 
-    A gate by the rule ``tolerance`` decides by the mean alone, and leaves the verdict to the test. A change without any
-    difference is not part of the family: it could never be significant, so the others need no correction for it. One
-    with the values of another of the same backend counts once. Where builds scatter, their spread enters the error of
-    all three questions. Raises UsageError for a margin or a drop below 0, an ``alpha`` outside 0 to 0.5 and different
-    lengths; UnknownNameError for another test; DataError for NaN.
+    A gate by the rule ``tolerance`` decides only by the mean, and leaves the verdict to the test. A change without any
+    difference is not part of the family: it could never be significant, so the others need no correction for it. A
+    change with the same values as another change of the same backend counts once. If builds scatter, their spread
+    enters the error of all three questions. Raises UsageError for a margin or a drop below 0, an ``alpha`` outside 0 to
+    0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
     """
     measured = [_measure(change, seed, test, alpha) for change in changes]
     keys = [_keys(place, change) for place, change in enumerate(changes)]
@@ -304,7 +304,7 @@ def judge_family(
 
 
 class _Ps(NamedTuple):
-    """The p of each hypothesis about a change; None where it is not tested."""
+    """The p of each hypothesis about a change; None if it is not tested."""
 
     difference: float | None
     drop: float | None

@@ -1,4 +1,4 @@
-"""The error of a mean difference: the queries' spread, its skewness, and how far builds alone move the mean.
+"""The error of a mean difference: the queries' spread, its skewness, and how far builds move the mean.
 
 Student's t takes differences for normal. Where a few queries carry the whole loss, a sample without those queries has a
 smaller loss and, at once, a smaller spread: t is off by a term of order 1/√n, which Hall's transformation removes.
@@ -21,7 +21,7 @@ from harness.stats.intervals import ROUNDING, Interval, finite, mean_and_spread
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """The spread of a difference of two means that comes from builds alone.
+    """The spread of a difference of two means that is caused only by builds.
 
     ``sd`` is the standard deviation of the difference between one build of each side, ``df`` its degrees of freedom.
     """
@@ -41,8 +41,8 @@ class NoiseFloor:
 def noise_floor(before: npt.ArrayLike, after: npt.ArrayLike) -> NoiseFloor | None:
     """Return the noise floor from the means of every build of each side; a side with one build is deterministic.
 
-    ``before`` and ``after`` hold one mean a build, of the same metric on the same queries. The variances of the two
-    sides are added, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946). None where no build
+    ``before`` and ``after`` hold one mean for each build, of the same metric on the same queries. The variances of the
+    two sides are added, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946). None if no build
     differs from another: then there is no noise. Raises UsageError for a side without builds, DataError for NaN.
     """
     return sum_of_variances([_variance(finite(before, "before")), _variance(finite(after, "after"))])
@@ -57,7 +57,7 @@ def _variance(means: Float64Array) -> tuple[float, float]:
 
 
 def sum_of_variances(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
-    """Add independent variances, each with its degrees of freedom; None where all of them are 0."""
+    """Add independent variances, each with its degrees of freedom; None if all of them are 0."""
     total = math.fsum(variance for variance, _ in parts)
     if total == 0.0:
         return None
@@ -70,11 +70,11 @@ class MeanError(NamedTuple):
 
     Each hypothesis is tested by Student's t and by Hall's transformation of it, and the more doubtful p counts:
     skewness can excuse a difference, never make one. ``balance`` is the value around which the third moment of the
-    differences vanishes. Around a bound on the far side of it they are skewed the other way, so their skewness does
-    not excuse their distance from that bound: seven questions of which six lose their document are skewed by the
-    seventh, and have lost all the same. ``error`` is None for differences that are all equal: they have no spread, but
-    may all be on one side by chance. ``least`` is the smallest p that flipping signs can give, 2 to the minus the
-    number of queries, and no p is smaller.
+    differences vanishes. Around a bound on the far side of it they are skewed the other way, so their skewness does not
+    excuse their distance from that bound: if six of seven questions lose their document, the seventh skews the
+    differences, and the questions have still lost. ``error`` is None for differences that are all equal: they have no
+    spread, but may all be on one side by chance. ``least`` is the smallest p that flipping signs can give, 2 to the
+    minus the number of queries, and no p is smaller.
     """
 
     mean: float
@@ -105,7 +105,7 @@ class MeanError(NamedTuple):
     def interval(self, tail: float) -> Interval | None:
         """Return the true means that :meth:`p_above` and :meth:`p_below` do not reject at ``tail``, below 0.5.
 
-        None where there are too few queries for any.
+        None if there are too few queries for any.
         """
         if self.least >= tail:
             return None
@@ -115,7 +115,7 @@ class MeanError(NamedTuple):
         return self._replace(mean=-self.mean, skewness=-self.skewness, balance=-self.balance)
 
     def highest(self, tail: float) -> float:
-        """Return the highest true mean of which :meth:`p_above` is not below ``tail``."""
+        """Return the highest true mean for which :meth:`p_above` is not below ``tail``."""
         if self.error is None:
             return self.mean
         from scipy import special
@@ -128,8 +128,8 @@ class MeanError(NamedTuple):
 def mean_error(differences: Float64Array, noise: NoiseFloor | None = None) -> MeanError | None:
     """Return the mean of float64 (n,) with its error; None below two values, which have no spread.
 
-    ``noise`` adds the variance over builds to that over queries. Third cumulants add up too, and that of builds is
-    taken for 0, so the skewness of the mean shrinks by the cube of the queries' share of the error.
+    ``noise`` adds the variance over builds to the variance over queries. Third cumulants add up too, and the builds' is
+    taken to be 0, so the skewness of the mean shrinks by the cube of the queries' share of the error.
     """
     queries = len(differences)
     if queries < 2:
@@ -188,7 +188,7 @@ def hall(t: float, skewness: float) -> float:
 
 
 def hall_inverse(u: float, skewness: float) -> float:
-    """Return the t of which :func:`hall` makes ``u``."""
+    """Return the t that :func:`hall` transforms into ``u``."""
     rest = u - skewness / 6.0
     root = math.cbrt(1.0 + skewness * rest)
     return 3.0 * rest / (root * root + root + 1.0)  # 3·(root - 1)/g, without its cancellation

@@ -91,7 +91,7 @@ def compare_pairs(
 def two_sided_p(delta: Float64Array, test: TestName, seed: int) -> float | None:
     """Return the two-sided p of the hypothesis that ``delta`` (float64 (n,)) lies around 0; None below two values.
 
-    ``seed`` matters to the randomisation test alone. Raises UnknownNameError for another test.
+    ``seed`` matters only to the randomisation test. Raises UnknownNameError for another test.
     """
     if test not in _TESTS:
         raise UnknownNameError("test", test, PAIRED_TESTS)
@@ -124,7 +124,7 @@ def _random_flips(moved: Float64Array, seed: int) -> float:
 
 
 def _as_far(sums: Float64Array, moved: Float64Array) -> npt.NDArray[np.bool_]:
-    """Tell which sums are as far from 0 as that of ``moved``, but for the rounding of another order."""
+    """Return which sums are as far from 0 as the sum of ``moved``, except for the rounding of another order."""
     as_far: npt.NDArray[np.bool_] = np.abs(sums) >= abs(float(np.sum(moved))) - ROUNDING * float(np.sum(np.abs(moved)))
     return as_far
 
@@ -156,7 +156,7 @@ def holm(p_values: npt.ArrayLike) -> list[float]:
     """Adjust the p-values of one family of tests, in the given order (Holm, Scandinavian Journal of Statistics 1979).
 
     Own arithmetic, tested against statsmodels: its ``multipletests`` collects garbage on every call, 0.3 s in a process
-    that holds a collection. No value for an empty family. Raises DataError for values that are no probabilities.
+    that holds a collection. No value for an empty family. Raises DataError for values that are not probabilities.
     """
     values = np.asarray(p_values, dtype=np.float64)
     wrong = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
@@ -189,5 +189,5 @@ def family_size(p_values: Sequence[float | None], keys: Sequence[Hashable]) -> i
 
 
 def values_key(*values: npt.ArrayLike) -> bytes:
-    """Return what arrays (float64 (n,) each) have in common that are equal up to rounding."""
+    """Return a key that arrays (float64 (n,) each) share if they are equal up to rounding."""
     return b"".join((np.round(np.asarray(array, dtype=np.float64), 12) + 0.0).tobytes() for array in values)

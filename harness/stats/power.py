@@ -1,4 +1,4 @@
-"""Compute what so many queries can show, and how many would show it.
+"""Compute the difference that N queries can show, and the number of queries that would show a difference.
 
 Power of Student's t by the non-central t distribution, with the spread of the differences at hand taken for the true
 one, and the differences for normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition

@@ -1,13 +1,13 @@
 """Find the knee of an open loop: the largest rate that a backend sustains, and which rate to measure next.
 
-A rate is sustained when it is no overload (:func:`harness.stats.timing.open_loop`), at most one query in a hundred
-fails, and the 99th percentile stays at most :data:`P99_FACTOR` times as high as that of the backend at rest. The knee
-is the largest rate that is sustained together with every lower one that was measured.
+A rate is sustained if it is not an overload (:func:`harness.stats.timing.open_loop`), at most one query in a hundred
+fails, and the 99th percentile stays at most :data:`P99_FACTOR` times as high as the backend's at rest. The knee is the
+largest rate that is sustained together with every lower rate that was measured.
 
-At rest is the lowest 99th percentile of the sweep, of rates that neither overload nor errors end. Of few queries it is
-the slowest of them and mostly misses the tail that later rates show: each rate is held until :data:`ENOUGH` queries are
-due, or for :data:`_LONGEST` times the seconds that were asked for, and only rates with that many count for it (where
-none has, those with the most).
+The percentile at rest is the lowest 99th percentile of the sweep, among rates that end without overload or errors. With
+few queries it is the time of the slowest query and mostly misses the tail that later rates show: each rate is held
+until :data:`ENOUGH` queries are due, or for :data:`_LONGEST` times the requested seconds, and only rates with that many
+queries count for it (if no rate has that many, the rates with the most).
 
 It is the rule of MLPerf Inference's server scenario (Reddi et al., *MLPerf Inference Benchmark*, ISCA 2020):
 the largest rate of random arrivals at which a percentile stays within a bound. There the bound is part of the
@@ -26,7 +26,7 @@ P99_FACTOR = 5.0
 ENOUGH = 300
 _LONGEST = 12.0
 AT_REST = 1 / 8
-"""The share of a rate that leaves a backend at rest: p99 of M/M/1 is 1.14 times that of an idle one."""
+"""The share of a rate that leaves a backend at rest: p99 of M/M/1 is 1.14 times the p99 of an idle backend."""
 MOST_LEVELS = 20
 _FINE = 1.1
 _FAILED_SHARE = 0.01
@@ -35,7 +35,7 @@ Limit = Literal["overload", "errors", "p99"]
 
 
 class RateLevel(NamedTuple):
-    """One rate as it was measured: queries a second, the 99th percentile (None without an answer), and what failed.
+    """A measured rate: queries a second, the 99th percentile (None without an answer), and what failed.
 
     ``queries`` is how many latencies the percentile is of.
     """
@@ -50,9 +50,9 @@ class RateLevel(NamedTuple):
 class Knee(NamedTuple):
     """Where throughput ends.
 
-    ``at`` is the largest sustained rate, None where even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
+    ``at`` is the largest sustained rate, None if even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
     percentile at rest, of ``unloaded_queries``. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why
-    not; both are None where every rate was sustained.
+    not; both are None if every rate was sustained.
     """
 
     at: RateLevel | None
@@ -63,7 +63,7 @@ class Knee(NamedTuple):
 
 
 def knee(levels: Sequence[RateLevel]) -> Knee | None:
-    """Return the knee of rates in any order, each measured once; None where nothing was answered at any of them."""
+    """Return the knee of rates in any order, each measured once; None if no rate had an answer."""
     answered = [(level.p99_ms, level) for level in levels if level.p99_ms is not None]
     if not answered:
         return None
@@ -80,7 +80,7 @@ def knee(levels: Sequence[RateLevel]) -> Knee | None:
 
 
 def _limit(level: RateLevel, most_ms: float) -> Limit | None:
-    """Return why a rate is not sustained, its 99th percentile being at most ``most_ms``; None where it is."""
+    """Return why a rate is not sustained, given the highest 99th percentile ``most_ms``; None if it is sustained."""
     if level.p99_ms is None or level.failed_share > _FAILED_SHARE:
         return "errors"
     if level.overloaded:
@@ -96,10 +96,10 @@ def held_seconds(rate: float, seconds: float) -> float:
 def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
     """Return which rate to measure after ``levels``, beginning with ``first``; None when the knee is known.
 
-    Rates double until one is not sustained, or halve until one is; then the bracket is cut at its geometric middle
-    until its ends lie within a tenth. What is at rest must be so: one rate at least is an eighth of the knee or less.
-    A rate at which nothing was answered is not sustained. It also ends after :data:`MOST_LEVELS`, and where the first
-    rate had no answer.
+    Rates double until a rate is not sustained, or halve until a rate is; then the bracket is cut at its geometric
+    middle until its ends lie within a tenth. The backend must be at rest at least once: one rate is an eighth of the
+    knee or less. A rate without answers is not sustained. The search also ends after :data:`MOST_LEVELS`, and if the
+    first rate had no answer.
     """
     if not levels:
         return _rounded(first)

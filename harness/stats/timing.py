@@ -28,7 +28,7 @@ _SHARES = (50, 90, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency of single queries in milliseconds; ``n`` samples stand behind every figure."""
+    """Latency of single queries in milliseconds; every figure is computed from ``n`` samples."""
 
     p50: float
     p90: float
@@ -110,8 +110,8 @@ class Throughput(NamedTuple):
 def throughput(samples: Samples) -> Throughput | None:
     """Return queries a second over the common window of all clients.
 
-    The window reaches from the last client's first query to the first client's last answer. None when there is no such
-    window: no samples, or one client was over before another began.
+    The window reaches from the last client's first query to the first client's last answer. None if there is no such
+    window: there are no samples, or a client had finished before another began.
     """
     clients = [samples.client == number for number in np.unique(samples.client)]
     if not clients:
@@ -147,10 +147,10 @@ def arrivals_ns(rate: float, seconds: float, kind: Arrivals, seed: int) -> Int64
 class OpenLoop(NamedTuple):
     """The fate of queries that were due at fixed times.
 
-    ``latency_ns`` int64 counts from the time at which each query was due. Queries that nobody had asked when the
-    clients gave up are in it with the time they had waited until then, which is a lower bound. ``service_ns`` int64 is
-    the engine's work and the transfer alone, of the answered queries. Queries due a second are over the length of the
-    schedule, answered ones until the last answer, if that came later.
+    ``latency_ns`` int64 counts from the time at which each query was due. Queries that had not been sent when the
+    clients gave up are included with the time they had waited until then, which is a lower bound. ``service_ns`` int64
+    is only the engine's work and the transfer, for the answered queries. Queries due a second are over the length of
+    the schedule, answered queries until the last answer, if that came later.
     """
 
     latency_ns: Int64Array
