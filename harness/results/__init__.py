@@ -1,1 +1,1 @@
-"""What comes out: the stored schema, its assembly from outcomes, and the result object of Python."""
+"""Results: the stored schema, its assembly from outcomes, and the result object of Python."""

@@ -21,7 +21,7 @@ _UNSPLIT = frozenset({"run", *CALLABLE_KINDS})
 
 
 class LabelledBackend(NamedTuple):
-    """A backend by its label and name, with what is known of its encoder on some dataset."""
+    """A backend by its label and name, with the known facts about its encoder on some dataset."""
 
     label: str
     name: str
@@ -29,7 +29,7 @@ class LabelledBackend(NamedTuple):
 
 
 def backend_infos(backends: Sequence[LabelledBackend]) -> list[BackendInfo]:
-    """Return what a result says of each backend, once for each label, in their order."""
+    """Return a result's information on each backend, once for each label, in their order."""
     listed: dict[str, LabelledBackend] = {}
     for backend in backends:
         if backend.label not in listed or not listed[backend.label].encoder:
@@ -54,7 +54,7 @@ def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
 class _Slot:
     """One backend, fusion or second stage in a label: its name between other parts of the label, and its settings.
 
-    ``kind`` is what a file, an address or a function follows; empty for the name of a backend.
+    ``kind`` is the word before a file, an address or a function; empty for the name of a backend.
     """
 
     name: str
@@ -67,11 +67,11 @@ class _Slot:
 def short_labels(labels: Sequence[str]) -> list[str]:
     """Return a label of at most 24 characters for each of several different ones, unique among them.
 
-    A label that is short stays. A longer one becomes the names of its backends and stages (``chroma|keywords``,
-    ``rrf:lucene+chroma``), followed where others have the same names by the settings that not all of them have, or by
-    the first one that no other has (``qdrant[shards=2]``, ``chroma[ef_search=9]|keywords``), if need be by its value
-    alone (``faiss[IVF64,Flat]``), without what the values have in common (``dense[MiniLM-L6-v2]``). Where nothing is
-    short, the names are followed by the position among all labels (``chroma#3``), or lose their middle.
+    A short label stays. A longer label becomes the names of its backends and stages (``chroma|keywords``,
+    ``rrf:lucene+chroma``). If others have the same names, these are followed by the settings that not all of them have,
+    or by the first setting that no other has (``qdrant[shards=2]``, ``chroma[ef_search=9]|keywords``), if need be only
+    by its value (``faiss[IVF64,Flat]``), without the part that the values have in common (``dense[MiniLM-L6-v2]``). If
+    nothing is short, the names are followed by the position among all labels (``chroma#3``), or lose their middle.
     """
     if all(len(label) <= _LONGEST for label in labels):
         return list(labels)
@@ -115,7 +115,7 @@ def _candidates(label: str, parsed: Mapping[str, Sequence[_Slot]], names: Mappin
 
 
 def _short_names(slots: Iterable[_Slot]) -> dict[str, str]:
-    """Return how each name is shown: files and addresses lose what they have in common with their like."""
+    """Return how each name is shown: files and addresses lose the part that they share with others of their kind."""
     alike: dict[str, list[str]] = {}
     for slot in slots:
         alike.setdefault(slot.kind, []).append(slot.name)
@@ -124,7 +124,7 @@ def _short_names(slots: Iterable[_Slot]) -> dict[str, str]:
 
 
 def _written(slots: Sequence[_Slot], chosen: Sequence[tuple[int, str]], names: Mapping[str, str]) -> str:
-    """Return the names of all slots, each followed by what is ``chosen`` of its settings."""
+    """Return the names of all slots, each followed by the ``chosen`` part of its settings."""
     parts = []
     for number, slot in enumerate(slots):
         told = ";".join(text for at, text in chosen if at == number)
@@ -133,7 +133,7 @@ def _written(slots: Sequence[_Slot], chosen: Sequence[tuple[int, str]], names: M
 
 
 def _slots(label: str) -> list[_Slot]:
-    """Return the parts of a label; one that is no expression is a name as a whole."""
+    """Return the parts of a label; a label that is not an expression is a single name."""
     try:
         first, *later = split_outside(without_parentheses(label), "|")
         name, _, rest = first.partition(":")

@@ -1,4 +1,4 @@
-"""A baseline: one small file for git that later results are held against.
+"""A baseline: one small file for git with which later results are compared.
 
 It holds the whole report (plan, versions, machine, content of the datasets, figures, spread over builds), every latency
 sample, and a line for each dataset, backend and query: its values, its first documents, and the ranks of the relevant
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 3
 DEPTH = 10
-"""Documents that a baseline keeps of each ranking: what people look at, and what the usual measures look at."""
+"""Documents that a baseline keeps of each ranking: as many as people and the usual measures look at."""
 
 
 class QueryLine(Record):
@@ -76,7 +76,7 @@ class Baseline(Record):
 
 
 def check_baseline_target(path: Path) -> None:
-    """Refuse a place where a baseline cannot be written: what is there and is none is never replaced."""
+    """Refuse a target where a baseline cannot be written: an existing file that is not a baseline is never replaced."""
     if path.suffix != ".json":
         raise UsageError(f"a baseline is a .json file, not '{path}'", fix="write reports/baselines/NAME.json")
     path = target_path(path)
@@ -89,9 +89,9 @@ def check_baseline_target(path: Path) -> None:
 def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapshot], *, depth: int = DEPTH) -> None:
     """Write a result as a baseline, whole or not at all; an earlier baseline is replaced.
 
-    ``snapshots`` are what ``report`` says of each of its datasets. Raises UsageError where a backend failed or nothing
-    was scored, because nothing could be compared with it, and for a file that is no baseline; ResultError when it
-    cannot be written.
+    ``snapshots`` are the parts of ``report``, one for each of its datasets. Raises UsageError if a backend failed or
+    nothing was scored, because nothing could be compared with it, and for a file that is not a baseline; ResultError if
+    it cannot be written.
     """
     failed = list(dict.fromkeys(trial.label for trial in report.trials if trial.status == "failed"))
     if failed:
@@ -114,7 +114,7 @@ def save_baseline(comparison: Comparison, path: str | Path) -> None:
 
 
 def describe_baseline(path: Path) -> str:
-    """Say what a baseline is of: backends, datasets and date; or that it cannot be read."""
+    """Describe a baseline by its backends, datasets and date; or say that it cannot be read."""
     try:
         report = validate(_content(path), Baseline).report
     except ResultError:
@@ -125,7 +125,7 @@ def describe_baseline(path: Path) -> str:
 
 
 def read_baseline(path: Path) -> list[ResultSnapshot]:
-    """Return what a baseline holds of each of its datasets.
+    """Return the snapshot of each dataset in a baseline.
 
     Raises ResultError if it is missing, damaged, not a baseline, or of another schema.
     """
@@ -173,7 +173,7 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
 
 
 def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, dict[str, int]]] | None:
-    """Return label -> query -> relevant document -> rank; None where some line does not hold them."""
+    """Return label -> query -> relevant document -> rank; None if some line does not hold them."""
     if any(line.ranks is None for answers in lines.values() for line in answers):
         return None
     return {label: {line.query: line.ranks or {} for line in answers} for label, answers in lines.items()}
@@ -232,7 +232,7 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
 
 
 def _run(first: Mapping[str, Sequence[str]]) -> Run:
-    """Make a run of rankings without scores: scores that fall by one a rank stand for the order that was kept."""
+    """Make a run of rankings without scores: scores that fall by one at each rank encode the order that was kept."""
     doc_ids = Ids.of(dict.fromkeys(document for documents in first.values() for document in documents))
     lengths = [len(documents) for documents in first.values()]
     listed = Ids.of([document for documents in first.values() for document in documents])

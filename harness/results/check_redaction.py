@@ -14,7 +14,7 @@ from harness.results.schema_base import ErrorInfo
 
 Part = TypeVar("Part", ErrorInfo, PreflightProblem)
 _DATA = {"questions", "without_expectation", "questions_below_best", "examples", "slices"}
-"""Fields that hold the user's questions and ids. An id that is a URL has to stay what it is, or nobody can find it."""
+"""Fields that hold the user's questions and ids. An id that is a URL stays unchanged so that it can be found."""
 
 
 def redacted(result: Result) -> Result:

@@ -97,7 +97,7 @@ class RequirementResult(Record):
 
 
 class PreflightProblem(Record):
-    """Something that makes every score meaningless. Nothing is scored until it is mended."""
+    """A problem that makes every score meaningless. Nothing is scored until it is fixed."""
 
     check: str = Field(description="name of the check that found it, such as `missing-ids`")
     backend: str | None = Field(description="label of a backend; null for the golden set itself")

@@ -32,8 +32,8 @@ _FAILED_SHARE = 0.1
 class DatasetContent:
     """Searches on one dataset, and their results.
 
-    ``runs`` are by label, without those that are read from the result folder when they are asked for. ``corpus`` are
-    the documents, which no result folder holds; ``no_texts`` says why they are missing here.
+    ``runs`` are by label, without runs that are read from the result folder on demand. ``corpus`` are the documents,
+    which no result folder holds; ``no_texts`` says why they are missing here.
     """
 
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
@@ -48,13 +48,13 @@ class Comparison(Shown):
     """Result of ``harness.compare``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
-    backend, query_id, metric, value, min, max), ``agreement`` the one behind the parity (dataset, backend, query_id,
+    backend, query_id, metric, value, min, max), ``agreement`` the table behind the parity (dataset, backend, query_id,
     level, cause, overlaps, differences), ``latencies`` every timed sample (dataset, backend, pass, query_id, search_ns,
-    transfer_ns), None where no times were taken. ``contents`` are what was searched, by dataset. ``folder`` is where
-    the result is stored, None before :meth:`save`.
+    transfer_ns), None if no times were taken. ``contents`` are the searched datasets, by name. ``folder`` is where the
+    result is stored, None before :meth:`save`.
 
-    Frames have a row for each backend; where there are several datasets, a first level of the index names them. What
-    is of one dataset alone (``qrels``, ``queries``, ``corpus``, ``runs``) has to be taken from :meth:`on` one of them.
+    Frames have a row for each backend; if there are several datasets, a first level of the index names them. Attributes
+    of a single dataset (``qrels``, ``queries``, ``corpus``, ``runs``) must then be taken from :meth:`on` one of them.
     """
 
     report: Result
@@ -132,7 +132,7 @@ class Comparison(Shown):
         return [info.name for info in self.report.datasets]
 
     def on(self, dataset: str) -> Comparison:
-        """Return what the comparison says of one dataset; raises UnknownNameError."""
+        """Return the part of the comparison on one dataset; raises UnknownNameError."""
         self._name(dataset)
         return replace(
             self,
@@ -144,7 +144,7 @@ class Comparison(Shown):
         )
 
     def _name(self, dataset: str | None) -> str:
-        """Return the dataset that is meant: the only one where None is named."""
+        """Return the dataset that is meant: the only dataset if the name is None."""
         if dataset is None and len(self.datasets) > 1:
             listed = ", ".join(self.datasets)
             raise UsageError(f"the comparison is of several datasets: {listed}", fix="name one, as in on('…')")
@@ -164,7 +164,7 @@ class Comparison(Shown):
 
     @property
     def corpus(self) -> Corpus | None:
-        """The documents of the only dataset, None where they are not at hand; raises as :attr:`queries`."""
+        """The documents of the only dataset, None if they are not at hand; raises as :attr:`queries`."""
         return self.contents[self._name(None)].corpus
 
     @property
@@ -184,7 +184,7 @@ class Comparison(Shown):
 
     @property
     def unmeasured(self) -> list[str]:
-        """Labels of the backends of which some measurement failed: cold, under load, or under a filter.
+        """Labels of the backends with a failed measurement: cold, under load, or under a filter.
 
         A measurement failed if it has no samples, all its clients died or gave up, or over a tenth of its queries
         failed.
@@ -199,7 +199,7 @@ class Comparison(Shown):
         return self.report.trial(label, self._name(dataset))
 
     def has_run(self, label: str, dataset: str | None = None) -> bool:
-        """Tell whether a backend has ranked documents, in memory or in the folder; as :meth:`trial`."""
+        """Return whether a backend has ranked documents, in memory or in the folder; as :meth:`trial`."""
         trial = self.trial(label, dataset)
         return label in self.contents[trial.dataset].runs or (self.folder is not None and trial.status == "ok")
 
@@ -321,7 +321,7 @@ class Comparison(Shown):
     def _frame(
         self, rows: Mapping[Any, Mapping[str, Any]], *levels: str, columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Return rows by (dataset, backend, further levels) as a frame, without the dataset where there is one."""
+        """Return rows by (dataset, backend, further levels) as a frame, without the dataset if there is only one."""
         import pandas as pd
 
         names = ["dataset", "backend", *levels]
@@ -370,13 +370,13 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
 
 
 def lacks_measurement(trial: TrialResult) -> bool:
-    """Tell whether a measurement of a trial failed, see :attr:`Comparison.unmeasured`."""
+    """Return whether a measurement of a trial failed, see :attr:`Comparison.unmeasured`."""
     knee = trial.knee
     if knee is not None and knee.rate is None:
         return True
     if trial.filter_sweep is not None and any(level.error is not None for level in trial.filter_sweep.levels):
         return True
-    # what fails beyond the knee is how a backend meets more than it can do
+    # failures beyond the knee are a backend's answer to overload
     loops = [level for level in trial.open_loop if knee is None or knee.rate is None or level.rate <= knee.rate]
     levels: list[ClosedLoopStats | OpenLoopStats] = [*trial.closed_loop, *loops]
     if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):

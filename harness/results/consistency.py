@@ -38,7 +38,7 @@ def refuse_contradictions(path: Path, report: Result) -> None:
 
 
 def refuse_other_values(path: Path, report: Result, values: pa.Table, judged: Mapping[str, Ids]) -> None:
-    """Raise ResultError for a report whose means are not those of the queries' values.
+    """Raise ResultError for a report whose means differ from the means of the queries' values.
 
     Args:
         path: the file of the values.

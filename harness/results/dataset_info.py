@@ -14,7 +14,7 @@ from harness.results import schema_base
 
 
 def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.DatasetInfo:
-    """Return name, content and size of what was searched; ``whole`` is the dataset before any sample was taken."""
+    """Return name, content and size of the searched dataset; ``whole`` is the dataset before any sample was taken."""
     qrels = dataset.qrels
     judged = relevant = judgments = 0
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
@@ -52,7 +52,7 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.Da
 
 
 def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.DatasetInfo:
-    """Return what is known of a dataset that could not be loaded."""
+    """Return the known facts about a dataset that could not be loaded."""
     return schema_base.DatasetInfo(
         name=name,
         sha256="",
@@ -68,7 +68,7 @@ def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.Data
 
 
 def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema_base.IdenticalIdsInfo:
-    """Return the rule, "keep" where there is none, and the number of queries that it concerns."""
+    """Return the rule, "keep" if there is none, and the number of queries that it concerns."""
     return schema_base.IdenticalIdsInfo(
         rule=rule or "keep", queries=int(np.count_nonzero(documents.rows_of(queries) >= 0))
     )

@@ -71,12 +71,12 @@ def family_differences(dataset: str | None, pairs: Sequence[PairedValues], seed:
 
 
 def lone_difference(dataset: str | None, pair: PairedValues, seed: int) -> PairedDifference:
-    """Test a pair that is no part of a family: it has p but no adjusted p, so no verdict rests on it."""
+    """Test a pair that is not part of a family: it has p but no adjusted p, so no verdict rests on it."""
     return _difference(dataset, pair, compare_pairs(pair.values_a, pair.values_b, seed), None, 0)
 
 
 def pairs_to_compare(labels: Sequence[str], reference: str | None) -> Iterable[tuple[str, str]]:
-    """Return each other label with ``reference``, none where it is not among them; every pair where that is None."""
+    """Return each other label with ``reference``, nothing if it is not among them; every pair if it is None."""
     if reference is None:
         return combinations(labels, 2)
     return ((reference, label) for label in labels if label != reference and reference in labels)
@@ -85,7 +85,7 @@ def pairs_to_compare(labels: Sequence[str], reference: str | None) -> Iterable[t
 def _difference(
     dataset: str | None, pair: PairedValues, test: PairedTest, p_adjusted: float | None, family: int
 ) -> PairedDifference:
-    """Return what a paired test of b against a came to, as a result stores it.
+    """Return the result of a paired test of b against a, as it is stored.
 
     ``family`` counts the tests that p is adjusted for, 0 where it is not adjusted.
     """
@@ -124,7 +124,7 @@ def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "bet
 def reference_label(plan: Plan, scored: Sequence[Scored]) -> str | None:
     """Return the backend that others are compared with: the one that the plan names, else the first that has scores.
 
-    None where every pair is compared, and where nothing has scores.
+    None if every pair is compared, and if nothing has scores.
     """
     if plan.request.all_pairs:
         return None
@@ -142,7 +142,7 @@ def reference_notes(plan: Plan, scored: Sequence[Scored]) -> list[str]:
 
 
 def metric_losses(scored: Scored, seed: int) -> dict[str, LossStats]:
-    """Return what a backend's means lose against those of its reference's own run; empty where there is none."""
+    """Return the losses of a backend's means against its reference's own run; empty if there are none."""
     if scored.scores is None or scored.exact is None or len(scored.scores.query_ids) == 0:
         return {}
     common, exactly = common_queries(scored.scores, scored.exact)

@@ -1,6 +1,6 @@
 """Pitfalls in results that look like results, and how a stored result lists them.
 
-:data:`RUN_CHECKS` look at one run and its scores, :data:`METRIC_CHECKS` at metrics and judgments alone; each returns a
+:data:`RUN_CHECKS` look at one run and its scores, :data:`METRIC_CHECKS` only at metrics and judgments; each returns a
 finding or None. :func:`difference_finding` looks at a difference between two backends. A threshold lies where honest
 results end; docstrings name published ones (BM25 by Anserini on BEIR). Fewer than five evaluated queries are an example
 rather than a collection, and only their order is looked at.
@@ -42,7 +42,7 @@ _ONCE = 0.5
 """Share of the terms of a text that occur once in it."""
 _SHAPE = parse_metrics("nDCG@10,RR@10,R@100")
 _SMALLEST_POOL = 1000
-"""Documents among which R@100 says something: of so many, a random order has a tenth of the relevant ones by then."""
+"""Least number of documents for R@100 to mean anything: a random order has then found a tenth of the relevant ones."""
 
 
 class Weights(NamedTuple):
@@ -58,8 +58,8 @@ class JudgedRun:
     """A run with its judgments and scores.
 
     ``ordered`` says that the run was read from a file whose lists are ranked: TREC's, or a table. ``weights`` are the
-    learned sparse vectors behind it, None for anything else. ``pool`` is how many documents compete for a query's
-    ranking: all of them, or its candidates (their mean number); None where only the run is known. ``drops_itself`` says
+    learned sparse vectors behind it, None for any other run. ``pool`` is how many documents compete for a query's
+    ranking: all of them, or its candidates (their mean number); None if only the run is known. ``drops_itself`` says
     that hits with their query's id were left out.
     """
 
@@ -92,7 +92,7 @@ class JudgedRun:
 
 
 def run_findings(judged: JudgedRun) -> list[Finding]:
-    """Return what every check of a run finds, in the order of the table."""
+    """Return the findings of every check of a run, in the order of the table."""
     few, findings = judged.scores.counts.evaluated < _FEW_QUERIES, list[Finding]()
     for find, causes in RUN_CHECKS.items():
         known = any(finding.check in causes for finding in findings)
@@ -107,7 +107,7 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
 def metric_findings(
     qrels: Qrels, measures: Sequence[Metric], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
 ) -> list[Finding]:
-    """Return what the judgments cannot support among ``measures``, in the order of the table; without any, nothing."""
+    """Return the measures that the judgments cannot support, in the order of the table; nothing without judgments."""
     if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
         return []
     judged = _JudgedMetrics(qrels, tuple(measures), relevance, queries)
@@ -115,11 +115,11 @@ def metric_findings(
 
 
 def named_measures(measures: Sequence[Metric], default: str | Sequence[str]) -> tuple[Metric, ...]:
-    """Return the measures that somebody chose, for :func:`metric_findings`.
+    """Return the measures that the user chose, for :func:`metric_findings`.
 
-    Left out are those of ``default``, what a command takes when none is named, and trec_eval's official ones, where the
-    whole set is among ``measures``. Such a set is meant for every collection, P@10 on one relevant document a query
-    too: nobody chose it for these judgments.
+    Left out are the measures of ``default``, which a command takes if none is named, and trec_eval's official measures,
+    if the whole set is among ``measures``. Such a set is meant for every collection, including P@10 with one relevant
+    document a query: the user did not choose it for these judgments.
     """
     for whole in (set(parse_metrics(default)), set(official_metrics())):
         if whole <= set(measures):
@@ -141,12 +141,12 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
     if not judged.ordered:
         return None
     owner = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
-    before, after = run.scores[:-1], run.scores[1:]  # compared, as minus infinity less itself is no number
+    before, after = run.scores[:-1], run.scores[1:]  # compared, because minus infinity less itself is not a number
     within = owner[1:] == owner[:-1]
     rising = np.unique(owner[1:][within & (after > before)])
     if not len(rising):
         return None
-    # minus infinity is a score that somebody writes for "last", and never a distance
+    # minus infinity is a score written for "last", and never a distance
     distances = not bool((within & ((after < before) | np.isneginf(before) | np.isneginf(after))).any())
     by_score = judged.scores.ties is not TieRule.ENGINE
     taken = "hits are ordered by score, as trec_eval does" if by_score else "hits stay in the order of the file"
@@ -166,7 +166,8 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
 def _other_queries(judged: JudgedRun) -> Finding | None:
     """Find a run and judgments that share fewer than half of the queries of either.
 
-    A run of all topics of which some are judged shares all the judged ones, a run of a sample all of its own.
+    A run of all topics, only some of them judged, shares all the judged topics; a run of a sample shares all of its
+    own.
     """
     answered = Ids(judged.run.query_ids.values)
     common = int(np.count_nonzero(judged.qrels.query_ids.rows_of(answered) >= 0))
@@ -222,7 +223,7 @@ def _relevant_left_out(judged: JudgedRun) -> Finding | None:
 
 
 def _equal_scores(judged: JudgedRun) -> Finding | None:
-    """Find a run in which nearly all lists of several hits have one score throughout: its order is that of ids.
+    """Find a run in which nearly all lists of several hits have the same score throughout: its order is by id.
 
     Nine tenths: a scoring function leaves a list tied where it has a query with one rare term, not nearly everywhere.
     """
@@ -288,7 +289,7 @@ def _nothing_judged(judged: JudgedRun) -> Finding | None:
 
 
 def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
-    """Find queries whose best hit is the document with their id, at least half of those with hits.
+    """Find queries whose best hit is the document with their id, if they are at least half of the queries with hits.
 
     Queries are documents in ArguAna and Quora, and their own document is never relevant to them there. A query to which
     it is relevant is not counted. Ids that are numbered independently coincide for few of the best hits.
@@ -337,7 +338,7 @@ def _all_zero(judged: JudgedRun) -> Finding | None:
 
 
 def _judgments_of_neighbours(judged: JudgedRun) -> Finding | None:
-    """Find judgments that stand one query too early or too late, by which a run is far better than by its own.
+    """Find judgments that are one query too early or too late, by which a run is far better than by its own.
 
     Topics of one collection overlap, yet nowhere so that three times as much is found for the neighbour.
     """
@@ -382,12 +383,11 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
 def _raw_weights(judged: JudgedRun) -> Finding | None:
     """Find sparse vectors of counts of terms, or of scaled counts, with no IDF anywhere.
 
-    Counts are whole numbers, at least half of them 1: half of the terms of a text occur once (Zipf's law); learned
-    weights that were rounded to whole numbers are seldom 1. Scaled counts (logarithms, saturated or normalised counts)
-    depend on the count of a term and on its document, so that a document's smallest weight is that of half of its
-    terms. Learned weights differ from term to term, and so do weights that an IDF is part of, in documents or queries.
-    A term that every document has then counts as much as the one that tells them apart. The first million values are
-    looked at.
+    Counts are integers, at least half of them 1: half of the terms of a text occur once (Zipf's law); learned weights
+    that were rounded to integers are seldom 1. Scaled counts (logarithms, saturated or normalised counts) depend on the
+    count of a term and on its document, so that half of a document's terms share its smallest weight. Learned weights
+    differ from term to term, and so do weights that include an IDF, in documents or queries. A term that every document
+    has then counts as much as a term that distinguishes them. The first million values are examined.
     """
     weights = judged.weights
     if weights is None or weights.idf:
@@ -495,7 +495,7 @@ RUN_CHECKS: Mapping[_RunCheck, tuple[str, ...]] = {
     _first_hit_alone: (),
     _found_but_ranked_low: ("query-in-results",),
 }
-"""Every check of a run, with earlier findings that explain what it would find: it is left out after one of them."""
+"""Every check of a run, with earlier findings that explain its finding: it is left out after one of them."""
 CHECKS_OF_FEW_QUERIES: frozenset[_RunCheck] = frozenset(
     [_unsorted, _ids_spelled_otherwise, _nothing_judged, _raw_weights]
 )
@@ -532,7 +532,7 @@ def _low_ceiling(judged: _JudgedMetrics) -> Finding | None:
 
 
 def _no_judged_negatives(judged: _JudgedMetrics) -> Finding | None:
-    """Find metrics that compare relevant with judged non-relevant documents where none is judged so."""
+    """Find metrics that compare relevant with judged non-relevant documents if no document is judged non-relevant."""
     names = [str(measure) for measure in judged.measures if measure.name in ("Bpref", "infAP")]
     if not names or bool((judged.qrels.grades < judged.relevance).any()):
         return None
@@ -551,9 +551,9 @@ METRIC_CHECKS: tuple[Callable[[_JudgedMetrics], Finding | None], ...] = (_low_ce
 def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     """Find a difference that one would report and that so few queries cannot show.
 
-    The caller passes differences that are not significant. Reported are those of at least 5 % of the larger mean, our
-    own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8,
-    at the level that ``family`` tests leave each, as the verdict has it.
+    The caller passes differences that are not significant. Reported are differences of at least 5 % of the larger mean
+    (our own bound of differences that are usually reported) and below the smallest difference that this many queries
+    show with power 0.8, at the level that ``family`` tests leave each, as the verdict has it.
     """
     differences = pair.values_b - pair.values_a
     if len(differences) < _FEW_QUERIES:
@@ -584,7 +584,7 @@ def _perfect(judged: _JudgedMetrics) -> Run:
 
 
 def _is_share(measure: Metric) -> bool:
-    """Tell whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
+    """Return whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
     kind = KINDS.get(measure.name)
     return kind is not None and kind.range == "0 to 1" and is_mean(measure) and kind.name != "Judged"
 
@@ -684,7 +684,7 @@ def recorded(findings: Sequence[Finding], dataset: str, backend: str | None = No
 
 
 def _weights(outcome: Outcome) -> Weights | None:
-    """Return the learned sparse vectors of an outcome; those of BM25 are made here, and known."""
+    """Return the learned sparse vectors of an outcome; BM25's are made here, and known."""
     vectors = outcome.vectors
     if vectors is None or vectors.terms is not None or vectors.sparse is None or vectors.sparse.documents is None:
         return None

@@ -9,11 +9,11 @@ from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
 from harness.results.schema_base import DatasetInfo
 
 RECALL = "recall@"
-"""What quality is called where there are no judgments."""
+"""The name of quality if there are no judgments."""
 
 
 def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
-    """Tell which of (quality, cost, …) no other point dominates: is at least as good and costs at most as much of each.
+    """Return which of (quality, cost, …) no other point dominates, with equal or better quality and costs.
 
     One of them strictly: equal points do not dominate one another. No points: an empty list.
     """
@@ -27,11 +27,11 @@ def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
 def frontier_stats(
     sweeps: Sequence[PlannedSweep], datasets: Iterable[DatasetInfo], trials: Sequence[TrialResult]
 ) -> list[FrontierStats]:
-    """Return the frontier of each dataset and sweep, derived from what the backends came to.
+    """Return the frontier of each dataset and sweep, derived from the backends' results.
 
-    Quality is the mean of the first metric; with the same exact result for all values, that puts them in the order of
-    what they lose against it. Without judgments it is the share of the exact best k that was found. Costs are p95 and
-    the bytes of the index, these where all of them are known.
+    Quality is the mean of the first metric; with the same exact result for all values, that orders them by their loss
+    against it. Without judgments it is the share of the exact best k that was found. Costs are p95 and the bytes of the
+    index, the latter only if all of them are known.
     """
     return [
         _frontier(sweep, dataset.name, [trial for trial in trials if trial.dataset == dataset.name])
@@ -75,9 +75,9 @@ def _frontier(sweep: PlannedSweep, dataset: str, trials: Sequence[TrialResult]) 
 
 
 def _undominated(points: Sequence[FrontierPoint], qualities: Sequence[float | None]) -> set[str]:
-    """Return the values of the points on the frontier of some qualities, p95 and bytes; those with both alone count.
+    """Return the values of the points on the frontier of some qualities, p95 and bytes; only points with both count.
 
-    Bytes are left out where one of these points lacks them.
+    Bytes are left out if one of these points lacks them.
     """
     whole = [
         (point.value, quality, point.p95_ms, point.bytes)

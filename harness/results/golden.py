@@ -22,7 +22,7 @@ class GoldenContent(NamedTuple):
 
 
 class CorpusContent(NamedTuple):
-    """Documents by their name, digest and number; no digest where backends have documents of their own."""
+    """Documents by their name, digest and number; no digest if backends have their own documents."""
 
     name: str
     sha256: str | None = None

@@ -1,4 +1,4 @@
-"""Hits that a dataset leaves out: those with their query's id, and those that are no candidates.
+"""Hits that a dataset leaves out: hits with their query's id, and hits that are not candidates.
 
 Engines know neither rule. They are asked for as many hits more as may be left out, so that no hit is missing from the
 first k: one more for the query's own document, and every document where a query is ranked among its candidates. Workers
@@ -24,7 +24,7 @@ _EXAMPLES = 3
 class HitRules:
     """``documents`` are all of the dataset; ``drops_itself`` where hits with their query's id are left out.
 
-    ``candidates`` are those of each query, None for all documents.
+    ``candidates`` are each query's candidates, None for all documents.
     """
 
     documents: Ids
@@ -75,7 +75,7 @@ class HitRules:
 
 
 def _keys(run: Run, listed: Run) -> Int64Array:
-    """Return one number for each hit, of its query and document in ``listed``; none for those that it lacks."""
+    """Return a number for each hit, of its query and document in ``listed``; none for hits that it lacks."""
     queries = np.repeat(listed.query_ids.rows_of(run.query_ids).astype(np.int64), np.diff(run.indptr))
     documents = listed.doc_ids.rows_of(run.doc_ids)[run.rows]
     keys: Int64Array = (queries * len(listed.doc_ids) + documents)[(queries >= 0) & (documents >= 0)]

@@ -22,18 +22,18 @@ from harness.stats import bootstrap_interval
 from harness.wording import counted
 
 FEWEST_DATASETS = 6
-"""Values that an interval of a mean over datasets takes; and what one comparison takes, see `datasets_needed`."""
+"""Least number of values for an interval of a mean over datasets, and for a comparison, see `datasets_needed`."""
 _PLACES = 12
-"""Decimals to which two means are equal: what remains is the rounding of another order of addition."""
+"""Decimals to which two means are equal: the rest is the rounding of another order of addition."""
 
 Values = Mapping[str, Mapping[str, float | None]]
-"""Backend -> dataset or aggregated task -> mean of one metric; None where the trial has none."""
+"""Backend -> dataset or aggregated task -> mean of a metric; None if the trial has no mean."""
 
 
 def make_leaderboard(
     trials: Sequence[TrialResult], families: Mapping[str, Sequence[str]], seed: int
 ) -> Leaderboard | None:
-    """Rank backends by the mean of each metric over datasets, every dataset counting once whatever its size.
+    """Rank backends by the mean of each metric over datasets; every dataset counts once, regardless of its size.
 
     Args:
         trials: of every backend on every dataset, failed ones included.
@@ -41,7 +41,7 @@ def make_leaderboard(
         seed: of the bootstrap.
 
     Returns:
-        The leaderboard; None where there are fewer than two datasets, or no metric. A backend that lacks a dataset has
+        The leaderboard; None if there are fewer than two datasets, or no metric. A backend that lacks a dataset has
         neither mean nor rank.
     """
     labels = list(dict.fromkeys(trial.label for trial in trials))
@@ -106,7 +106,7 @@ def differences_across(board: Leaderboard, reference: str | None, seed: int) -> 
 def datasets_needed(comparisons: int) -> int:
     """Return the fewest datasets with which the smallest p is below 0.05 after Holm's correction.
 
-    That is 2**(1 - n), where one of two backends is ahead on all n datasets, times the number of comparisons.
+    That is 2**(1 - n), if one of two backends is ahead on all n datasets, times the number of comparisons.
     """
     return math.floor(1 + math.log2(comparisons / SIGNIFICANT)) + 1 if comparisons else 2
 
@@ -134,7 +134,7 @@ def _compared_with(
 
 
 def _pairs(board: Leaderboard, reference: str | None, ranked: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the pairs to test, and that of the first two of ``ranked`` where it is not among them.
+    """Return the pairs to test, and the pair of the first two of ``ranked`` if it is not among them.
 
     That pair is chosen by its means. It needs no further correction: the more backends there are, the closer to each
     other the first two lie where nothing differs.
@@ -148,7 +148,7 @@ def _pairs(board: Leaderboard, reference: str | None, ranked: Iterable[str]) -> 
 
 
 def _columns(datasets: Iterable[str], families: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return what counts once -> its datasets, in the order of the datasets."""
+    """Return each unit that counts once -> its datasets, in the order of the datasets."""
     task_of = {dataset: name for name, members in families.items() for dataset in members}
     columns: dict[str, list[str]] = {}
     for dataset in dict.fromkeys(datasets):
@@ -219,7 +219,7 @@ def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
 
 
 def _complete_values(values: Iterable[float | None]) -> list[float] | None:
-    """Return the values; None where one of them is missing."""
+    """Return the values; None if a value is missing."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return known if len(known) == len(listed) else None

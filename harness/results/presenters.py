@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
 HTML_NAME = "report.html"
 LEFT_OUT = "Texts were left out of this file (--no-text)."
 NOT_STORED = "Texts of documents are not in this file: the result does not hold them, and no dataset was given."
-"""What the page says where it has no texts."""
+"""The text of the page if it has no texts."""
 
 
 class Presenter(Protocol):
@@ -25,14 +25,14 @@ class Presenter(Protocol):
         """Return a comparison, a check or a regression as one HTML file, with or without texts."""
 
     def failures(self, report: Result) -> list[str]:
-        """Say of each requirement of a check that does not hold what was expected, and what there is instead."""
+        """Describe each unmet requirement of a check: the expected and the actual value."""
 
 
 _makers: list[Callable[[], Presenter]] = []
 
 
 def register_presenter(make: Callable[[], Presenter]) -> None:
-    """Let results be shown by what ``make`` returns, which is called when the first result is shown."""
+    """Let results be shown by the return value of ``make``, which is called when the first result is shown."""
     _makers[:] = [make]
 
 
@@ -49,7 +49,7 @@ class Shown:
     def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
         """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
 
-        ``verbose`` adds to ``table`` what the short form leaves out; ``sort`` names the column that orders rows.
+        ``verbose`` adds to ``table`` the parts that the short form omits; ``sort`` names the column that orders rows.
         """
         return presenter().text(self.report, format, verbose=verbose, sort=sort)
 

@@ -1,8 +1,8 @@
-"""Published numbers beside those of a comparison, where configuration and metric are the same: of a dataset, and means.
+"""Published numbers next to measured numbers of the same configuration and metric: of a dataset, and means.
 
-The configuration is the same when the published backend and the trial use the same encoder with the same parameters;
-what only one of the two engines has must be at its default. Other sources' numbers for the same system stand beside it,
-so that a reader sees where sources disagree.
+The configuration is the same if the published backend and the trial use the same encoder with the same parameters;
+parameters that only one of the two engines has must be at their defaults. Other sources' numbers for the same system
+are listed next to it, so that a reader sees where sources disagree.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PublishedHere(NamedTuple):
 
 
 def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.TrialResult]) -> PublishedHere:
-    """Return what is published of a dataset for the configurations that were measured.
+    """Return the published numbers of a dataset for the configurations that were measured.
 
     Nothing where the comparison searched a part of the documents or queries, or judged them by other files.
     """
@@ -73,8 +73,8 @@ def published_means(
 
     Args:
         board: Means of every backend on every dataset and aggregated task.
-        here: Dataset -> what is published of it.
-        plan: Of all datasets.
+        here: Dataset -> its published numbers.
+        plan: The plan of all datasets.
     """
     values = {(row.backend, parse_metric(row.metric)): row for row in board.rows}
     for family in dict.fromkeys(name.partition("/")[0] for name in board.datasets if "/" in name):
@@ -143,7 +143,7 @@ def _same_depth(measure: Metric, row: Published, k: int) -> bool:
 
 
 def _conditions(row: Published, result: schema.TrialResult, plan: Plan, dataset: Dataset) -> list[str]:
-    """Say what was otherwise when a number was published, or is not known; not what has no effect here."""
+    """Describe conditions of a published number that differ or are not known, and have an effect here."""
     if not row.options:
         return [_NOT_STATED]
     here = {
@@ -160,7 +160,7 @@ def _conditions(row: Published, result: schema.TrialResult, plan: Plan, dataset:
 
 
 def _beside(trial: Trial, rows: Sequence[Published], cards: Mapping[str, BackendCard]) -> list[Published]:
-    """Return the rows of the trial's configuration, then those of other sources for the same system."""
+    """Return the rows of the trial's configuration, then the rows of other sources for the same system."""
     same = [row for row in rows if _is_same(trial, row, cards)]
     systems = {_system(row) for row in same}
     return [*same, *(row for row in rows if row not in same and row.backend is None and _system(row) in systems)]
@@ -175,7 +175,7 @@ def _is_same(trial: Trial, row: Published, cards: Mapping[str, BackendCard]) -> 
     card = trial.spec.card
     if card is None or trial.external:
         return False
-    if row.backend is None:  # a leaderboard names the model alone
+    if row.backend is None:  # a leaderboard names only the model
         return _is_all_model(trial) and trial.parameters.get(_MODEL) == row.system
     try:
         (spec,) = parse_backend_specs([row.backend], cards)
@@ -185,7 +185,7 @@ def _is_same(trial: Trial, row: Published, cards: Mapping[str, BackendCard]) -> 
 
 
 def _is_all_model(trial: Trial) -> bool:
-    """Tell whether a model is all that decides a backend's vectors, so that its name stands for the configuration."""
+    """Return whether only the model decides a backend's vectors, so that its name identifies the configuration."""
     card = trial.spec.card
     return card is not None and not trial.external and card.encoder in ("dense", "splade")
 

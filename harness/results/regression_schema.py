@@ -1,6 +1,6 @@
 """How one result differs from an earlier one, field by field: ``change`` of a stored result.
 
-A field that does not apply is null, never 0. `before` is the baseline, `after` what is held against it.
+A field that does not apply is null, never 0. `before` is the baseline, `after` the result compared with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NotJudgedRule = Literal["pass", "fail", "invalid"]
 Sameness = Literal["same", "different", "unknown"]
 Absence = Literal["not found", "not stored"]
 PairedBy = Literal["option", "label", "name", "position"]
-"""By what two backends were paired, from what the user said to what is only a guess."""
+"""How two backends were paired, from the user's choice to a mere guess."""
 _NOT_JUDGED_AS: dict[NotJudgedRule, Literal["passed", "failed", "invalid"]] = {
     "pass": "passed",
     "fail": "failed",
@@ -56,7 +56,7 @@ class SettingChange(Record):
 
 
 class DataRelation(Record):
-    """Whether both results are of the same data. What is not the same is said in `warnings` too."""
+    """Whether both results are of the same data. Differences are also listed in `warnings`."""
 
     dataset: str = Field(description="its name in the later result")
     documents: Sameness
@@ -76,7 +76,7 @@ class DataRelation(Record):
 
 
 class MetricJudgement(Record):
-    """One backend and one metric: what changed, how sure that is, and what follows from it."""
+    """A backend and a metric: what changed, how sure that is, and what follows from it."""
 
     metric: str
     queries: Count = Field(description="queries that both sides were evaluated on")
@@ -301,7 +301,7 @@ class Change(Record):
 
     @property
     def decision(self) -> Literal["passed", "failed", "invalid", ""]:
-        """What follows from the gate, by which exit code and test reports agree; empty where there is none."""
+        """The decision of the gate, by which exit code and test reports agree; empty if there is no gate."""
         if self.gate == "not judged":
             return _NOT_JUDGED_AS[self.when_not_judged]
         return self.gate or ""
@@ -317,5 +317,5 @@ class Change(Record):
         return sum(relation.common_queries for relation in self.data)
 
     def on(self, backend: BackendChange) -> str:
-        """Return ` on DATASET` to follow a backend's label in a sentence; nothing where there is one dataset."""
+        """Return ` on DATASET` to follow a backend's label in a sentence; nothing if there is only one dataset."""
         return f" on {backend.dataset}" if self.several else ""

@@ -1,6 +1,6 @@
 """Hits for other tools (``--save-runs``): TREC's run files, or MTEB's predictions, in a folder for each model.
 
-A second stage lies in ``<first>__<reranker>/``, as evaluators that rerank what others found expect it.
+A second stage lies in ``<first>__<reranker>/``, as evaluators expect it that rerank the hits of others.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Runs = Mapping[tuple[str, str], Run]
 def write_saved_runs(folder: Path, result: Result, runs: Runs, layout: str) -> None:
     """Write the hits of every trial that has any below ``folder``.
 
-    ``trec``: ``<model>/<dataset>.trec``, Parquet where an id holds white space. ``mteb``:
-    ``<model>/<TASK>_predictions.json`` with a subset and split for each dataset of the task; a dataset that is no task
-    of MTEB is a task of its own name, with the subset ``default``. Raises UnknownNameError for another layout.
+    ``trec``: ``<model>/<dataset>.trec``, Parquet if an id holds white space. ``mteb``:
+    ``<model>/<TASK>_predictions.json`` with a subset and split for each dataset of the task; a dataset that is not a
+    task of MTEB is a task under its own name, with the subset ``default``. Raises UnknownNameError for another layout.
     """
     if layout not in LAYOUTS:
         raise UnknownNameError("layout of runs", layout, LAYOUTS)
@@ -62,7 +62,7 @@ def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run
 
 
 def _folders(result: Result) -> dict[str, str]:
-    """Return label -> folder: the model's name, or the label where there is none or several backends share it."""
+    """Return label -> folder: the model's name, or the label if there is no name or several backends share it."""
     trials = {trial.label: trial for trial in reversed(result.trials) if trial.status == "ok"}
     models = {label: _model(trial) for label, trial in trials.items()}
     counts = Counter(models.values())

@@ -1,4 +1,4 @@
-"""The stored result, field by field: what ``report.json`` holds, version 3.
+"""The stored result, field by field: the content of ``report.json``, version 3.
 
 One schema serves every verb: ``compare`` fills datasets, backends and trials; ``check`` does so too, with a golden set
 for qrels, and adds its requirements; ``regress`` and ``diff`` say how one result differs from another. These models are
@@ -150,7 +150,7 @@ class TruncationStats(Record):
 
 
 class BackendInfo(Record):
-    """A backend that takes part, whatever the dataset."""
+    """A backend that takes part, on any dataset."""
 
     label: str = Field(description="names it in everything else of the result")
     short_label: str = Field(description="the same for narrow tables: unique in this result")
@@ -161,7 +161,7 @@ class BackendInfo(Record):
 
 
 class TrialResult(Record):
-    """One backend on one dataset: what it was, what it did, and how well."""
+    """A backend on a dataset: its configuration, its measurements and its scores."""
 
     dataset: str = Field(description="name of the dataset, as in `datasets`")
     label: str = Field(description="label of the backend, as in `backends`")
@@ -225,12 +225,12 @@ class TrialResult(Record):
 
     @property
     def milliseconds(self) -> LatencyStats | None:
-        """Latency of single queries; None where no times were taken."""
+        """Latency of single queries; None if no times were taken."""
         return self.search.milliseconds if self.search is not None else None
 
 
 class FormulaChange(Record):
-    """A part in which the BM25 formulas of two exact backends differ, and what it does alone, made to the first."""
+    """A part in which the BM25 formulas of two exact backends differ, and its effect on the first."""
 
     part: str
     before: str = Field(description="it in the formula of `a`, in words")
@@ -240,7 +240,7 @@ class FormulaChange(Record):
 
 
 class ScoringDifference(Record):
-    """Why two exact backends differ: the changes make the formula of `b` of that of `a`."""
+    """Why two exact backends differ: the changes turn the formula of `a` into that of `b`."""
 
     dataset: str
     a: str
@@ -308,7 +308,7 @@ class FrontierPoint(Record):
 
 
 class FrontierStats(Record):
-    """One `--sweep` on one dataset: what each value of a parameter costs and what it buys."""
+    """A `--sweep` on a dataset: the cost and the benefit of each value of a parameter."""
 
     dataset: str
     backend: str = Field(description="the swept backend as it is named without the parameter")
@@ -325,7 +325,7 @@ class FrontierStats(Record):
 
     @property
     def timed(self) -> bool:
-        """Whether latencies were measured: there is no frontier without."""
+        """Whether latencies were measured: without them there is no frontier."""
         return any(point.p50_ms is not None for point in self.points)
 
 
@@ -380,7 +380,7 @@ class Leaderboard(Record):
 
 
 class PublishedNumber(Record):
-    """A number that somebody published for the configuration of a trial, beside the measured one."""
+    """A published number for the configuration of a trial, next to the measured number."""
 
     dataset: str = Field(description="name of the dataset, or of the family whose members `datasets` names")
     datasets: list[str] = Field(default=[], description="datasets and tasks whose mean it is; empty for one dataset")
@@ -443,7 +443,7 @@ class Result(Record):
 
     @property
     def corpora(self) -> list[DatasetInfo]:
-        """The datasets whose documents are known: not those of backends that a check only asks."""
+        """The datasets whose documents are known: not the datasets of backends that a check only queries."""
         return [info for info in self.datasets if info.documents]
 
     @property
@@ -468,7 +468,7 @@ class Result(Record):
 
     @property
     def several(self) -> bool:
-        """Tell whether a label alone names no trial: a backend is on several datasets, or on one of several."""
+        """Return whether a label does not identify a trial: a backend is on several datasets, or on one of several."""
         searched = {trial.dataset for trial in self.trials}
         left_out = bool(self.trials) and any(info.name not in searched for info in self.datasets)
         return left_out or len(self.trials) > len({trial.label for trial in self.trials})
@@ -479,12 +479,12 @@ class Result(Record):
         return {info.label: info.short_label for info in self.backends if info.label != info.short_label}
 
     def trial_name(self, label: str, dataset: str | None) -> str:
-        """Return what names a trial in a sentence: its label, with the dataset where the backend is on several."""
+        """Return the name of a trial in a sentence: its label, with the dataset if the backend is on several."""
         datasets = {trial.dataset for trial in self.trials if trial.label == label}
         return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
 
     def trial(self, label: str, dataset: str) -> TrialResult:
-        """Return a backend's trial on a dataset; raises UnknownNameError where there is none."""
+        """Return a backend's trial on a dataset; raises UnknownNameError if it does not exist."""
         trials = {trial.label: trial for trial in self.of_dataset(dataset)}
         if label not in trials:
             raise UnknownNameError("backend", label, trials, of=f"the result on '{dataset}'")
@@ -495,7 +495,7 @@ class Result(Record):
         return [trial for trial in self.trials if trial.dataset == name]
 
     def on(self, dataset: str) -> Result:
-        """Return what the result says of one dataset, by its name."""
+        """Return the part of the result on one dataset, by its name."""
         return self.model_copy(
             update={
                 "datasets": [info for info in self.datasets if info.name == dataset],

@@ -50,7 +50,7 @@ class ClusterInfo(Record):
 
 
 class PlanRecord(Record):
-    """The arguments as they were given, and what they were resolved to."""
+    """The arguments as they were given, and as they were resolved."""
 
     arguments: dict[str, Json | list[str]]
     resolved: dict[str, Json | list[str]]
@@ -176,7 +176,7 @@ class MetricValue(Record):
 
 
 class LossStats(Record):
-    """One mean against that of the reference's own run: what the engine loses by not being exact."""
+    """A mean compared with the mean of the reference's own run: the engine's loss by not being exact."""
 
     exact: float = Field(description="the mean of the reference's run")
     difference: float = Field(description="engine minus reference, over the queries that both are evaluated on")

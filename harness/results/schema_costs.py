@@ -10,7 +10,7 @@ from harness.results.schema_base import Count, Json, Record
 
 
 class OtherProcessesInfo(Record):
-    """What other processes took of the cores while a phase was timed."""
+    """The other processes' use of the cores while a phase was timed."""
 
     phase: str = Field(description="`indexing`, `search`, a number of clients, a rate, or what a probe measured")
     seconds: float = Field(description="how long it took, with all that was done for it")
@@ -100,7 +100,7 @@ class IndexStats(Record):
 
 
 class BuildStats(Record):
-    """One of several builds of the same index: what it took, and what searching it came to."""
+    """One of several builds of the same index: its costs and its search results."""
 
     build: Count = Field(description="from 1; the first is the one that all else of the backend is of")
     seconds: float | None = Field(description="as in `index`, like all that follows but the last two")
@@ -170,7 +170,7 @@ class ColdStats(Record):
 
 
 class ClosedLoopStats(Record):
-    """So many clients at once, each asking its next query when the last one was answered."""
+    """N clients at once, each sending its next query when the last was answered."""
 
     clients: Count
     kind: Literal["processes", "threads"]
@@ -220,8 +220,8 @@ class OpenLoopStats(Record):
 class KneeStats(Record):
     """Where throughput ends in a sweep of rates (`--rate sweep`).
 
-    A rate is sustained when it is no overload, at most one query in a hundred fails, and its p99 is at most 5 times
-    that at rest.
+    A rate is sustained if it is not an overload, at most one query in a hundred fails, and its p99 is at most 5 times
+    the p99 at rest.
     """
 
     rate: float | None = Field(
@@ -242,7 +242,7 @@ class KneeStats(Record):
 
 
 class FilteredStats(Record):
-    """Searches under one filter, held against the exact filtered search."""
+    """Searches under a filter, compared with the exact filtered search."""
 
     filter: str = Field(
         description="`seeded 0.01` for a seeded attribute of that share of the documents, or field=value"

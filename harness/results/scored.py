@@ -22,7 +22,7 @@ from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
 QrelsOf = Callable[[Run], Qrels | None]
-"""The judgments by which a run is scored: those of the dataset, or what a golden set expects; None for none."""
+"""The judgments by which a run is scored: the dataset's, or a golden set's expectations; None for no judgments."""
 
 
 class ScoredRebuild(NamedTuple):
@@ -37,9 +37,9 @@ class ScoredRebuild(NamedTuple):
 class Scored:
     """An outcome with its scores (None without judgments or run) and its parity (None without a reference).
 
-    ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: what approximation
-    loses. ``rebuilds`` are the builds after the first, in their order. ``reference`` is the reference's run to a depth
-    beyond k, where that was asked for.
+    ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: the loss by
+    approximation. ``rebuilds`` are the builds after the first, in their order. ``reference`` is the reference's run to
+    a depth beyond k, if that was requested.
     """
 
     outcome: Outcome
@@ -66,10 +66,10 @@ class Scored:
 def score_outcome(
     outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf, documents: Ids
 ) -> Scored:
-    """Score a run, beside its comparison with the reference (None without one).
+    """Score a run, along with its comparison with the reference (None without a comparison).
 
-    A run of ``documents`` of which nothing is judged scores 0. Raises DataError for one of other documents then, and
-    for a run that shares no query with the judgments.
+    A run of ``documents`` without judgments scores 0. Raises DataError for a run of other documents without judgments,
+    and for a run that shares no query with the judgments.
     """
     overlaps = compared.rebuilds if compared is not None else [{}] * len(outcome.rebuilds)
     rebuilds = tuple(
@@ -143,7 +143,7 @@ def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
 def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.Table | None:
     """Return a row a backend, timed pass and query that has a term: nanoseconds of the search and of the transfer.
 
-    None where the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
+    None if the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
     samples of their own.
     """
     if not plan.request.timing:
@@ -171,7 +171,7 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
 
 
 def has_terms(vectors: Vectors | None, queries: int) -> BoolArray:
-    """Tell which queries have a term that a document has, bool (Q,): all, where there are dense vectors, or none."""
+    """Return which queries have a term that a document has, bool (Q,): all if there are dense vectors, or none."""
     if vectors is None or vectors.sparse is None or vectors.dense is not None:
         return np.ones(queries, dtype=bool)
     terms: BoolArray = np.diff(vectors.sparse.queries.indptr) > 0

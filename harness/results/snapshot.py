@@ -1,4 +1,4 @@
-"""A result as others are compared with it, dataset by dataset: a result folder, a baseline file, or what just ran."""
+"""A result to compare with others, dataset by dataset: a result folder, a baseline file, or the latest run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THIS_RUN = "this run"
 """The source of a result that is stored nowhere yet."""
 
 OVERLAP = "reference overlap@"
-"""The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
+"""The share of the exact first hits that an engine returned, as a figure next to the metrics; a depth follows."""
 _DIGITS = 12
 Value = TypeVar("Value")
 
@@ -48,15 +48,15 @@ class RenamedRun(NamedTuple):
 class ResultSnapshot:
     """Part of a result that a comparison of two reads, on one dataset.
 
-    ``report`` says nothing of other datasets. ``figures`` maps a backend's label to its per-query figures: a metric (or
-    the overlap with the reference) to each query's value. ``hits`` gives a backend's hits, None where there are none;
-    ``depth`` is how many of them at most are there for a query, None for all. ``latencies`` are nanoseconds of search
-    and transfer together, by query, one a pass. ``texts`` are those of the queries, where they are known; ``digests``
-    name each query's text. ``kind`` is the verb that made the result. Without ``rescorable`` its hits cannot be scored
-    again by its ``qrels``. ``kept_digests`` are of whole rankings of which ``hits`` gives only the beginning, None
-    where all hits are there; ``kept_ranks`` are the ranks, to depth k, that the documents relevant to each query have
-    in them, None where they were not kept. ``rename`` gives documents of an ordered ranking the ids that ``qrels`` have
-    for them: where questions expect documents of which chunks are searched. None where ids match exactly.
+    ``report`` contains no other datasets. ``figures`` maps a backend's label to its per-query figures: a metric (or the
+    overlap with the reference) to each query's value. ``hits`` gives a backend's hits, None if there are none;
+    ``depth`` is the maximum number of hits for a query, None for all. ``latencies`` are nanoseconds of search and
+    transfer together, by query, one for each pass. ``texts`` are the queries' texts, if they are known; ``digests``
+    identify each query's text. ``kind`` is the verb that made the result. Without ``rescorable`` its hits cannot be
+    scored again by its ``qrels``. ``kept_digests`` are digests of whole rankings if ``hits`` gives only their
+    beginning, None if all hits are there; ``kept_ranks`` are the ranks, to depth k, at which they hold the documents
+    relevant to each query, None if they were not kept. ``rename`` gives documents of an ordered ranking their ids in
+    ``qrels``, if questions expect documents and chunks of these are searched. None if ids match exactly.
     """
 
     source: str
@@ -187,7 +187,7 @@ class ResultSnapshot:
         return self._ordered[label]
 
     def with_query_ids(self, names: Mapping[str, str]) -> ResultSnapshot:
-        """Return the same with other ids of queries, by those that they have; no two may become one."""
+        """Return the same with other ids of queries, by their present ids; no two may become one."""
 
         def keys(values: Mapping[str, Value]) -> dict[str, Value]:
             return {names.get(query, query): value for query, value in values.items()}
@@ -219,7 +219,7 @@ class ResultSnapshot:
         )
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:
-        """Return the first ``depth`` documents of each query, best first; empty where there are no hits."""
+        """Return the first ``depth`` documents of each query, best first; empty if there are no hits."""
         run = self.ordered(label)
         if run is None:
             return {}

@@ -1,9 +1,9 @@
 """Results on disk: written whole or not at all, read back with their schema checked.
 
 A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``
-(with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments beside them
+(with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments
 (``qrels/<dataset>.tsv``) every figure can be computed again without running anything. ``queries/<dataset>.parquet``
-holds the texts of the queries, unless the user asked for none. ``report.html`` is the same for people.
+holds the texts of the queries, unless the user chose to store no texts. ``report.html`` is the same for people.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"back
 
 
 class ResultContent(NamedTuple):
-    """Files beside the report: tables with a column ``dataset``, and the hits by dataset and label.
+    """Further files of a report: tables with a column ``dataset``, and the hits by dataset and label.
 
-    ``runs`` None belongs to a result that never has any, such as two stored results compared. ``qrels`` and ``queries``
+    ``runs`` is None for a result that never has runs, such as two stored results compared. ``qrels`` and ``queries``
     are by dataset; a dataset without judgments, or whose texts are left out, is not among them. ``latencies`` are the
-    raw samples, None where no times were taken. ``extra`` are further files, by name, and ``further`` writes more of
-    them into the folder.
+    raw samples, None if no times were taken. ``extra`` are further files, by name, and ``further`` writes more of them
+    into the folder.
     """
 
     per_query: pa.Table | None = None
@@ -70,7 +70,7 @@ class ResultContent(NamedTuple):
 def write_result(
     place: Path, report: Result, content: ResultContent, *, overwrite: bool = False, numbered: bool = False
 ) -> Path:
-    """Write a result folder, built beside its place and renamed when complete, and return where it lies in the end.
+    """Write a result folder, built next to its target and renamed when complete, and return its final path.
 
     A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result; one
     without runs never replaces one with runs. With ``numbered`` the result goes to ``<place>-2`` … where others have
@@ -129,13 +129,13 @@ def read_report(folder: Path, *kinds: str) -> Result:
 
 
 def read_change(folder: Path) -> Result:
-    """Read what a folder of ``regress`` or ``diff`` says of two results; errors as in :func:`read_report`."""
+    """Read the comparison of two results in a folder of ``regress`` or ``diff``; errors as in :func:`read_report`."""
     return read_report(folder, "regress", "diff")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """The tables, hits, judgments and queries of a result folder, beside its ``report``."""
+    """The tables, hits, judgments and queries of a result folder, with its ``report``."""
 
     folder: Path
     report: Result
@@ -158,13 +158,13 @@ class StoredResult:
         return self._table(PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
 
     def latencies(self) -> pa.Table | None:
-        """Return the raw latency samples; None where there are none. Raises ResultError where they are damaged."""
+        """Return the raw latency samples; None if there are none. Raises ResultError if they are damaged."""
         if not (self.folder / LATENCIES).exists():
             return None
         return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
 
     def qrels(self, dataset: str) -> Qrels | None:
-        """Return a dataset's judgments; None where there are none. Raises DataError where they are malformed."""
+        """Return a dataset's judgments; None if there are none. Raises DataError if they are malformed."""
         from harness.loaders.trec import read_qrels
 
         path = self.folder / QRELS / f"{file_name(dataset)}.tsv"
@@ -206,7 +206,7 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
 
 
 def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
-    """Return a backend's hits on a dataset from a result folder; raises ResultError where there are none.
+    """Return a backend's hits on a dataset from a result folder; raises ResultError if there are none.
 
     The last two that were read are kept: two results that are compared are asked for their hits again and again.
     """
@@ -237,7 +237,7 @@ def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, ta
 
 
 def holds_white_space(ids: Ids) -> bool:
-    """Tell whether some id holds white space, which separates the columns of TREC's format."""
+    """Return whether some id holds white space, which separates the columns of TREC's format."""
     return bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py())
 
 

@@ -25,8 +25,8 @@ class Documents(NamedTuple):
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
     """Return a stored comparison with the documents that it searched, where its datasets are still to be found.
 
-    Where one is not where it was, nor known by its name, or holds other documents now, ``no_texts`` says so. A result
-    whose texts of queries were left out (``--no-text``) gets none of documents either.
+    If a dataset has moved, is not known by its name, or holds other documents now, ``no_texts`` says so. A result whose
+    texts of queries were left out (``--no-text``) gets no texts of documents either.
     """
     contents = dict(comparison.contents)
     for name, content in contents.items():

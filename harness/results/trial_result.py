@@ -1,4 +1,4 @@
-"""Make the stored result of a trial: what the backend was, what it did, how well, and notes for the reader."""
+"""Make the stored result of a trial: configuration, measurements, scores, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _STRANGERS = 3
 
 
 class Summary(Protocol):
-    """A part of a trial's result that somebody else makes: a probe, of what it measured."""
+    """A part of a trial's result that another module makes: a probe, of its measurements."""
 
     def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
-        """Return fields of each trial's result by name, and what else is to stand under ``probes`` there."""
+        """Return fields of each trial's result by name, and further content for ``probes``."""
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what a reader must know of it, one sentence each."""
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took while it was measured, by phase."""
+        """Return the other processes' use of the cores while it was measured, by phase."""
 
 
 def trial_results(
@@ -53,7 +53,7 @@ def trial_results(
 ) -> list[schema.TrialResult]:
     """Return one result per backend, in the plan's order.
 
-    ``judge`` returns the judgments of a run, None for those of the dataset.
+    ``judge`` returns the judgments of a run, None for the dataset's.
     """
     made = [summary.summaries(scored, dataset, plan) for summary in summaries]
     parts = [
@@ -68,7 +68,7 @@ def trial_results(
         changes, vectors = dict[str, object](), backend.outcome.vectors
         if backend.outcome.combined is not None or (vectors is not None and vectors.texts):
             changes["truncation"] = truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
-        if result.stages is not None:  # its times are those of its components too, which come before it
+        if result.stages is not None:  # its times include its components', which come before it
             components = [results[label] for label in result.stages.components if label in results]
             changes["other_processes"] = [
                 phase for part in components for phase in part.other_processes if phase.phase == SEARCH
@@ -112,7 +112,7 @@ def _trial_result(
 
 
 def _others(outcome: Outcome, summaries: Sequence[Summary]) -> list[schema_costs.OtherProcessesInfo]:
-    """Return what other processes took during each phase of a trial."""
+    """Return the other processes' use of the cores during each phase of a trial."""
     of_trial = outcome.record.others if outcome.record is not None else ()
     of_calls = outcome.asked.others if outcome.asked is not None else None
     phases = [*of_trial, *([of_calls] if of_calls is not None else [])]
@@ -138,7 +138,7 @@ def failed_result(trial: Trial, dataset: str, error: schema_base.ErrorInfo) -> s
 
 
 def _deterministic(spec: BackendSpec) -> bool | None:
-    """Tell whether every build of a backend and its parts gives the same rankings; None where nothing is built."""
+    """Return whether every build of a backend and its parts gives the same rankings; None if nothing is built."""
     if spec.components:
         parts = [_deterministic(component) for component in spec.components]
         return False if False in parts else next((part for part in parts if part is not None), None)
@@ -219,14 +219,14 @@ def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> lis
 
 
 def _of_grades(dataset: Dataset) -> str:
-    """Return, as the end of a sentence, that no judgment is of a grade above 0; nothing where one is."""
+    """Return, as the end of a sentence, that no judgment has a grade above 0; nothing if a judgment has."""
     if dataset.qrels is None or not len(dataset.qrels) or (dataset.qrels.grades > 0).any():
         return ""
     return f": each of the {len(dataset.qrels):,} judgments has grade 0 or less; relevant documents need 1 or more"
 
 
 def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
-    """Name documents of somebody's run that the dataset lacks: it may be a run of another one."""
+    """Name documents of a user's run that the dataset lacks: it may be a run of another dataset."""
     found = run.doc_ids.take(np.unique(run.rows))
     strangers = np.flatnonzero(dataset.corpus.ids.rows_of(Ids.of(found)) < 0)
     if not len(strangers):
@@ -252,10 +252,10 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
 
 
 def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
-    """Count lists shorter than k, or than what the filter leaves.
+    """Count lists shorter than k, or than the number that the filter leaves.
 
-    Every dense vector matches every other, so that is the engine's doing. Of candidates another note counts those that
-    were not returned.
+    Every dense vector matches every other, so short lists are the engine's doing. For candidates, another note counts
+    those that were not returned.
     """
     filtered = dataset.filtered
     if dataset.candidates is not None:
@@ -268,7 +268,7 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
-    """Name parameters that somebody set to another value than the default, and that changed nothing."""
+    """Name parameters that the user set to another value than the default, and that changed nothing."""
     defaults = spec.card.defaults if spec.card is not None else {}
     by_reason: dict[str, list[str]] = {}
     for name, value in spec.overrides.items():
@@ -296,7 +296,7 @@ def _notes_on_external_index(
 ) -> list[str]:
     """Say which documents differ, that nothing was changed, and why there is no parity.
 
-    ``has_reference`` is False where the backend would have no reference with an index of its own either.
+    ``has_reference`` is False if the backend would have no reference with an index of its own either.
     """
     strangers = np.flatnonzero(external.rows < 0)
     notes = [f"an external index of {len(external.rows):,} documents, searched as it is"]

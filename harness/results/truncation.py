@@ -18,7 +18,7 @@ from harness.worker.outcome import Outcome
 from harness.worker.vectors import EncodedTexts
 
 _LEAST_SHARE = 0.01
-"""Share of truncated documents below which nothing is said unless one is relevant: a few texts are long everywhere."""
+"""Share of truncated documents below which no note is made unless one is relevant: a few texts are long everywhere."""
 _NOUNS = {"documents": "document", "queries": "query", "pairs": "pair"}
 _UNCOUNTED = "the model's tokenizer does not report lengths"
 
@@ -42,7 +42,7 @@ def truncation_stats(outcome: Outcome, dataset: Dataset, qrels: Qrels | None, re
 
 
 def stats_of_texts(texts: EncodedTexts, relevant: BoolArray | None = None) -> TruncationStats:
-    """Return how much a model read of texts of one role; ``relevant`` bool (n,) are those that matter to a query."""
+    """Return how much a model read of texts of one role; ``relevant`` bool (n,) marks texts that matter to a query."""
     return _stats(texts.role, texts.number, texts.lengths, relevant, texts.unknown)
 
 

@@ -1,4 +1,4 @@
-"""The result of ``harness verify``: published numbers beside measured ones, and single changes that explain a miss."""
+"""The result of ``harness verify``: published and measured numbers, and single changes that explain a miss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Variant(Record):
 
 
 class Explained(Record):
-    """The single changes that were tried on what is missed."""
+    """The single changes that were tried on missed numbers."""
 
     variants: list[Variant] = Field(
         default=[],
@@ -59,7 +59,7 @@ class IndexFact(Explained):
 
 
 class PrintedNumber(Explained):
-    """One published number beside the measured one."""
+    """A published number and the measured number."""
 
     system: str = Field(description="what its source calls the system")
     source: str = Field(description="where it is written, with the settings that are stated there")
@@ -73,7 +73,7 @@ class PrintedNumber(Explained):
     @computed_field(description="measured minus printed")  # type: ignore[prop-decorator]
     @property
     def difference(self) -> float | None:
-        """Measured minus printed; None where the backend failed."""
+        """Measured minus printed; None if the backend failed."""
         return None if self.measured is None else self.measured - printed_value(self.printed)
 
     @computed_field(description="whether it is the printed one to the digit")  # type: ignore[prop-decorator]
@@ -103,7 +103,7 @@ class Verification(Record):
     @computed_field(description="published numbers that differ, those of the index included")  # type: ignore[prop-decorator]
     @property
     def missed(self) -> int:
-        """How many published numbers differ, those of the index included."""
+        """How many published numbers differ, including the index's numbers."""
         facts = sum(not fact.agrees for dataset in self.datasets for fact in dataset.index)
         measured = (number for dataset in self.datasets for number in dataset.numbers if number.measured is not None)
         return facts + sum(not number.agrees for number in measured)
