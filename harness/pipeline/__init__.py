@@ -1,1 +1,1 @@
-"""Trials of one plan: taken from what is stored, measured under load, built again."""
+"""Trials of a plan: taken from stored outcomes, measured under load, built again."""

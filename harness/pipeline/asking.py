@@ -60,7 +60,7 @@ def ask_callable(
         backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits))
     elif called.function is not None:
         backend = PythonBackend(called.function, called.target)
-    with contextlib.redirect_stdout(sys.stderr), backend:  # what a function prints is not the result
+    with contextlib.redirect_stdout(sys.stderr), backend:  # a function's prints are not the result
         return ask(
             backend,
             queries.texts.to_pylist(),
@@ -76,9 +76,9 @@ def ask_callable(
 def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: Iterable[str] = ()) -> Run:
     """Return answers as a run: each document at its first place, at most ``k`` of them.
 
-    Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
-    negative is kept. The documents are those that were found, and those that are ``expected``: a backend that finds
-    none of these has a run of the same collection, in which all is missed.
+    Ids without scores are scored by minus their position, and scores that rise in every list are taken for distances:
+    their negative is kept. The documents are those that were found, and the ``expected`` documents: a backend that
+    finds none of these has a run of the same collection in which everything is missed.
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
@@ -96,7 +96,7 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
 
 
 def taken_for_distances(answers: Sequence[Answer], k: int) -> bool:
-    """Tell whether the first ``k`` scores rise in every list where they change, so that a run keeps their negative."""
+    """Return whether the first ``k`` scores rise in every list if they change, so that a run keeps their negative."""
     return _rise([_scores(answer, list(dict.fromkeys(answer.ids))[:k]) for answer in answers])
 
 
@@ -115,15 +115,15 @@ def _scores(answer: Answer, hits: Sequence[str]) -> Float32Array:
 
 
 def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
-    """Refuse answers that a comparison cannot score; a check's preflight tells more of them.
+    """Refuse answers that a comparison cannot score; a check's preflight reports more about them.
 
     Args:
         asked: The answers, with the times of every pass.
-        run: Made of them, its queries in their order.
-        documents: Those of the dataset.
+        run: The run made of them, its queries in their order.
+        documents: The dataset's documents.
 
     Raises:
-        EngineFailureError: A query failed in some pass, or none has a hit: that is no 0.0.
+        EngineFailureError: A query failed in some pass, or no query has a hit: that is not a 0.0.
         RankingError: No hit is a document of the dataset, a document is ranked twice, or hits are not in the order of
             their scores.
     """

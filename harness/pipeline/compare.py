@@ -86,8 +86,8 @@ def compare(
             ``split`` …) and ``out``, ``overwrite``, ``no_text`` and ``save_runs``. With ``out`` the result is stored.
 
     Returns:
-        The comparison. A backend that fails is listed in ``Comparison.failed`` and leaves the others alone; so does one
-        of several datasets that cannot be loaded.
+        The comparison. A backend that fails is listed in ``Comparison.failed`` and does not affect the others; the same
+        applies to one of several datasets that cannot be loaded.
 
     Raises:
         UsageError: for wrong arguments, before any engine starts.
@@ -118,7 +118,7 @@ def compare(
 
 
 def _named(dataset: object) -> tuple[str, dict[str, Dataset]]:
-    """Return one or several datasets as a list's text, and those that are objects, by name."""
+    """Return one or several datasets as a list's text, and the objects among them, by name."""
     items = list(dataset) if isinstance(dataset, list | tuple) else [dataset]
     at_hand: dict[str, Dataset] = {}
     for item in items:
@@ -192,7 +192,7 @@ class _Part:
     content: DatasetContent = field(default_factory=DatasetContent)
 
     def spooled(self, folder: Path) -> _Part:
-        """Return the same with its hits on disk: memory holds those of one dataset at a time."""
+        """Return the same with its hits on disk: memory holds the hits of one dataset at a time."""
         runs = {
             label: replace(run, rows=spooled(run.rows, folder), scores=spooled(run.scores, folder))
             for label, run in self.content.runs.items()
@@ -281,11 +281,11 @@ def run_on(
 ) -> list[Scored]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget`` is
-    for what this process computes; None makes that of the plan, which counts from here.
+    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget``
+    limits the computations of this process; None makes the plan's budget, which counts from here.
 
-    A dataset without documents is for external indexes: nothing is known of what they should hold. In the plan's order;
-    a backend that fails, or a run that cannot be scored, is among them with its failure.
+    A dataset without documents is for external indexes: their expected content is not known. In the plan's order; a
+    backend that fails, or a run that cannot be scored, is among them with its failure.
     """
     rules = HitRules.of(dataset)
     # a hit that is left out takes no other hit's place
@@ -306,7 +306,7 @@ _compiled: set[str] = set()
 
 
 def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> None:
-    """Compile before any backend runs: a minute in a fresh installation is no engine's time, memory or deadline."""
+    """Compile before any backend runs: a minute in a fresh installation is not an engine's time, memory or deadline."""
     kinds = {trial.spec.card.reference.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
     if dense_only:  # without documents, only an index's own vectors can make a reference
         kinds &= {"dense"}
@@ -406,7 +406,7 @@ def _families(plan: Plan, parts: Sequence[_Part]) -> dict[str, list[str]]:
 
 
 def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict[str, Json | list[str]]:
-    """Return the arguments as they were resolved; ``identical_ids`` and ``split`` only where there is one dataset."""
+    """Return the arguments as they were resolved; ``identical_ids`` and ``split`` only if there is a single dataset."""
     info, of_one = parts[0].info, {}
     if len(parts) == 1 and info.identical_ids is not None:
         of_one = {"identical_ids": info.identical_ids.rule, "split": info.provenance.get("split", plan.request.split)}
@@ -423,7 +423,7 @@ def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict
 
 
 def _notes(plan: Plan, parts: Sequence[_Part]) -> list[str]:
-    """Return what readers must know: of the plan, then of datasets, which are named where not all share it."""
+    """Return the notes for readers: of the plan, then of datasets, which are named if not all share the note."""
     if len(parts) == 1:
         return [*parts[0].plan.notes, *parts[0].notes]
     about: dict[str, list[str]] = {}

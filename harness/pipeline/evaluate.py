@@ -1,4 +1,4 @@
-"""``harness.evaluate``: one call that scores a run, whatever it comes as."""
+"""``harness.evaluate``: one call that scores a run, in any of its forms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ QrelsLike: TypeAlias = (
 NOTHING_JUDGED = "nothing-judged"
 """The check to accept for a run none of whose documents is judged."""
 _MANY_QUERIES = 10
-"""So many queries of a run of this dataset do not miss every judged document."""
+"""This many queries of a run of this dataset do not miss every judged document."""
 _FILES = "the path of {}, plain or compressed, of JSON (.json, .jsonl) or of Parquet with these columns"
 
 
@@ -83,7 +83,7 @@ _QRELS = QRELS._replace(
 class EvaluatedRun(Scores):
     """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
 
-    ``judged`` is what was scored, ``named`` are the measures as they were given. Findings are looked for when they are
+    ``judged`` is the scored run, ``named`` are the measures as they were given. Findings are computed when they are
     first read.
     """
 
@@ -92,12 +92,12 @@ class EvaluatedRun(Scores):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every pitfall: first those of judgments and metrics, then those of the run."""
+        """Every pitfall: first of judgments and metrics, then of the run."""
         return (*self.metric_findings, *self.run_findings)
 
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
-        """Return warnings about the judgments, and about named measures that they cannot support, whatever the run."""
+        """Return warnings about the judgments, and about named measures that they cannot support, for any run."""
         judged, named = self.judged, named_measures(self.named, EVAL_METRICS)
         of_measures = metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries)
         return (*repeated_judgments(judged.qrels), *of_measures)
@@ -122,9 +122,9 @@ def evaluate_run(
     """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
 
     Args:
-        run: Hits, of which none are left out.
+        run: Hits, none of them left out.
         qrels: Judgments.
-        measures: What is computed.
+        measures: Measures to compute.
         how: Rules of scoring.
         ordered: As in :class:`harness.results.findings.JudgedRun`.
         trec_eval: Score every answered query, and by default average over these and break ties as this release of
@@ -153,7 +153,7 @@ def evaluate_run(
 
 
 def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequence[str]) -> bool:
-    """Tell whether a run none of whose documents is judged may be one of this dataset, and scores 0.
+    """Return whether a run without judged documents may be a run of this dataset, and scores 0.
 
     The documents decide, where they are known. Without them, fewer than ten queries can miss everything; of more, or
     of ids in another spelling, it is a mistake unless the user accepts it.
@@ -183,14 +183,14 @@ def evaluate(
             text.
         qrels: the same, with grades.
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
-        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending as
+        options: as in :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending as
             float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
             ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``trec_eval`` takes both as release
             ``"9"`` or ``"10"`` does, with its names of metrics; ``relevance`` is the lowest relevant grade; ``labels``
             is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``; ``columns`` are the
             fields of judgments in the file of a table. With ``identical_ids="drop"`` hits that have their query's id
-            are left out first; ``auto`` does what a :class:`harness.Dataset` given as ``qrels`` says, and keeps them
-            otherwise. Of a dataset with candidates, as those of reranking tasks, only hits among these are scored.
+            are left out first; ``auto`` follows the :class:`harness.Dataset` given as ``qrels``, and otherwise keeps
+            them. If a dataset has candidates, as in reranking tasks, only hits among these are scored.
 
     Returns:
         The scores. Their ``findings`` are the pitfalls that the command prints. Metrics are judged when they were
@@ -198,8 +198,8 @@ def evaluate(
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric or keyword does not exist.
-        DataError: malformed input, a run without any hits, judgments of nothing, a run that shares no query with them,
-            or one of other documents: none is in the dataset or, if only judgments are given, none is judged for ten
+        DataError: malformed input, a run without any hits, empty judgments, a run that shares no query with them, or a
+            run of other documents: none is in the dataset or, if only judgments are given, none is judged for ten
             queries or more (``accept="nothing-judged"`` scores that 0).
         RankingError: scores that are NaN or infinite, but for minus infinity, and duplicate documents.
     """
@@ -230,7 +230,7 @@ def release_of(how: ScoreOptions) -> Release | None:
 
 
 def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run]) -> Qrels:
-    """Return judgments with those of a filled-in ``to-label.jsonl``; None for no such file.
+    """Return judgments with the grades of a filled-in ``to-label.jsonl``; None for no such file.
 
     Raises DataError and UsageError for a file that cannot be read, that contradicts them, or none of whose queries is
     judged or in one of the ``runs``.
@@ -258,8 +258,8 @@ def audit(
     """Score a run under the conventions of other tools and explain how they differ; ``harness eval --audit``.
 
     The tools are trec_eval 9 and 10, Anserini, BEIR, MTEB, sentence-transformers and ranx
-    (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are those of :func:`evaluate`. Anserini
-    and MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
+    (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are as in :func:`evaluate`. Anserini and
+    MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
     package's here. ``published`` is a number from a paper as printed, ``"0.397"`` or ``"nDCG@10=39.7"``; the audit
     names the conventions, and single changes of them, that give it.
 
@@ -283,9 +283,9 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
     the change was followed. A query has the mean of its documents, and a task the mean of its queries.
 
     Args:
-        original: the run of the original instructions, in any of the shapes of :func:`evaluate`. Ranks are those of the
-            one ordering; a document that is not in the run comes after its last hit.
-        changed: the run of the changed ones. May be the same run where, as in MTEB's tasks, query ``7`` is asked as
+        original: the run of the original instructions, in any of the shapes of :func:`evaluate`. Ranks follow the one
+            ordering; a document that is not in the run comes after its last hit.
+        changed: the run of the changed instructions. May be the same run if, as in MTEB's tasks, query ``7`` is sent as
             ``7-og`` and as ``7-changed``.
         documents: those whose relevance changed, by query. Queries that neither run holds are left out.
 
@@ -312,7 +312,7 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
 
 
 def _rankings(run: RunLike, suffix: str) -> Callable[[str, str], int | None]:
-    """Return what gives the rank of a document for a query, with the suffix or as it is; None for an unknown query."""
+    """Return a lookup of a document's rank for a query, with or without the suffix; None for an unknown query."""
     ordered = order(as_run(run))
     ranks: dict[str, dict[str, int]] = {}
     for row, query in enumerate(ordered.query_ids):
@@ -395,7 +395,7 @@ def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
 
 
 def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
-    """Refuse a run of lists without query ids beside judgments that name queries otherwise than by their numbers."""
+    """Refuse a run of lists without query ids if judgments name queries otherwise than by their numbers."""
     known = set(run.query_ids)
     others = [query for query in judgments.query_ids if query not in known]
     if others:

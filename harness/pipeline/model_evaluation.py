@@ -39,8 +39,8 @@ def evaluate(
 
     ``documents`` and ``queries`` are ``{id: text}`` or columns; ``qrels`` and ``metrics`` as in
     :func:`harness.evaluate`; ``idf`` as in :meth:`SparseIndex.build`. Equal scores are ordered as trec_eval orders
-    them, by document id descending, so that the cut at ``k`` follows the rule that the measures use. Raises what these
-    three raise.
+    them, by document id descending, so that the cut at ``k`` follows the measures' rule. Raises the errors of these
+    three functions.
     """
     document_ids, document_texts = _columns(documents)
     query_ids, query_texts = _columns(queries)

@@ -50,13 +50,13 @@ def plan_for(
 
     Args:
         request: what to compare.
-        at_hand: those of its datasets that are objects in Python, by name.
-        functions: those of its backends that are objects in Python, by label, or by expression where they have none.
+        at_hand: its datasets that are objects in Python, by name.
+        functions: its backends that are objects in Python, by label, or by expression if they have no label.
 
     Raises:
-        UsageError: an argument is wrong, or an engine cannot do what is asked of it. An UnknownNameError where that is
-            one unknown name.
-        DataError: a dataset is not there.
+        UsageError: an argument is wrong, or an engine cannot do what is requested. An UnknownNameError if it is a
+            single unknown name.
+        DataError: a dataset is missing.
     """
     plan = plan_of_backends(request, functions)
     listed = parse_datasets(plan.dataset_list, request.cards, at_hand=at_hand)
@@ -102,7 +102,7 @@ def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> li
 
 
 def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> None:
-    """Refuse files that are of one dataset beside several, and all choices of parts beside one that is read already."""
+    """Refuse files of one dataset given with several, and all choices of parts given with a dataset already read."""
     request = plan.request
     files = {"queries=FILE": plan.files.queries, "qrels": plan.files.qrels}
     of_one = [name for name, value in files.items() if value is not None]
@@ -190,7 +190,7 @@ def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) 
 
 
 def sampled(dataset: Dataset, plan: Plan) -> Dataset:
-    """Return what is asked for a quick look; documents judged for queries that are left out may go.
+    """Return the sample requested for a quick look; documents judged for queries that are left out may be dropped.
 
     Raises UsageError where that is too little for a probe that the plan asks for.
     """
@@ -206,14 +206,14 @@ def sampled(dataset: Dataset, plan: Plan) -> Dataset:
 
 
 class Preview(NamedTuple):
-    """A plan as it would run on one dataset, and what is known of each of its trials, in its order."""
+    """A plan as it would run on one dataset, and the known facts about each of its trials, in its order."""
 
     plan: Plan
     known: list[LookUp]
 
 
 def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
-    """Return what is known before trials run, by dataset: their keys, and whether stored outcomes would be used.
+    """Return the facts known before trials run, by dataset: their keys, and whether stored outcomes would be used.
 
     Datasets are read, because keys hold their content; nothing is analysed, encoded or fetched and no engine starts,
     but engines are asked for their versions. ``reason`` says so where a key cannot be made on this machine. Raises

@@ -1,11 +1,11 @@
 """Outcomes of trials, kept in the cache so that a comparison can be resumed: the key, the conditions, the store.
 
 A key holds everything about a trial that changes its hits, and parameters that change its times: the scheme, the engine
-with what it says of itself (versions), the content of documents and queries, the analyzer with what decides its terms
-or the model with what decides its vectors, k, the filter with the fields that it is about, the candidates that each
-query is ranked among, and the backend's parameters but those whose card says that they affect nothing. Measures, rules
-of scoring, the dataset's name, where results go, seeds of statistics and limits are not in it, nor is the machine:
-times are judged by the conditions that they were measured under, which are stored beside them.
+with its own description (versions), the content of documents and queries, the analyzer with everything that decides its
+terms or the model with everything that decides its vectors, k, the filter with its fields, the candidates among which
+each query is ranked, and the backend's parameters except those that affect nothing according to its card. Measures,
+rules of scoring, the dataset's name, output paths, seeds of statistics and limits are not in it, nor is the machine:
+times are judged by the conditions under which they were measured, which are stored with them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from harness.worker.pool import WorkerPool, engine_key
 from harness.worker.process import Finished
 
 SCHEME = 21
-"""To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
+"""Increase this when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]
 Conditions = Mapping[str, Mapping[str, Condition]]
@@ -66,7 +66,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Ask engines what they say of themselves, in a worker: a mistake or a wait of theirs harms nobody else.
+    """Ask engines to describe themselves, in a worker: an engine's mistake or delay does not affect the rest.
 
     Job folders are made in ``work``. ``pool`` has workers that trials share; None if they share none. ``fetch`` lets
     a model of the hub be downloaded, whose files are part of its key.
@@ -79,7 +79,7 @@ class Identities:
     pool: WorkerPool | None = None
 
     def of(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
-        """Return what the engine says decides its hits, and for a foreign engine the version and file it lies in.
+        """Return the engine's facts that decide its hits, and for a foreign engine its version and file.
 
         Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
         """
@@ -122,7 +122,7 @@ def _distributions_in(_folders: tuple[tuple[str, int], ...], package: str) -> Ma
 
 
 def _files(distribution: Distribution) -> str:
-    """Return the names of its files, one in a line, of which a wheel's have more behind a comma."""
+    """Return the names of its files, one in each line; a wheel's lines have further fields after a comma."""
     return distribution.read_text("RECORD") or "\n".join(map(str, distribution.files or ()))
 
 
@@ -134,20 +134,20 @@ def _changed_ns(place: Path) -> int:
 
 
 def is_kept(trial: Trial) -> bool:
-    """Tell whether the outcome is stored: not that of a run which somebody else made, nor of an external index."""
+    """Return whether the outcome is stored; the outcomes of user-made runs and of external indexes are not."""
     return trial.spec.card is not None and not trial.external
 
 
 def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identities: Identities) -> dict[str, JSON]:
     """Return the key of one trial; nothing is analysed for it.
 
-    Raises HarnessError where the engine, analyzer or model is missing, or the engine cannot say what it is.
+    Raises HarnessError if the engine, analyzer or model is missing, or the engine cannot describe itself.
     """
     encoder = encoder_key(trial, dataset, fetch=identities.fetch)
     identity = identities.of(card, trial.parameters)
     left_out = {*identity, *(("jar",) if encoder is not None else ())}  # the terms' key holds the jar's digest
     model = model_encoder(card.encoder)
-    if model is not None:  # its key holds what they come to: a model's files, not its name
+    if model is not None:  # its key holds the resolved encoding: a model's files, not its name
         left_out |= set(encoder_parameters(model))
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
     parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
@@ -173,7 +173,7 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
 
 
 def conditions_of(plan: Plan, trial: Trial) -> Conditions:
-    """Return everything beside a trial's key that its times depend on, its limits, and how often it is built.
+    """Return everything except a trial's key that its times depend on, its limits, and how often it is built.
 
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
@@ -183,7 +183,7 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
         "machine": {
             "processor": machine.processor,
             "cores": machine.cores,
-            "memory (GiB)": round(machine.memory_bytes / _GIBIBYTE),  # kernels differ in what they set aside
+            "memory (GiB)": round(machine.memory_bytes / _GIBIBYTE),  # kernels differ in the memory that they reserve
             **machine.thread_limits,
         },
         "versions": {
@@ -218,7 +218,7 @@ def _outside_the_key(trial: Trial) -> dict[str, ParameterValue]:
 
 
 def differences(then: Conditions, now: Conditions) -> Iterator[str]:
-    """Yield how two conditions differ, in words (``cores 8, now 2``); nothing when times taken then stand now.
+    """Yield how two conditions differ, in words (``cores 8, now 2``); nothing if times taken then are valid now.
 
     Limits and builds are left out: they have no part in times.
     """
@@ -233,7 +233,7 @@ def differences(then: Conditions, now: Conditions) -> Iterator[str]:
 
 
 def _lacking(then: Conditions, now: Conditions) -> list[str]:
-    """Return what is to be measured now and was not measured then, in words."""
+    """Return what must be measured now and was not measured then, in words."""
     missing = sorted(_measured(now) - _measured(then))
     first, last = _builds_in(then) + 1, _builds_in(now)
     if first <= last:
@@ -247,7 +247,7 @@ def _builds_in(conditions: Conditions) -> int:
 
 
 def _measured(conditions: Conditions) -> set[str]:
-    """Return what was asked to be measured of a trial under these conditions, in words."""
+    """Return the requested measurements of a trial under these conditions, in words."""
     levels = cast("Mapping[str, list[str]]", conditions["probes"])
     times = {"times"} if conditions["timing"]["timing"] else set()
     return times.union(*levels.values())
@@ -255,9 +255,9 @@ def _measured(conditions: Conditions) -> set[str]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredOutcome:
-    """A stored outcome: a ``record`` with the ``memory`` it took and what probes measured, or a ``failure``.
+    """A stored outcome: a ``record`` with its ``memory`` and the measurements of probes, or a ``failure``.
 
-    ``measured`` is when it came about (UTC, ISO 8601), ``conditions`` under what.
+    ``measured`` is the time of the outcome (UTC, ISO 8601), ``conditions`` its conditions.
     """
 
     measured: str
@@ -268,7 +268,7 @@ class StoredOutcome:
     measurements: Measurements = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder: the measurements of each probe into one of its own."""
+        """Write it into a folder: the measurements of each probe into a separate folder."""
         save(folder, replace(self, measurements={}))
         for name, record in self.measurements.items():
             (folder / name).mkdir()
@@ -276,7 +276,7 @@ class StoredOutcome:
 
     @classmethod
     def load(cls, folder: Path) -> StoredOutcome:
-        """Read what :meth:`save` wrote. Raises CacheError where a file is missing or damaged."""
+        """Read the outcome that :meth:`save` wrote. Raises CacheError if a file is missing or damaged."""
         records = {probe.name: probe.record for probe in PROBES if (folder / probe.name).is_dir()}
         measured = {name: load(folder / name, kind) for name, kind in records.items() if kind is not None}
         return replace(load(folder, cls), measurements=measured)
@@ -287,9 +287,9 @@ class LookUp:
     """Knowledge of one trial before it runs.
 
     ``key`` is None for a trial whose outcome is never stored. ``stored`` is an outcome that is used instead of running
-    it, None when it runs. ``reason`` says why, ``differs`` how the conditions of ``stored`` differ from this run's.
-    ``remote`` says what it will ask of a remote model, None where it asks none. ``builds`` is how many indexes its
-    result is made of, 0 where nothing is built.
+    it, None if it runs. ``reason`` says why, ``differs`` how the conditions of ``stored`` differ from this run's.
+    ``remote`` describes its requests to a remote model, None if it sends none. ``builds`` is the number of indexes
+    behind its result, 0 if nothing is built.
     """
 
     key: dict[str, JSON] | None
@@ -313,10 +313,10 @@ class StoredTrials:
         self._own: set[str] = set()
 
     def look_up(self, trial: Trial) -> LookUp:
-        """Return whether the trial runs or a stored outcome stands for it.
+        """Return whether the trial runs or a stored outcome takes its place.
 
-        Raises HarnessError when the key cannot be made: the engine or its analyzer is not there, or the engine fails
-        to say what it is.
+        Raises HarnessError if the key cannot be made: the engine or its analyzer is missing, or the engine fails to
+        describe itself.
         """
         card = trial.spec.card
         if trial.spec.components:
@@ -332,7 +332,7 @@ class StoredTrials:
         if stored is None:
             return LookUp(key, None, "no outcome is stored")
         now = conditions_of(self._plan, trial)
-        # where no times are reported, none have to stand
+        # if no times are reported, no times need to be valid
         compared = stored.failure is not None or self._plan.request.timing
         differs = tuple(differences(stored.conditions, now)) if compared else ()
         against = self._against(stored, now, differs)
@@ -340,10 +340,10 @@ class StoredTrials:
         return LookUp(key, stored if against is None else None, against or finished, differs)
 
     def keep(self, trial: Trial, look_up: LookUp, outcome: StoredOutcome) -> bool:
-        """Store what came of a trial that ran, in place of an earlier outcome; False for what is never stored.
+        """Store the outcome of a trial that ran, in place of an earlier outcome; False if it is never stored.
 
-        Of failures only those of the engine itself are kept, and those of limits where nothing better is stored.
-        Raises CacheError.
+        Of failures only the engine's own are kept, and failures by limits if nothing better is stored. Raises
+        CacheError.
         """
         failure = outcome.failure
         if look_up.key is None or (failure is not None and failure.type not in (*_KEPT, *_OF_LIMITS)):
@@ -360,7 +360,7 @@ class StoredTrials:
         return self._cache.get(KIND, key, StoredOutcome.load)
 
     def _outlives(self, key: Mapping[str, JSON], failure: Failure, conditions: Conditions) -> bool:
-        """Tell whether a finished outcome is stored against which the failure says nothing.
+        """Return whether a finished outcome is stored that the failure does not contradict.
 
         It finished under higher limits, or with fewer builds.
         """
@@ -370,7 +370,7 @@ class StoredTrials:
         return failure.type in _OF_LIMITS or _builds_in(stored.conditions) < _builds_in(conditions)
 
     def _against(self, stored: StoredOutcome, now: Conditions, differs: tuple[str, ...]) -> str | None:
-        """Return why a stored outcome does not stand for this run; None when it does."""
+        """Return why a stored outcome is not valid for this run; None if it is."""
         resume = self._plan.request.resume
         failed = [failure for probe in PROBES if (failure := probe.failure(stored.measurements)) is not None]
         if stored.failure is not None:

@@ -54,7 +54,7 @@ from harness.worker.threads import side_by_side
 from harness.worker.vectors import Vectors
 
 MOST_WARM_UP_QUERIES = 1000
-"""Latency no longer falls after so many queries of any engine: benchmarks/warm_up.py."""
+"""Latency of any engine no longer falls after this many queries: benchmarks/warm_up.py."""
 _HASHES = "hashes.json"
 _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "sparse": ("bm25", "splade"),
@@ -64,7 +64,7 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "terms": ("bm25",),
     "terms+dense": ("bm25+dense",),
 }
-"""What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
+"""Encoders that a card may name for an engine of each kind of input; for texts, the reference's encoders."""
 
 
 def run_plan(
@@ -72,8 +72,8 @@ def run_plan(
 ) -> list[Outcome]:
     """Run every trial of ``plan`` on ``dataset``; outcomes in the plan's order, however many ran side by side.
 
-    ``work`` is a folder for this comparison alone. ``pool`` has workers that outlive it; without, the trials have their
-    own. An interruption says how many outcomes are stored for ``--resume``.
+    ``work`` is a folder only for this comparison. ``pool`` has workers that outlive it; without a pool, the trials have
+    their own workers. An interruption says how many outcomes are stored for ``--resume``.
     """
     if pool is None:
         with WorkerPool(deadline_s=plan.request.deadline) as pool:
@@ -136,7 +136,7 @@ def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Trials:
-    """Run the trials of one comparison, which share what is kept here; several threads may call :meth:`run`."""
+    """Run the trials of a comparison, which share the state of this object; several threads may call :meth:`run`."""
 
     plan: Plan
     dataset: Dataset
@@ -152,7 +152,7 @@ class _Trials:
     kept: list[str] = field(default_factory=list)
 
     def run(self, trial: Trial) -> Outcome:
-        """Return the outcome of a backend that is made of no others: a stored one, or that of running it now."""
+        """Return the outcome of a backend that is not made of others, stored or from running it now."""
         try:
             look_up = self.stored.look_up(trial)
             if look_up.stored is not None:
@@ -320,7 +320,7 @@ class _Trials:
             probed = replace(probed, reopened=build is not None)
             try:
                 outcome = self._run_job(probed, vectors, build)
-            finally:  # a failed trial's index too: those of a long comparison would fill the disk
+            finally:  # a failed trial's index too: the indexes of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
         if later := self._probes(trial, on_index=False):
@@ -339,7 +339,7 @@ class _Trials:
         return replace(outcome, rebuilds=tuple(runs))
 
     def _run_job(self, probed: ProbedTrial, vectors: Vectors | None, build: SharedBuild | None) -> Outcome:
-        """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
+        """Run the engine's job in its folder; nothing that it returns or raises lies there."""
         trial, job_folder = probed.trial, probed.folder
         job = probed.job if build is None else build.share(probed.job)
         progress = self.display.section(trial.label)
@@ -358,7 +358,7 @@ class _Trials:
                 finished, measurements = self._run_with_probes(probes, probed, progress)
             else:
                 finished = self._executor_of(trial, job).run(job_folder, progress)
-        except HarnessError as error:  # one that was killed could not compare the index with what it was before
+        except HarnessError as error:  # a killed worker could not compare the index with its earlier state
             raise changed_too(job_folder / _HASHES, error, progress) from error
         record = load(job_folder, TrialRecord)
         if record.external is None:
@@ -387,7 +387,7 @@ class _Trials:
             return self.executor.run(probed.folder, progress, probing.begin), probing.measurements()
 
     def _executor_of(self, trial: Trial, job: TrialJob) -> Executor:
-        """Return what runs a trial without probes: the pool, unless its index is external or one of several builds."""
+        """Return the executor of a trial without probes: the pool, except for external indexes and several builds."""
         alone = job.external or builds_of(trial, self.plan) > 1
         if self.pool is None or alone or trial.spec.card is None:
             return self.executor
@@ -426,7 +426,7 @@ def warm_up_queries(options: RunOptions, capabilities: Capabilities, queries: in
 
 
 def _weighed_by_reference(trial: Trial) -> bool:
-    """Tell whether the trial's reference is made of the harness's BM25 weights, whatever its engine reads."""
+    """Return whether the trial's reference is made of the harness's BM25 weights, for any input of its engine."""
     card = trial.spec.card
     if card is None or card.reference.scoring is not None:
         return False

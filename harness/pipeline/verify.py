@@ -1,8 +1,8 @@
-"""``harness.verify``: run published configurations, and compare every printed digit with what is measured here.
+"""``harness.verify``: run published configurations, and compare every printed digit with the measured digit.
 
-Statistics of the index come before scores: where the engine holds other documents or other terms, no score can agree.
-A number that differs is explained by variants, each with one change: another convention of scoring the same run, or
-another run. Those that give the printed number to the digit are named.
+Statistics of the index come before scores: if the engine holds other documents or other terms, no score can agree. A
+number that differs is explained by variants, each with one change: another convention of scoring the same run, or
+another run. Variants that give the printed number to the digit are named.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def verify(datasets: str | Sequence[str] = (), *, display: Display | None = None
     """Run the published configurations of datasets and compare every digit; the command is ``harness verify``.
 
     Args:
-        datasets: Names of cards, members of families and families, as on the command line or in a list; what is not
-            on this machine is downloaded.
+        datasets: Names of cards, members of families and families, as on the command line or in a list; datasets that
+            are not on this machine are downloaded.
         display: Where progress is shown; None shows none.
         options: The options of :class:`harness.plan.config.VerifyRequest`: ``all``, ``available``, ``data``,
             ``explain``, ``cards``.
@@ -107,8 +107,8 @@ def verify(datasets: str | Sequence[str] = (), *, display: Display | None = None
         the reason.
 
     Raises:
-        UsageError: Nothing is named, or names beside ``all`` or ``available``.
-        UnknownNameError: There is no such dataset.
+        UsageError: Nothing is named, or there are names in addition to ``all`` or ``available``.
+        UnknownNameError: The dataset does not exist.
     """
     named = [datasets] if isinstance(datasets, str) else list(datasets)
     (request,) = from_keywords("harness.verify", {"datasets": named, **options}, VerifyRequest)
@@ -116,7 +116,7 @@ def verify(datasets: str | Sequence[str] = (), *, display: Display | None = None
 
 
 def run(request: VerifyRequest, display: Display | None = None) -> Verification:
-    """Verify what a request names; see :func:`verify`."""
+    """Verify the datasets of a request; see :func:`verify`."""
     require(request)
     shown, cards = display if display is not None else SilentDisplay(), request.cards
     data = [request.data] if isinstance(request.data, str | Path) else request.data
@@ -154,7 +154,7 @@ def published_configurations(name: str, cards: Path | None = None) -> list[Publi
     """Return the published scores of a dataset that state which backend computes them.
 
     Raises:
-        UnknownNameError: There is no such dataset.
+        UnknownNameError: The dataset does not exist.
     """
     card = find_dataset(name, cards)
     if card is None:
@@ -163,13 +163,13 @@ def published_configurations(name: str, cards: Path | None = None) -> list[Publi
 
 
 def _place(name: str, folders: Sequence[Path]) -> str:
-    """Return the folder of a dataset, or its name where none of the folders holds it."""
+    """Return the folder of a dataset, or its name if none of the folders holds it."""
     places = (folder / part for folder in folders for part in (name, name.rpartition("/")[2]))
     return next((str(place) for place in places if place.exists()), name)
 
 
 def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
-    """Return why a dataset cannot be loaded without a download; None where it can."""
+    """Return why a dataset cannot be loaded without a download; None if it can."""
     card = find_dataset(name, cards)
     if isinstance(card, DatasetCard) and card.location is not None:
         return None if card.location.exists() else f"'{card.location}' is not there"
@@ -214,7 +214,7 @@ class _Verifier:
         )
 
     def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
-        """Read the dataset; ``fields`` are those of a document that are searched, None for what its card says."""
+        """Read the dataset; ``fields`` are a document's searched fields, None for the fields of its card."""
         progress = self.display.section("load")
         if self.place == self.name:
             return load_dataset(self.name, split=self.split, cards=self.cards, progress=progress, fields=fields)
@@ -223,7 +223,7 @@ class _Verifier:
         return load_dataset(Path(self.place), progress=progress, fields=fields, card=rules)
 
     def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
-        """Run backends, each as deep as its row was published; those of one depth share their indexes."""
+        """Run backends, each as deep as its row was published; backends of the same depth share their indexes."""
         cards = find_cards("backends", self.cards)
         identity_of = {text: parse_backend_specs([text], cards)[0].identity for _, text in wanted}
         done: dict[tuple[int, Hashable], Outcome] = {}
@@ -249,7 +249,7 @@ class _Verifier:
         return [done[_depth(row), identity_of[text]] for row, text in wanted]
 
     def explained(self, claims: Sequence[_Claim], dataset: Dataset) -> list[_Claim]:
-        """Return the claims, those that are missed with the single changes that give what is printed."""
+        """Return the claims; missed claims have the single changes that give the printed number."""
         missed = {
             place: claim
             for place, claim in enumerate(claims)
@@ -266,7 +266,7 @@ class _Verifier:
         ]
 
     def _again(self, missed: Mapping[int, _Claim], dataset: Dataset) -> Iterator[tuple[int, Variant]]:
-        """Run again with one change at a time; yield the place of the missed claim, and what the change gives."""
+        """Run again with one change at a time; yield the position of the missed claim, and the result of the change."""
         changes = [
             (place, *change)
             for place, claim in missed.items()
@@ -300,7 +300,7 @@ class _Verifier:
         return True
 
     def _other_datasets(self, dataset: Dataset) -> Iterator[tuple[Change, Dataset]]:
-        """Yield the dataset with other texts, and what is changed."""
+        """Yield the dataset with other texts, and a description of the change."""
         titles = dataset.titles
         if titles is not None and titles.filled:
             searched = ("title", "text") if titles.searched else ("text",)
@@ -320,7 +320,7 @@ class _Verifier:
 
 
 class _Claim(NamedTuple):
-    """A published number or statistic beside the measured one, and how it is measured when something is changed."""
+    """A published number or statistic and the measured one, and how it is measured when something is changed."""
 
     result: PrintedNumber | IndexFact
     row: Published
@@ -370,7 +370,7 @@ def _named(fields: Sequence[str]) -> str:
 
 
 def _statistic(outcome: Outcome, name: str) -> int | None:
-    """Return a statistic of a run's index, of the engine or else of its terms; None where neither tells it."""
+    """Return a statistic of a run's index, of the engine or else of its terms; None if neither reports it."""
     if outcome.record is None:
         return None
     facts = outcome.vectors.facts if outcome.vectors is not None else {}
@@ -403,7 +403,7 @@ def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) ->
 
 
 def _scores(row: Published, metric: str, run: Run, qrels: Qrels, dataset: Dataset) -> Scores:
-    """Score a run as the number was published; raises what :func:`harness.metrics.score` raises."""
+    """Score a run as the number was published; raises the errors of :func:`harness.metrics.score`."""
     return score(
         without_identical_ids(run) if _drops(row, dataset) else run,
         qrels,

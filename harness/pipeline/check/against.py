@@ -1,4 +1,4 @@
-"""Backends that are there already: resolved before anything starts, then asked."""
+"""Existing backends: resolved before anything starts, then queried."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """One backend that is there already: ``called``, or an index, whose ``backend`` is its expression.
+    """An existing backend: ``called``, or an index, whose ``backend`` is its expression.
 
-    ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret.
+    ``label`` is unique and may be shown, as may ``shown``, the expression without parts that could be secret.
     """
 
     label: str
@@ -98,9 +98,9 @@ def _with(name: str, shown: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AgainstPlan:
-    """All backends that are there already, in the order in which they were named.
+    """All existing backends, in the order in which they were named.
 
-    ``indexes`` is the plan of those that are indexes, in their order; ``request`` says how all are searched.
+    ``indexes`` is the plan of the indexes among them, in their order; ``request`` says how all are searched.
     """
 
     backends: tuple[Against, ...]
@@ -111,7 +111,7 @@ class AgainstPlan:
 def plan_against(expressions: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
     """Resolve expressions and callables, each with its name, "" for none.
 
-    ``request`` is what indexes are searched by, its backends left out.
+    ``request`` is the request that searches indexes, without its backends.
 
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
@@ -176,10 +176,10 @@ def search_indexes(
     display: Display,
     judge: QrelsOf,
 ) -> list[Searched]:
-    """Search every index of a plan, each in a worker, by what the questions are encoded to; score by ``judge``.
+    """Search every index of a plan, each in a worker, with the encoded questions; score by ``judge``.
 
-    ``dataset`` is what the result calls it. ``corpora`` are documents by name, whose texts are encoded where an index
-    keeps none.
+    ``dataset`` is its name in the result. ``corpora`` are documents by name, whose texts are encoded if an index keeps
+    none.
     """
     if plan.indexes is None:
         return []

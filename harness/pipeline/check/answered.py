@@ -18,12 +18,12 @@ from harness.results.scored import Scored, has_terms
 class Answered:
     """The answers of a backend to the questions of a golden set, with its trial.
 
-    ``run`` holds every question, None of a backend that failed (then the trial's ``error`` says why). ``scores`` are of
+    ``run`` holds every question; None for a backend that failed (then the trial's ``error`` says why). ``scores`` cover
     the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
-    for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
-    the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
-    name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
-    reference's run to a depth beyond k, None without.
+    for a question that was never sent; None if none were taken. ``exact`` bool (questions,) marks rankings that equal
+    the exact ranking up to ties, None without an exact reference. Both are in the run's order of questions.
+    ``problems`` name the findings of preflight, ``unanswered`` are the ids of questions that failed. ``reference`` is
+    the exact reference's run to a depth beyond k, None without a reference.
     """
 
     trial: TrialResult
@@ -55,7 +55,7 @@ class Answered:
 
 
 def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
-    """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
+    """Return the trial of a function or an endpoint that is known only by its answers."""
     name = expression.partition(":")[0].rpartition("=")[2]
     named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
     return TrialResult.model_validate({**named, "status": "ok", **facts})

@@ -1,4 +1,4 @@
-"""A request to check, resolved: the golden set, what is measured, and a plan for each corpus."""
+"""A request to check, resolved: the golden set, the measurements, and a plan for each corpus."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class TrialName(NamedTuple):
 class CheckPlan:
     """All that a check will do.
 
-    ``metrics`` maps the name that is shown to the metric, in the order of the tables; ``slices`` are the fields that
-    make them. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place. ``against`` are
-    the backends that are there already, None for none. Without ``keep_text`` the result holds no texts of questions.
+    ``metrics`` maps the displayed name to the metric, in the order of the tables; ``slices`` are the fields that make
+    them. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place. ``against`` are the existing
+    backends, None if there are none. Without ``keep_text`` the result holds no texts of questions.
     """
 
     request: CheckRequest
@@ -212,7 +212,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
 
 
 def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
-    """Return the place of every corpus by its name, which is the last part of the place where none was chosen."""
+    """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
     corpora = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
     if not corpora and own is None:
         raise UsageError(
@@ -250,7 +250,7 @@ def _stem(path: Path) -> str:
 
 
 def _columns(request: CheckRequest) -> dict[str, str]:
-    """Return role -> field of the documents; a golden set's fields have names of their own."""
+    """Return role -> field of the documents; a golden set's fields have their own names."""
     if not request.columns:
         return {}
     columns, known = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
@@ -267,7 +267,7 @@ def _refuse_url(place: str, what: str) -> None:
 
 
 def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
-    """Return metrics by the names that are shown: those of the tables, then those of requirements, each once."""
+    """Return metrics by their displayed names: metrics of the tables, then of requirements, each once."""
     texts = metric_texts(request.metrics)
     names: dict[Metric, str] = {}
     for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
@@ -284,7 +284,7 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
 
 
 def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
-    """Return the fields to slice by, those of requirements too. All must occur."""
+    """Return the fields to slice by, including fields of requirements. All must occur."""
     slices = [requirement.slice for requirement in requirements if requirement.slice is not None]
     fields = list(dict.fromkeys([*request.slice, *(part.field for part in slices)]))
     for name in fields:
@@ -301,7 +301,7 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:
-    """Return the request of the backends' comparison: what it has in common with the check's is the same."""
+    """Return the request of the backends' comparison: settings that it shares with the check's request are the same."""
     given = request.given()
     shared = {name: given[name] for name in option_fields(ScoringOptions)}
     return CompareRequest(

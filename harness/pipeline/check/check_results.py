@@ -31,7 +31,7 @@ _TAIL = 0.025
 
 
 def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> MetricValue:
-    """Take one mean over the questions of some ``rows``, of which there is at least one."""
+    """Take a mean over the questions of some ``rows``, at least one."""
     values = scores.values[rows, column]
     interval: Interval | None = mean_interval(values, seed)
     return MetricValue(
@@ -46,12 +46,12 @@ def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> Metr
 
 
 def _exact_mean(values: Float64Array) -> float:
-    """Return the mean of at least one value, its sum rounded once: the same in whatever order they come."""
+    """Return the mean of at least one value, its sum rounded once: the same for any order of values."""
     return math.fsum(values) / len(values)
 
 
 def _known_mean(values: Float64Array) -> float | None:
-    """Return the mean of at least one value, None where one is NaN: ties leave no range there."""
+    """Return the mean of at least one value, None if a value is NaN: ties leave no range there."""
     mean = _exact_mean(values)
     return None if np.isnan(mean) else mean
 
@@ -64,7 +64,7 @@ def _documents(run: Run | None, place: int) -> list[str]:
 def _expectations(
     question: GoldenQuestion, expected: Expected, top: list[str], exact: list[str]
 ) -> list[schema.ExpectationResult]:
-    """Describe what a question expects, with its rank among the hits and among those of the exact reference."""
+    """Describe what a question expects, with its rank among the hits and the exact reference's hits."""
     hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
     return [
         schema.ExpectationResult(
@@ -128,7 +128,7 @@ class CheckJudge:
         return slices
 
     def _kept(self, of_slice: SliceOf | None, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Tell which of the questions named by ``ids`` are in a slice, bool (n,); None is all of them."""
+        """Return which of the questions named by ``ids`` are in a slice, bool (n,); None for all of them."""
         if of_slice is None:
             return np.ones(len(ids), dtype=bool)
         members = {
@@ -139,7 +139,7 @@ class CheckJudge:
     def _questions(
         self, answered: Answered, expected: Expected, columns: Mapping[str, int]
     ) -> list[schema.QuestionResult]:
-        """Describe each question: what it expects and where that was, its hits, values and time."""
+        """Describe each question: its expectation with the rank found, its hits, values and time."""
         run, scores, exact = answered.run, answered.scores, answered.reference
         if run is None:
             return []
@@ -215,7 +215,7 @@ class CheckJudge:
         )
 
     def _sample(self, requirement: Requirement, answered: Answered) -> Sample | str:
-        """Return the sample that a requirement is about, or why there is none."""
+        """Return the sample that a requirement is about, or the reason why there is none."""
         if answered.problems:
             return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
         if answered.run is None or answered.scores is None:
@@ -283,7 +283,7 @@ def _latency(answered: Answered, kept: npt.NDArray[np.bool_], share: int | None,
 
 
 def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
-    """Return the distribution-free 95 % interval of a percentile; None where too few samples bound it.
+    """Return the distribution-free 95 % interval of a percentile; None if too few samples bound it.
 
     By order statistics: the number of samples below the percentile is binomial. Source: Conover, Practical
     Nonparametric Statistics, 1999, section 3.2.

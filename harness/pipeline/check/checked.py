@@ -24,9 +24,9 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 class CheckResult(Shown):
     """Result of ``harness.check``, which :meth:`load` reads back.
 
-    ``report`` is the content of ``report.json``; ``hits`` are those of each trial by its dataset and label. ``folder``
-    is where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
-    :meth:`html`; where one is missing, ``no_texts`` says why.
+    ``report`` is the content of ``report.json``; ``hits`` are each trial's hits by its dataset and label. ``folder`` is
+    where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
+    :meth:`html`; if a corpus is missing, ``no_texts`` says why.
 
     Where backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
     """
@@ -67,7 +67,7 @@ class CheckResult(Shown):
         return self.report.verdict == "passed"
 
     def assert_requirements(self) -> None:
-        """Raise AssertionError with what is not met, what was expected and what was found; for tests.
+        """Raise AssertionError with the unmet requirements, their expected and actual values; for tests.
 
         Raises UsageError where nothing is required: such a test could not fail.
         """

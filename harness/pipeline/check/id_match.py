@@ -1,8 +1,8 @@
 """Match hits with the documents that questions expect, and advise on expected ids that no document has.
 
-A golden set may name chunks as the corpus does, or documents of which the corpus holds chunks. A document belongs to at
-most one expectation of a question: to the most specific one that it matches. Several hits for one expectation count
-once, at the first of them; those after it keep their rank and are not relevant.
+A golden set may name chunks as the corpus does, or documents that the corpus holds as chunks. A document belongs to at
+most one expectation of a question: the most specific that it matches. Several hits for the same expectation count once,
+at the first of them; later hits keep their rank and are not relevant.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,31}")
 _DELIMITER = re.compile(r"[\W_]+")
 _CHUNK = re.compile(r"[^\W\d_]*[\W_]*\d+")
-"""What follows a document's id and a delimiter in its chunk's: ``3``, ``p12``, ``chunk_3``."""
+"""The end of a chunk's id, after a document's id and a delimiter: ``3``, ``p12``, ``chunk_3``."""
 _DECIMAL = re.compile(r"\d+\.0+")
-"""A whole number as pandas writes it beside an empty cell, and no chunk ``0`` of a document."""
+"""An integer as pandas writes it next to an empty cell, and not chunk ``0`` of a document."""
 _SUFFIX = re.compile(r"\.[a-z]{1,5}\d?$")
 _DIGITS = re.compile(r"\d+")
 _LOOKED_AT = 20
 _MOST = 5_000
-"""Nearest spellings are looked for among so many documents: 20 ids without digits take about a second then."""
+"""Nearest spellings are searched among this many documents: 20 ids without digits then take about a second."""
 _NEAR = 0.8
 
 
@@ -47,14 +47,14 @@ class MatchRule(StrEnum):
     EXACT = "exact"
     """They are the same."""
     DOCUMENT = "document"
-    """They are the same, or the expected id is what stands before the last delimiter: ``a#1`` is a chunk of ``a``."""
+    """They are the same, or the expected id is the part before the last delimiter: ``a#1`` is a chunk of ``a``."""
     PREFIX = "prefix"
-    """They are the same, or the expected id is what stands before any delimiter: ``a#1#2`` belongs to ``a`` too."""
+    """They are the same, or the expected id is the part before any delimiter: ``a#1#2`` belongs to ``a`` too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule with its delimiter. ``chunk-1`` never matches ``chunk-10``: a delimiter has to stand between."""
+    """A rule with its delimiter. ``chunk-1`` never matches ``chunk-10``: there must be a delimiter between."""
 
     rule: MatchRule = MatchRule.EXACT
     delimiter: str = ""
@@ -76,7 +76,7 @@ class Match:
             raise UsageError(what, fix="use --ties engine, or expect the ids of chunks")
 
     def owners(self, doc_id: str) -> Iterator[str]:
-        """Yield every expected id that a document matches: itself, then what its id begins with, the longest first."""
+        """Yield every expected id that a document matches: itself, then prefixes of its id, the longest first."""
         yield doc_id
         end = doc_id.rfind(self.delimiter) if self.rule is not MatchRule.EXACT else -1
         while end > 0:
@@ -110,8 +110,8 @@ class FirstHit(NamedTuple):
 class Expected:
     """The expectations of a golden set against the documents of one corpus.
 
-    ``corpus_ids`` is None where the documents are not known (a backend that only answers questions): then nothing
-    can be found missing.
+    ``corpus_ids`` is None if the documents are not known (a backend that only answers questions): then no missing id
+    can be found.
     """
 
     def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None) -> None:
@@ -135,7 +135,7 @@ class Expected:
         return documents
 
     def documents(self, question: GoldenQuestion) -> list[str]:
-        """Return the documents of the corpus that match what a question expects; none where they are not known."""
+        """Return the documents of the corpus that match what a question expects; none if they are not known."""
         members = self._members or {}
         return [doc_id for expectation in question.expected for doc_id in members.get(expectation.id, ())]
 
@@ -173,8 +173,8 @@ class Expected:
     def judgments(self, run: Run, ties: TieRule) -> Qrels:
         """Return judgments by which to score a run: of the first document that it has for each expectation.
 
-        Where it has none, any other document that belongs to the expectation stands for it. Questions without an
-        expectation are unjudged.
+        If the ranking has none, any other document that belongs to the expectation takes its place. Questions without
+        an expectation are unjudged.
         """
         ordered = run
         if self.match.rule is not MatchRule.EXACT and ties is not TieRule.ENGINE:
@@ -227,7 +227,7 @@ def ideal_run(golden: GoldenSet, k: int) -> Run:
 
 
 class IdKinds(NamedTuple):
-    """How two sets of ids differ in kind, as a clause of a sentence, and what to do."""
+    """A clause of a sentence on how two sets of ids differ in kind, and advice."""
 
     reason: str
     fix: str
@@ -240,10 +240,10 @@ class _Chunk(NamedTuple):
 
 
 def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
-    """Say why none of the ids that a golden set has ``named`` was among ``hits``; None where nothing tells.
+    """Say why none of the ids that a golden set has ``named`` was among ``hits``; None if there is no evidence.
 
-    Reasons are another spelling of one id, ids of different forms (numbers, UUIDs and hashes, anything else), and
-    chunks of what is named or documents of named chunks. Neither set is empty, and they share no id.
+    Reasons are another spelling of an id, ids of different forms (numbers, UUIDs and hashes, other ids), and chunks of
+    named documents or documents of named chunks. Neither set is empty, and they share no id.
     """
     spelled = _spelled(named, hits)
     if spelled is not None:
@@ -322,7 +322,7 @@ def _shorter(doc_id: str) -> Iterator[str]:
 
 
 class IdAdvice(NamedTuple):
-    """A fix, "" where nothing tells, and the id of a document that is spelled nearly as each missing id."""
+    """A fix, "" if there is no evidence, and for each missing id the id of a document with nearly the same spelling."""
 
     fix: str
     nearest: Mapping[str, str]
@@ -331,9 +331,9 @@ class IdAdvice(NamedTuple):
 def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvice:
     """Advise on the first of the ``missing`` ids of a golden set, which names its ids exactly.
 
-    They may stand for several ids in one, documents of which the corpus holds chunks, chunks of documents that it holds
-    whole, ids that meet by a rule of spelling, or slips of spelling. Each cause is named, with the number of its ids if
-    there are several causes. Ids whose numbers differ are never near: ``page-3`` is no misspelt ``page-2``.
+    An id may join several ids, name a document that the corpus holds as chunks, name a chunk of a document that it
+    holds whole, match by a rule of spelling, or be misspelt. Each cause is named, with the number of its ids if there
+    are several causes. Ids whose numbers differ are never near: ``page-3`` is not a misspelt ``page-2``.
     """
     whole = _cell_of_one_id(golden, corpus)
     if whole is not None:
@@ -351,14 +351,14 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
 
 
 class _Cause(NamedTuple):
-    """A cause for which expected ids are missing, other than their spelling, and what to do."""
+    """A cause of missing expected ids, other than their spelling, and advice."""
 
     names: Sequence[str]
     fix: str
 
 
 def _causes(golden: GoldenSet, distinct: Sequence[str], corpus: Ids) -> list[_Cause]:
-    """Return what the missing ids have in common, each id under the first cause that fits."""
+    """Return the common features of the missing ids, each id under the first cause that fits."""
     causes, left = list[_Cause](), list(distinct)
     joined = next((name for name in left[:_LOOKED_AT] if _is_several(name, corpus)), None)
     if joined is not None:
@@ -394,7 +394,7 @@ def _is_several(name: str, corpus: Ids) -> bool:
 
 
 def _chunks(golden: GoldenSet, names: Sequence[str], corpus: Ids) -> Match | None:
-    """Return the rule by which most of the missing ids have chunks; None where that is not one more than without it."""
+    """Return the rule by which most of the missing ids have chunks; None if it does not match more than no rule."""
     seen: Counter[str] = Counter()
     for name in names:
         begun = corpus.values.filter(pc.starts_with(corpus.values, pattern=name)).to_pylist()

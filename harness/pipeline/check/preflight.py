@@ -1,8 +1,9 @@
 """Look at answers before anything is scored, for signs that figures would say nothing of the backend.
 
-An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown beside the scores, because
-clean collections have it too. ``docs/explanation/pitfalls.md`` lists which is which, and why. Errors that guess what
-answers mean, those of :data:`harness.plan.config.ACCEPTABLE_CHECKS`, become warnings if the user accepts them by name.
+An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown next to the scores, because
+clean collections have it too. ``docs/explanation/pitfalls.md`` lists the errors and warnings, with reasons. Errors that
+guess what answers mean (:data:`harness.plan.config.ACCEPTABLE_CHECKS`) become warnings if the user accepts them by
+name.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ _ALIKE = 3
 _EXAMPLES = 20
 _SEVERAL = 2
 _MANY = 10
-"""So many questions without one id that anything expects is no bad luck."""
+"""This many questions without any expected id cannot be chance."""
 
 
 class Answers(NamedTuple):
-    """Pairs of question and answer, and how they are judged: what every rule looks at.
+    """Pairs of question and answer, and how they are judged: the input of every rule.
 
-    ``documents`` is the number of documents that can be found, None where nobody knows. ``expected_texts`` returns the
+    ``documents`` is the number of documents that can be found, None if it is not known. ``expected_texts`` returns the
     texts of the documents that a question expects, as far as they are known. ``drops_itself`` says that hits with their
     question's id were left out. ``corpora`` are the ids of the corpora at hand, which decide about hits that no
     question expects if ``documents`` is None.
@@ -66,7 +67,7 @@ class Answers(NamedTuple):
         return [(question, answer) for question, answer in self.pairs if question.expected]
 
     def in_corpora(self, hits: Collection[str]) -> bool:
-        """Return whether one of the hits, or a document of which it is a chunk, is in a corpus at hand."""
+        """Return whether one of the hits, or a document that it is a chunk of, is in a corpus at hand."""
         names = Ids.of({owner for doc_id in hits for owner in self.match.owners(doc_id)})
         return any(bool((corpus.rows_of(names) >= 0).any()) for corpus in self.corpora)
 
@@ -235,9 +236,10 @@ def _unsorted(answers: Answers) -> Iterator[Finding]:
 def _itself(answers: Answers) -> Iterator[Finding]:
     """Find questions among their own hits that do not expect themselves: by text, where that is unknown by id.
 
-    An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered. It
-    is an error only if nothing else can be meant: several documents of one text, or an expected document with the
-    question's text, are documents that read like questions (an FAQ), and none of them is the question.
+    An id counts only as the first hit, because questions and documents may both be numbered; an equal text counts at
+    any rank. It is an error only if nothing else can be meant: several documents with the same text, or an expected
+    document with the question's text, are documents that read like questions (an FAQ), and none of them is the
+    question.
     """
     itself, sure, by_id = [], 0, 0
     for question, answer in answers.answered:
@@ -290,11 +292,11 @@ def _split_ids(answers: Answers) -> Iterator[Finding]:
 
 
 def _foreign(answers: Answers) -> Iterator[Finding]:
-    """Find that no hit is anything that any question expects, where nobody can list the documents.
+    """Find that no hit is expected by any question, if the documents cannot be listed.
 
-    With corpora at hand their ids decide: an error if they have none of the hits. Without, an error where the ids are
-    of two kinds, however few questions there are, or where many were missed: of ten questions, even a backend that
-    finds a quarter of what is expected misses all in 6 % of cases only.
+    With corpora at hand their ids decide: an error if they have none of the hits. Without corpora, an error if the ids
+    are of two kinds, however few questions there are, or if many were missed: with ten questions, even a backend that
+    finds a quarter of the expected documents misses all in only 6 % of cases.
     """
     if answers.documents is not None or any(_split_ids(answers)):
         return
@@ -325,7 +327,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
 
 
 def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
-    """Find expected ids that hits have in another spelling, if nobody can list the documents and some ids meet."""
+    """Find expected ids that hits have in another spelling, if the documents cannot be listed and some ids match."""
     if answers.documents is not None:
         return
     named = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
@@ -380,7 +382,7 @@ def _counted(count: int, answers: Answers) -> str:
 
 
 def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:
-    """List the first questions with what is said of each, those of whom the same is said together."""
+    """List the first questions with a description of each, grouped by equal descriptions."""
     said: dict[str | None, list[str]] = {}
     for question, answer in about:
         said.setdefault(what(answer), []).append(question.id)
@@ -401,7 +403,7 @@ def _plain(text: str) -> str:
 
 
 class Examined(NamedTuple):
-    """Answers of a backend, what its questions expect, and what was found before it was scored."""
+    """Answers of a backend, its questions' expectations, and the findings before it was scored."""
 
     answered: Answered
     expected: Expected
@@ -410,7 +412,7 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Examiner:
-    """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents.
+    """Examines runs of a golden set. ``corpus`` is None if a backend has its own documents.
 
     Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
     ``at_hand`` are the ids of corpora that backends with their own documents may share.
@@ -433,7 +435,7 @@ class Examiner:
         return None if _errors(findings) else self._expected_of(run).judgments(run, self.ties)
 
     def findings(self, run: Run) -> tuple[Finding, ...]:
-        """Return what is odd about an engine's run."""
+        """Return the anomalies of an engine's run."""
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
@@ -484,7 +486,7 @@ class Examiner:
         return preflight(answers, self.accept, earlier)
 
     def _expected_texts(self, question: GoldenQuestion) -> list[str]:
-        """Return the texts of the documents that a question expects; none where the corpus is not known."""
+        """Return the texts of the documents that a question expects; none if the corpus is not known."""
         if self.corpus is None:
             return []
         rows = self.corpus.ids.rows_of(Ids.of(self.expected.documents(question)))
@@ -524,8 +526,8 @@ def missing_ids(
 ) -> list[Finding]:
     """Find expected ids that no document can meet: questions that nothing could answer rightly.
 
-    If all are missing, it is another corpus, which nobody can ``accept``; an ``external`` index or store may have
-    got new ids when its documents were indexed again.
+    If all are missing, it is another corpus, which the user cannot ``accept``; the ids of an ``external`` index or
+    store may have changed when its documents were indexed again.
     """
     missing, match = expected.missing, expected.match
     if not missing:

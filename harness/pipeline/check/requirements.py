@@ -2,9 +2,8 @@
 
 A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any metric (``Hit@5``, ``MRR@5``,
 ``nDCG@10``), a latency (``p50_ms``, ``p90_ms``, ``p95_ms``, ``p99_ms``, ``mean_ms``) or ``parity``, the share of
-queries whose ranking is the exact one up to ties. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number may be a
-percentage.
-Before the colon stands the slice that it is for: ``lang=de: Hit@5>=0.8``.
+queries whose ranking is the exact ranking up to ties. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number may be
+a percentage. A slice may precede it, with a colon: ``lang=de: Hit@5>=0.8``.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Requirement:
         return self.operator.startswith(">")
 
     def met_by(self, value: float) -> bool:
-        """Tell whether a figure meets it; what equals the bound but for rounding is taken as equal."""
+        """Return whether a figure meets it; a figure that equals the bound up to rounding is taken as equal."""
         if math.isclose(value, self.bound, rel_tol=_SAME, abs_tol=_SAME):
             return len(self.operator) == 2
         return value > self.bound if self.at_least else value < self.bound
@@ -74,8 +73,8 @@ class Requirement:
 def parse_requirement(text: str, k: int) -> Requirement:
     """Parse a requirement; a metric without a cutoff gets the depth ``k`` of the search.
 
-    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, for a metric that is no mean, and for
-    a bound that no value of the metric can reach.
+    Raises UsageError for malformed or unknown input, for a cutoff beyond ``k``, for a metric that is not a mean, and
+    for a bound that no value of the metric can reach.
     """
     example = f"write it like Hit@{k}>=0.9, p95_ms<=50, parity>=1 or lang=de: MRR@{k}>=0.7"
     parts = _SHAPE.fullmatch(text.strip())
@@ -94,7 +93,7 @@ def parse_requirement(text: str, k: int) -> Requirement:
     if name != PARITY and name not in LATENCIES:
         try:
             quantity = metric_at_depth(name, k)
-        except UnknownNameError as error:  # p95 is no metric, and near to p95_ms
+        except UnknownNameError as error:  # p95 is not a metric, and near to p95_ms
             unknown = UnknownNameError(
                 "quantity",
                 error.name,
@@ -160,9 +159,9 @@ def shown_name(written: str, metric: Metric) -> str:
 class Sample(NamedTuple):
     """The values that a figure is taken over: one a query, and the best and worst that each could have been.
 
-    All float64 (n,). ``statistic`` makes the figure of values, ``interval`` its 95 % interval. ``low`` and ``high`` are
-    the bounds that ties allow it. ``ids`` name the questions behind the values, None for samples of latency, whose best
-    value nobody knows.
+    All float64 (n,). ``statistic`` computes the figure from values, ``interval`` its 95 % interval. ``low`` and
+    ``high`` are the bounds that ties allow it. ``ids`` name the questions behind the values, None for samples of
+    latency, whose best value is not known.
     """
 
     values: Float64Array
@@ -176,10 +175,10 @@ class Sample(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A requirement held against a figure.
+    """A requirement compared with a figure.
 
-    ``flips`` is the least number of queries that would have to change for the verdict to be another, each to the best
-    or the worst value that it could have; None where even all of them would not change it. ``n`` counts the values.
+    ``flips`` is the minimum number of queries that must change to reverse the verdict, each to the best or the worst
+    value that it could have; None if even all of them would not change it. ``n`` counts the values.
     """
 
     value: float

@@ -47,7 +47,7 @@ from harness.wording import counted
 from harness.worker.executor import cluster_facts, reach_cluster
 
 _FOLLOWED = 1000
-"""Ranks of the exact reference among which what is expected is looked for."""
+"""Ranks of the exact reference in which expected documents are searched."""
 
 
 @keywords_of(CheckRequest, CheckOutput)
@@ -57,7 +57,7 @@ def check(
     display: Display | None = None,
     **options: object,
 ) -> CheckResult:
-    """Ask every backend the questions of a golden set, and compare what it returns with what they expect.
+    """Send the questions of a golden set to every backend, and compare its answers with the expectations.
 
     Args:
         golden: a file, a dataset's name or folder, a golden set itself, the objects of its lines, or a
@@ -136,8 +136,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
 def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
     """Return the plan with the analyzers of each corpus's language.
 
-    Indexes that are there already follow the language that all corpora share; without a corpus, that of the dataset
-    that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
+    Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
+    golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
         name: in_language(backends, loaded[name].language, loaded[name].analyzer)
@@ -217,7 +217,7 @@ def _against(
     cache: Cache,
     display: Display,
 ) -> list[Examined]:
-    """Ask every backend that is there already, in their order."""
+    """Query every existing backend, in their order."""
     request = plan.request
     at_hand = tuple(corpus.ids for corpus in corpora.values())
     examiner = replace(_examiner(plan, Expected(plan.golden, plan.match, None), None), at_hand=at_hand)
@@ -318,7 +318,7 @@ def _golden_info(plan: CheckPlan) -> GoldenInfo:
 
 
 def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Queries) -> list[DatasetInfo]:
-    """Describe each corpus with the golden set, and the golden set alone where backends have their own documents."""
+    """Describe each corpus with the golden set, and only the golden set if backends have their own documents."""
     golden = plan.golden
     questions = [
         GoldenContent(
@@ -351,7 +351,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
 
 
 def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
-    """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
+    """Return the plans' notes, and whether backends are judged by fewer hits than the backends of --against."""
     indexes = plan.against.indexes if plan.against is not None else None
     of_plans = [note for backends in plan.plans.values() for note in backends.notes]
     notes = list(dict.fromkeys([*of_plans, *(indexes.on_analyzers if indexes is not None else ())]))

@@ -1,4 +1,4 @@
-"""Tell whether the vectors of an index are of the model that its questions are encoded by.
+"""Test whether the vectors of an index were made by the model that encodes its questions.
 
 An index of another model of as many dimensions answers without an error, and wrongly. So some of its texts are encoded
 again.
@@ -49,7 +49,7 @@ _UNCOMPARED = "its vectors were not compared with those of the model"
 class Compared(NamedTuple):
     """A statement on the vectors of an index: a warning, or a note where nothing is wrong or no model is named.
 
-    ``truncation`` is how much the model reads of the texts that were encoded again, None where none were.
+    ``truncation`` is how much the model reads of the texts that were encoded again, None if none were.
     """
 
     finding: Finding | None = None
@@ -81,7 +81,7 @@ class ModelComparison:
         self._execution, self._cache, self._display = execution, cache, display
 
     def compare(self, outcome: Outcome) -> Compared:
-        """Return what the vectors of an index that was searched without its collection say of the model."""
+        """Return the evidence about the model in the vectors of an index that was searched without its collection."""
         trial, record = outcome.trial, outcome.record
         encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
         if encoder is None or record is None or record.external is None:
@@ -165,7 +165,7 @@ def _with_calls_left(trial: Trial, spent: Vectors | None) -> Trial:
 
 
 def _cosines(stored: Float32Array | SparseVectors, made: Float32Array | SparseVectors) -> Float64Array:
-    """Return the cosine of each pair of rows, float64 (n,); 0 for zeros, and where one is sparse and one dense."""
+    """Return the cosine of each pair of rows, float64 (n,); 0 for zeros, and if one is sparse and one dense."""
     if isinstance(stored, SparseVectors) and isinstance(made, SparseVectors):
         width = max(stored.dimensions, made.dimensions)
         old, new = (widen(vectors, width).to_scipy().astype(np.float64) for vectors in (stored, made))

@@ -1,4 +1,4 @@
-"""Probes: what a trial can be measured for beside its hits, each in one module that :mod:`.probe` explains."""
+"""Probes: measurements of a trial in addition to its hits, each in a module that :mod:`.probe` explains."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _STILL_COUNTED = "still counted: deleted contents that the engine says its stati
 
 
 class ChurnProbe(Probe[ChurnRecord]):
-    """Run the workload in a worker of its own, and hold each state against the exact result of that state."""
+    """Run the workload in its own worker, and compare each state with the exact result of that state."""
 
     name = "churn"
     options = ("churn",)
@@ -53,7 +53,7 @@ class ChurnProbe(Probe[ChurnRecord]):
     on_index = False
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
-        """Tell whether the plan asks for changes, and the engine declares them."""
+        """Return whether the plan requests changes, and the engine declares them."""
         card = trial.spec.card
         if plan.request.churn is None or card is None or trial.external or trial.spec.components:
             return False
@@ -85,7 +85,7 @@ class ChurnProbe(Probe[ChurnRecord]):
             return record
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took during all changes."""
+        """Return the other processes' use of the cores during all changes."""
         measured = self.measured(measurements)
         return [measured.others] if measured is not None and measured.others is not None else []
 
@@ -237,7 +237,7 @@ class _States:
         self._terms = has_terms(scored.outcome.vectors, len(dataset.queries))
 
     def figures(self, measured: ChurnPass, number: int, *, fresh: bool = False) -> dict[str, object]:
-        """Return what is stored of a state; ``number`` is that of the change before it."""
+        """Return the stored record of a state; ``number`` is the number of the change before it."""
         plan, hits, report = self._plan, measured.hits, measured.report
         run = Run(self._dataset.queries.ids, self._ids, hits.indptr, hits.rows, hits.scores)
         compared = self._compare(run, measured, number, fresh=fresh)
@@ -298,8 +298,8 @@ class _States:
     def _leftovers(self, measured: ChurnPass, number: int) -> tuple[Int32Array, ...]:
         """Return the contents that are deleted and may still be counted.
 
-        Where the engine does not tell, these are guesses, of which scores prove one or none: what was deleted since the
-        build or since a later change, without or with what was replaced.
+        If the engine does not report them, these are guesses, and scores prove at most one: the contents deleted since
+        the build or since a later change, with or without replaced contents.
         """
         remains, workload = measured.remains, self._workload
         if remains.rows is not None and remains.written is not None:
@@ -344,7 +344,7 @@ def _numbers(state: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _changed(trials: Sequence[TrialResult]) -> list[tuple[TrialResult, Mapping[str, Any]]]:
-    """Return the trials that were changed, each with what is stored of that."""
+    """Return the trials that were changed, each with its stored record of the changes."""
     measured = [
         (trial, cast("Mapping[str, Any]", trial.probes["churn"])) for trial in trials if "churn" in trial.probes
     ]

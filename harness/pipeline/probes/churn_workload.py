@@ -1,8 +1,8 @@
 """A seeded workload of inserts, deletes and updates, and the documents, contents and judgments after each step.
 
-A part of the corpus is held back for the inserts. Deleted documents are drawn from those that are there. Documents that
-are updated exchange their contents, each taking that of another, so that no content is there twice; judgments follow
-the content, because they were made of it.
+A part of the corpus is held back for the inserts. Deleted documents are drawn from the present documents. Documents
+that are updated exchange their contents, each taking another's, so that no content occurs twice; judgments follow the
+content, because they were made for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Workload:
 
     @classmethod
     def of(cls, documents: int, churn: Churn, seed: int) -> Workload:
-        """Draw the workload of a corpus of so many documents; raises UsageError where they are too few for it.
+        """Draw the workload of a corpus, given its number of documents; raises UsageError if they are too few for it.
 
         Shares are of the documents at the beginning, at least one document each, and two where documents are updated.
         The beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
@@ -92,7 +92,7 @@ class Workload:
         return Ids(dataset.corpus.ids.values.take(numbers(self.order)))
 
     def judgments(self, dataset: Dataset, state: int, ids: Ids) -> Qrels | None:
-        """Return the judgments of contents that are there, each of the document that holds it."""
+        """Return the judgments of present contents, each for the document that holds it."""
         qrels, content = dataset.qrels, self.contents[state]
         if qrels is None:
             return None

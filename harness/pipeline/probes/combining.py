@@ -1,4 +1,4 @@
-"""The probe of backends that are made of others: what those took, and what was done with their hits."""
+"""The probe of backends that are made of others: the costs of the others, and the processing of their hits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEST_BY_GRADE = "nDCG"
 
 
 class CombiningProbe(Probe[None]):
-    """Sum up what fusions and second stages did."""
+    """Sum up the work of fusions and second stages."""
 
     name = "combining"
     kinds = frozenset({"fusion", "rerank"})
@@ -35,12 +35,12 @@ class CombiningProbe(Probe[None]):
         return {"stages": _stages(scored.outcome, dataset, plan)}
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
-        """Tabulate what backends are made of, and the pairs that second stages scored."""
+        """Tabulate the components of backends, and the pairs that second stages scored."""
         return [_stage_table(trials), _reranking_table(trials)]
 
 
 def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None:
-    """Return what a backend that is made of others took, without times unless the plan took them; None for others."""
+    """Return the costs of a backend made of others, without times unless the plan took them; else None."""
     combined, timed = outcome.combined, plan.request.timing
     if combined is None:
         return None
@@ -78,7 +78,7 @@ def rerank_upper_bound(
 ) -> dict[str, float]:
     """Return every nDCG among ``measures`` of the best order of the run's hits, by name.
 
-    That is what no second stage can exceed; empty where nothing is evaluated.
+    No second stage can exceed these values; empty if nothing is evaluated.
     """
     chosen = [measure for measure in measures if measure.name == _BEST_BY_GRADE]
     if not chosen or not run.hits:
@@ -90,7 +90,7 @@ def rerank_upper_bound(
 
 
 def best_order(run: Run, qrels: Qrels) -> Run:
-    """Return the same hits, scored by their grades: the highest grade first, what is not judged as grade 0."""
+    """Return the same hits, scored by their grades: the highest grade first, unjudged hits as grade 0."""
     queries = qrels.query_ids.rows_of(run.query_ids).astype(np.int64)
     documents = qrels.doc_ids.rows_of(run.doc_ids)[run.rows].astype(np.int64)
     query = np.repeat(queries, np.diff(run.indptr))
@@ -104,7 +104,7 @@ def best_order(run: Run, qrels: Qrels) -> Run:
 
 
 def _stage_table(trials: Sequence[TrialResult]) -> Table:
-    """Tabulate backends that are made of others: what those took, and what was done with their hits."""
+    """Tabulate backends that are made of others: the costs of the others, and the processing of their hits."""
     columns = [
         BACKEND,
         Column("of", numeric=False),

@@ -56,7 +56,7 @@ _ValueOf = Callable[[FilteredStats], float | None]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FilteredSearch:
-    """The trial under one filter, by its name; ``record`` is None where it failed, and ``failure`` says why."""
+    """The trial under a filter, by its name; ``record`` is None if it failed, and ``failure`` says why."""
 
     filter: str
     record: TrialRecord | None
@@ -79,11 +79,11 @@ class FilteringProbe(Probe[FilteringRecord]):
     on_index = False
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
-        """Tell whether the plan asks for filters, and the engine has them on an index of its own."""
+        """Return whether the plan requests filters, and the engine supports them on an index of its own."""
         return bool(plan.request.filter_sweep) and _filters(trial)
 
     def refuse(self, plan: Plan, dataset: Dataset) -> None:
-        """Refuse a field that no document has, as where only a few are taken: there is no value to filter by."""
+        """Refuse a field that no document has, for example if only a few are taken: there is no value to filter by."""
         attributes = dataset.attributes
         for field in plan.request.filter_sweep.fields:
             if attributes is not None and attributes.column(field).null_count == len(dataset.corpus):
@@ -95,7 +95,7 @@ class FilteringProbe(Probe[FilteringRecord]):
     def run(self, probed: ProbedTrial, progress: Progress) -> FilteringRecord | None:
         """Search under each filter: on one build, but for engines that cannot open it again, and servers.
 
-        A filter whose searches fail leaves the others alone. None where queries are ranked among candidates.
+        A filter whose searches fail does not affect the others. None if queries are ranked among candidates.
         """
         if probed.dataset.candidates is not None:
             return None
@@ -105,7 +105,7 @@ class FilteringProbe(Probe[FilteringRecord]):
             return FilteringRecord(tuple(_searches(probed, filters, Path(folder), progress)))
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took during the searches under each filter."""
+        """Return the other processes' use of the cores during the searches under each filter."""
         measured = self.measured(measurements)
         return [
             replace(phase, phase=f"{phase.phase}, filter {search.filter}")
@@ -128,7 +128,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         return next((failure for failure in failures if failure is not None), None)
 
     def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> list[Mapping[str, object]]:
-        """Return the field ``filter_sweep`` of every trial: those that claim the same scores share their references."""
+        """Return the field ``filter_sweep`` of every trial; trials that claim the same scores share references."""
         swept = bool(plan.request.filter_sweep) and dataset.candidates is None
         built = {one.outcome.trial.label: one for one in scored if swept and one.outcome.record is not None}
         levels: dict[str, list[FilteredStats]] = {label: [] for label in built}
@@ -226,7 +226,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         ]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
-        """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
+        """Draw recall, and the metric's loss against exact filtered search, over the share of documents."""
         depth, metric = _shown(trials)
         drawn: list[tuple[str, _ValueOf]] = []
         drawn += [(f"recall@{depth}", lambda level: level.recall.get(depth))] if depth else []
@@ -248,7 +248,7 @@ class FilteringProbe(Probe[FilteringRecord]):
 
 
 def _filters(trial: Trial) -> bool:
-    """Tell whether the trial's engine filters searches of an index that the harness builds."""
+    """Return whether the trial's engine filters searches of an index that the harness builds."""
     card = trial.spec.card
     return card is not None and not trial.external and load_engine(card).capabilities.filters
 
@@ -260,7 +260,7 @@ def _filters_of(dataset: Dataset, plan: Plan) -> list[SweptFilter]:
 def _searches(
     probed: ProbedTrial, filters: Sequence[SweptFilter], folder: Path, progress: Progress
 ) -> Iterator[FilteredSearch]:
-    """Yield the trial under each filter; what failed to build is built again for the next one."""
+    """Yield the trial under each filter; an index that failed to build is built again for the next filter."""
     card = probed.trial.spec.card
     reopens = card is not None and load_engine(card).capabilities.reopens and not may_be_server(probed.trial)
     built: Path | None = None
@@ -282,7 +282,7 @@ def _searches(
 def _levels_of(
     asked: Sequence[tuple[Scored, FilteredSearch]], filtered: Filtered, dataset: Dataset, plan: Plan
 ) -> Iterator[tuple[str, FilteredStats]]:
-    """Yield labels of trials, and their hits under one filter held against the exact filtered search, both scored."""
+    """Yield labels of trials, and their hits under a filter compared with the exact filtered search, both scored."""
     among, deep = replace(dataset, filtered=filtered), HitRules.of(dataset).deepened(plan)
     outcomes = [
         replace(
@@ -341,7 +341,7 @@ def _recall(parity: Parity | None) -> dict[str, float]:
 
 
 def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -> Scores | None:
-    """Score a run by the first metric and the judgments of documents that match; None where no query has any."""
+    """Score a run by the first metric and the judgments of documents that match; None if no query has any."""
     if run is None or dataset.qrels is None or not plan.measures:
         return None
     qrels = _of_matching(dataset.qrels, filtered, dataset)
@@ -368,14 +368,14 @@ def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
 
 
 def _shown(trials: Sequence[TrialResult]) -> tuple[str, str | None]:
-    """Return the depth of the recall that is shown, "" for none, and the metric, None where there is none."""
+    """Return the depth of the displayed recall, "" for none, and the metric, None if there is none."""
     levels = [level for trial in trials if trial.filter_sweep is not None for level in trial.filter_sweep.levels]
     depth = min((depth for level in levels for depth in level.recall), key=int, default="")
     return depth, next((level.metric for level in levels if level.metric), None)
 
 
 def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
-    """Return the trial's searches without a filter and under each; none where it was not swept, or does not filter."""
+    """Return the trial's searches without a filter and under each; none if it was not swept, or does not filter."""
     sweep = trial.filter_sweep
     return [_unfiltered(trial, sweep, metric), *sweep.levels] if sweep is not None and sweep.filters else []
 
@@ -383,7 +383,7 @@ def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
 def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _ValueOf) -> Curve | None:
     """Return a trial's values by the share of matching documents, the points with too few hits ringed.
 
-    The line joins seeded shares: values of metadata match what they mean, and many match about as many documents.
+    The line joins seeded shares: metadata values match by meaning, and many match about the same number of documents.
     """
     points = sorted(
         (level.selectivity, value, level.queries_with_fewer_hits > 0, "=" in level.filter)
@@ -395,7 +395,7 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
 
 
 def _found(level: FilteredStats, depth: str) -> tuple[float, int]:
-    """Return what orders levels from the one under which least is found: recall, then hits that lack."""
+    """Return the sort key of levels, the lowest recall first: recall, then missing hits."""
     return level.recall.get(depth, 1.0), -level.queries_with_fewer_hits
 
 

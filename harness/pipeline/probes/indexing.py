@@ -27,7 +27,7 @@ _SOURCES = {"cached": "cached", "engine": "by engine"}
 
 
 class IndexingProbe(Probe[None]):
-    """Sum up what the worker of every trial records of its index, and the seconds of each phase."""
+    """Sum up the records that every trial's worker makes of its index, and the seconds of each phase."""
 
     name = "indexing"
     fields = frozenset({"phases", "index"})
@@ -48,7 +48,7 @@ class IndexingProbe(Probe[None]):
 
 
 def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:
-    """Return the times of each phase; ``vectors`` is what was encoded for the trial, None when nothing was."""
+    """Return the times of each phase; ``vectors`` were encoded for the trial, None if nothing was."""
     source = _source(record, vectors)
     encode_ns = sum(part or 0 for part in vectors.steps_ns) if vectors is not None else 0
     return PhaseTimes(
@@ -99,7 +99,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
 
 
 def _external_index(external: ExternalIndexRecord) -> ExternalIndexStats:
-    """Return what is stored of an external index."""
+    """Return the stored record of an external index."""
     strange = np.flatnonzero(external.rows < 0)
     return ExternalIndexStats(
         in_dataset=len(external.rows) - len(strange),
@@ -149,7 +149,7 @@ def _index_cells(index: IndexStats) -> list[Cell]:
 
 
 def _state_table(trials: Sequence[TrialResult]) -> Table:
-    """Tabulate what engines say that they built: segments, vectors in a graph, lists."""
+    """Tabulate engines' reports on what they built: segments, vectors in a graph, lists."""
     rows = [
         [label_cell(trial), text(name.replace("_", " ")), count(value) if type(value) is int else text(str(value))]
         for trial in trials

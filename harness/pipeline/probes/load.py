@@ -65,7 +65,7 @@ class LoadProbe(Probe[LoadRecords]):
     record = LoadRecords
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
-        """Tell whether the plan asks for a cold pass, several clients or a rate."""
+        """Return whether the plan requests a cold pass, several clients or a rate."""
         return plan.request.measures_load
 
     def run(self, probed: ProbedTrial, progress: Progress) -> LoadRecords:
@@ -125,7 +125,7 @@ class LoadProbe(Probe[LoadRecords]):
         return {f"load {name}": value for name, value in options.items()}
 
     def failure(self, measurements: Measurements) -> str | None:
-        """Return what the first failed client or call said."""
+        """Return the message of the first failed client or call."""
         record = self.measured(measurements)
         failures = (
             sentence
@@ -146,7 +146,7 @@ class LoadProbe(Probe[LoadRecords]):
         }
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
-        """Return what was not measured or went wrong."""
+        """Return notes on missing and failed measurements."""
         if scored.outcome.combined is not None and plan.request.measures_load:
             return ["not measured cold or under load: what it is made of was"]
         if scored.outcome.asked is not None and plan.request.measures_load:
@@ -154,7 +154,7 @@ class LoadProbe(Probe[LoadRecords]):
         return _notes(self._loads(scored), plan.request) if scored.outcome.record is not None else []
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took during each level."""
+        """Return the other processes' use of the cores during each level."""
         measured = self.measured(measurements)
         levels = measured.levels if measured is not None else ()
         return [level.others for level in levels if level.others is not None]
@@ -292,7 +292,7 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
 
 
 def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
-    """Return the knee of the rates that were measured; None where nothing was answered at any of them."""
+    """Return the knee of the rates that were measured; None if no rate had an answer."""
     loops = {record.rate: record for record in records if record.rate is not None}
     found = knee([rate_level(record) for record in loops.values()])
     if found is None:
@@ -320,7 +320,7 @@ def _error(record: LoadRecord) -> str | None:
 
 
 def open_loop_clients(request: CompareRequest, most: int | None = None) -> int:
-    """Return the number of clients of the largest level of the closed loop; without one 8, or ``most`` if less."""
+    """Return the number of clients of the largest level of the closed loop; without a level 8, or ``most`` if less."""
     return max(request.concurrency, default=min(_OPEN_LOOP_CLIENTS, most or _OPEN_LOOP_CLIENTS))
 
 
@@ -346,7 +346,7 @@ def _notes(loads: Sequence[LoadRecord], request: CompareRequest) -> list[str]:
 
 
 def _cold_table(trials: Sequence[TrialResult]) -> Table:
-    """Tabulate the first pass on the index opened again, beside the warm one."""
+    """Tabulate the first pass on the index opened again, with the warm pass."""
     columns = [
         BACKEND,
         *map(Column, ("open s", "first query ms")),
@@ -402,7 +402,7 @@ def _closed_cells(level: ClosedLoopStats, first: float | None) -> list[Cell]:
 
 
 def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
-    """Tabulate each rate, with latency from the time at which queries were due, and the service alone."""
+    """Tabulate each rate, with latency from the time at which queries were due, and the service time."""
     columns = [
         BACKEND,
         Column("rate"),

@@ -1,7 +1,7 @@
 """Load a finished index: cold, and by several clients, in closed loops and at fixed rates, to saturation if asked.
 
-:class:`LoadRuns` is the parent's side. Every client is a worker, with a worker's limits, log and end. Those of one
-measurement begin together: the parent names the time when each of them is ready, or gone.
+:class:`LoadRuns` is the parent's side. Every client is a worker, with a worker's limits, log and end. Clients of the
+same measurement begin together: the parent sets the start time when each of them is ready, or gone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LEAD_NS = 100_000_000
 
 
 class _Level(NamedTuple):
-    """One measurement: so many clients for so many seconds, and for an open loop the rate."""
+    """A measurement: the number of clients, the seconds, and for an open loop the rate."""
 
     kind: LoadKind
     clients: int
@@ -55,10 +55,9 @@ class LoadRecord:
     ``failures`` holds one sentence for each client process that died, whose samples are lost, or gave up, whose samples
     until then are among ``samples``. ``different_queries`` counts queries, however many clients differ. ``due_ns``
     int64, ``start_ns`` and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` is when it
-    stopped asking.
-    Memory is the sum over all client processes, None where the system does not tell. ``index_copies`` counts the
-    copies of the index that were made because the engine cannot share one. ``others`` is what other processes than the
-    clients took.
+    stopped sending. Memory is the sum over all client processes, None if the system does not report it.
+    ``index_copies`` counts the copies of the index that were made because the engine cannot share it. ``others`` is the
+    use of the cores by processes other than the clients.
     """
 
     kind: LoadKind
@@ -109,7 +108,7 @@ class LoadRuns:
     """Measurements to be made on the index of one trial, whose results lie in ``folder``.
 
     ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
-    ``terms``, bool (Q,), tells which queries have a term. ``open_loop_clients`` ask at fixed rates.
+    ``terms``, bool (Q,), marks queries that have a term. ``open_loop_clients`` send at fixed rates.
     """
 
     request: CompareRequest
@@ -124,7 +123,8 @@ class LoadRuns:
     def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
         """Measure cold first, then the closed loops, then the open ones.
 
-        What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
+        A measurement that is impossible, mostly for lack of disk space, is a failed measurement and does not affect the
+        others.
         """
         request, seconds = self.request, self.request.load_seconds
         levels = [_Level("cold", 1, seconds)] if request.cold else []
@@ -242,7 +242,7 @@ class LoadRuns:
 
 
 def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
-    """Return the load of those queries alone at which ``terms``, bool (Q,), is True; none where no query has a term.
+    """Return the load of the queries at which ``terms``, bool (Q,), is True; none if no query has a term.
 
     A query without a term costs nothing, and many clients never send one: its samples would be times of nothing.
     """
@@ -256,7 +256,7 @@ def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
 
 
 def scheduled(record: LoadRecord) -> OpenLoop:
-    """Return what the queries of an open loop came to, against the times at which they were due."""
+    """Return the results of the queries of an open loop, against the times at which they were due."""
     return open_loop(
         record.due_ns,
         record.samples,
@@ -280,7 +280,7 @@ def rate_level(record: LoadRecord) -> RateLevel:
 
 
 class _End(NamedTuple):
-    """End of a client: with a record, with the reason why there is none, or with both when it gave up."""
+    """End of a client: with a record, with the reason why there is none, or with both if it gave up."""
 
     record: ClientRecord | None
     memory: Finished | None
@@ -308,13 +308,13 @@ class _Gate:
 
 
 class _Arrival:
-    """A client's progress, of which one thing matters: that it is ready."""
+    """A client's progress; only its readiness matters."""
 
     def __init__(self, gate: _Gate, client: int) -> None:
         self._gate, self._client = gate, client
 
     def start(self, phase: str, total: int | None) -> None:
-        """Tell the gate when the phase is the last one."""
+        """Notify the gate if the phase is the last."""
         if phase == READY:
             self._gate.pass_by(self._client)
 

@@ -1,10 +1,10 @@
-"""A probe: a measurement of trials beside their hits, with its record, its part of the result and its tables.
+"""A probe: a further measurement of trials, with its record, its part of the result and its tables.
 
 ::
 
     run(trial) ─► record ─► summarise ─► fields of the trial's result ─► tables, values
 
-:class:`Probe` has an empty default for each of its methods: a probe overrides those that it needs.
+:class:`Probe` has an empty default for each of its methods: a probe overrides the methods that it needs.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class ProbedTrial:
 
     Args:
         trial: The backend, with its parameters.
-        plan: What was asked for.
+        plan: The request.
         dataset: Documents, queries and judgments.
-        job: The job of the trial's worker: files of vectors and queries, where the index lies.
+        job: The job of the trial's worker: files of vectors and queries, and the location of the index.
         folder: Folder of that job, with the trial's hits; a probe's own files may lie there.
-        work: Folder for what outlasts the job's, such as another index.
+        work: Folder for files that outlast the job's, such as another index.
         executor: Runs a worker for a probe, under the limits of trials.
         shared: Whether several processes may have the index open at once.
         terms: Which queries have a term that a document has, bool (Q,).
-        open_in_worker: Whether the trial's worker still has its index open, as those of servers do.
+        open_in_worker: Whether the trial's worker still has its index open, as servers' workers do.
         reopened: Whether the index was closed and opened again before it was searched.
     """
 
@@ -83,7 +83,7 @@ class AnotherBuild(NamedTuple):
 
 
 class Probe(Generic[RecordOf]):
-    """Measures trials, and says what it measured.
+    """Measures trials, and describes the measurements.
 
     Attributes:
         name: Names it in stored outcomes and in the settings of a plan.
@@ -103,23 +103,23 @@ class Probe(Generic[RecordOf]):
     fields: ClassVar[frozenset[str]] = frozenset()
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
-        """Tell whether the plan asks for it on this trial."""
+        """Return whether the plan requests it on this trial."""
         return False
 
     def refuse(self, plan: Plan, dataset: Dataset) -> None:
-        """Raise UsageError where the plan asks for what cannot be measured on this dataset, before anything runs."""
+        """Raise UsageError if the plan requests an impossible measurement of this dataset, before anything runs."""
 
     def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:
         """Measure. Raises HarnessError where the whole trial is to fail with it."""
         return None
 
     def measured(self, measurements: Measurements) -> RecordOf | None:
-        """Return its record among those of a trial; None where it has none."""
+        """Return its record among the records of a trial; None if there is none."""
         record = measurements.get(self.name)
         return record if self.record is not None and isinstance(record, self.record) else None
 
     def planned(self, plan: Plan) -> str:
-        """Say in a line what the plan asks of it; empty for nothing."""
+        """Describe in a line what the plan requests of it; empty for nothing."""
         return ""
 
     def unmeasured(self, trial: Trial, plan: Plan) -> str:
@@ -135,23 +135,23 @@ class Probe(Generic[RecordOf]):
         return {}
 
     def failure(self, measurements: Measurements) -> str | None:
-        """Return why a measurement failed, in a sentence; None where none did."""
+        """Return why a measurement failed, in a sentence; None if none did."""
         return None
 
     def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
-        """Return further runs of the trial, which are held against the reference and scored like its own."""
+        """Return further runs of the trial, which are compared with the reference and scored like its own."""
         return ()
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return its fields of the trial's result, by name.
 
-        A name that :class:`harness.results.schema.TrialResult` does not have stands under ``probes`` there. Then the
-        value is plain: texts, numbers, lists and dicts.
+        A name that :class:`harness.results.schema.TrialResult` does not have is stored under ``probes``. Then the value
+        is plain: texts, numbers, lists and dicts.
         """
         return {}
 
     def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
-        """Return :meth:`summarise` of every trial; for a probe whose trials share what that takes, to be overridden."""
+        """Return :meth:`summarise` of every trial; to be overridden if a probe's trials share the work."""
         return [self.summarise(trial, dataset, plan) for trial in scored]
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
@@ -159,14 +159,14 @@ class Probe(Generic[RecordOf]):
         return []
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
-        """Return its tables over all backends of a dataset, measured on so many cores; those without rows are dropped.
+        """Return its tables over all backends of a dataset, with the number of cores; tables without rows are dropped.
 
         A row begins with :func:`label_cell`.
         """
         return []
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took while it measured a trial, by phase."""
+        """Return the other processes' use of the cores while it measured a trial, by phase."""
         return ()
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
@@ -178,7 +178,7 @@ class Probe(Generic[RecordOf]):
         return []
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
-        """Yield its numbers for CSV: by default those of its :attr:`fields`."""
+        """Yield its numbers for CSV: by default the numbers of its :attr:`fields`."""
         yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include=set(self.fields)))
 
 
@@ -205,7 +205,7 @@ def job_of_another_build(job: TrialJob, folder: Path) -> TrialJob:
 
 
 def run_another_build(probed: ProbedTrial, job: TrialJob, folder: Path, progress: Progress) -> AnotherBuild:
-    """Run a job of :func:`job_of_another_build` in ``folder``, and return what came of it.
+    """Run a job of :func:`job_of_another_build` in ``folder``, and return its result.
 
     Raises HarnessError where it fails, loses documents, or has hits that make no run.
     """
@@ -219,7 +219,7 @@ def run_another_build(probed: ProbedTrial, job: TrialJob, folder: Path, progress
 
 
 def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress) -> dict[str, object]:
-    """Return what each of some probes measures on a trial, by its name."""
+    """Return the measurements of each of some probes on a trial, by its name."""
     records = {probe.name: probe.run(probed, progress) for probe in probes}
     return {name: record for name, record in records.items() if record is not None}
 
@@ -242,7 +242,7 @@ class OpenIndexProbing:
         self._aside.begin(self._measure)
 
     def measurements(self) -> dict[str, object] | None:
-        """Return what was measured, None if the trial did not wait; raises what measuring raised."""
+        """Return the measurements, None if the trial did not wait; raises what measuring raised."""
         return self._aside.result()
 
     def _measure(self) -> dict[str, object]:

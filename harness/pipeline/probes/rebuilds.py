@@ -49,7 +49,7 @@ _SHOWN_COSTS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
 
 
 class BuildCost(NamedTuple):
-    """Cost of one build: nanoseconds, documents, and bytes; None where nobody could tell these.
+    """Cost of a build: nanoseconds, documents, and bytes; None if these are not known.
 
     The peaks are of the worker that indexed and then asked every query once.
     """
@@ -67,8 +67,8 @@ class BuildCost(NamedTuple):
 class RebuildHits:
     """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
 
-    Rows are those of the dataset, as in the first build. ``cost`` is what building it took, ``others`` what other
-    processes took meanwhile.
+    Rows are the dataset's, as in the first build. ``cost`` is the cost of building it, ``others`` the other processes'
+    use of the cores during that time.
     """
 
     indptr: Int64Array
@@ -94,13 +94,13 @@ class RebuildProbe(Probe[RebuildRecord]):
     on_index = False
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:
-        """Tell whether the plan asks for several builds, and the engine's builds differ."""
+        """Return whether the plan requests several builds, and the engine's builds differ."""
         return builds_of(trial, plan) > 1
 
     def run(self, probed: ProbedTrial, progress: Progress) -> RebuildRecord:
-        """Make every further build, in a worker and a folder of its own, whose queries are asked once and unmeasured.
+        """Make every further build in its own worker and folder; its queries are sent once and not timed.
 
-        Raises HarnessError, naming the build, where one fails or loses documents.
+        Raises HarnessError, naming the build, if a build fails or loses documents.
         """
         builds = builds_of(probed.trial, probed.plan)
         return RebuildRecord(
@@ -108,7 +108,7 @@ class RebuildProbe(Probe[RebuildRecord]):
         )
 
     def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
-        """Return what other processes took during each build and its searches."""
+        """Return the other processes' use of the cores during each build and its searches."""
         measured = self.measured(measurements)
         builds = measured.builds if measured is not None else ()
         return [
@@ -196,7 +196,7 @@ def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) ->
 
 @contextmanager
 def _named(build: str) -> Iterator[None]:
-    """Let whatever fails say in which build; the error stays of its own type, with its log."""
+    """Let any error say in which build it occurred; the error keeps its type and its log."""
     try:
         yield
     except HarnessError as error:
@@ -206,13 +206,13 @@ def _named(build: str) -> Iterator[None]:
 
 
 def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> SpreadStats | None:
-    """Return the spread over all builds of one backend, the first among them; None where there is one build or none."""
+    """Return the spread over all builds of a backend, including the first; None if there is at most one build."""
     outcome, rebuilds = scored.outcome, scored.rebuilds
     if outcome.run is None or outcome.record is None or not rebuilds:
         return None
     runs = [outcome.run, *(build.run for build in rebuilds)]
     k, queries = outcome.record.k, len(outcome.run.query_ids)
-    depths = sorted(scored.parity.overlap if scored.parity is not None else {min(10, k), k})  # those of parity
+    depths = sorted(scored.parity.overlap if scored.parity is not None else {min(10, k), k})  # the depths of parity
     each = _each(scored, outcome.record, measured, timed=timed)
     same = {
         str(depth): int(np.count_nonzero(ranking.same_rankings([ranking.cut(run, depth) for run in runs])))
@@ -292,7 +292,7 @@ def _spread(values: Sequence[float]) -> SpreadValue:
 
 
 def _build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
-    """Return what the build of a trial took.
+    """Return the costs of the build of a trial.
 
     Without the peaks where another trial built its index: ``memory`` is of a worker that only searched then.
     """

@@ -1,4 +1,4 @@
-"""The probe of searching: latency and throughput of one client on the warm index, and what was asked."""
+"""The probe of searching: latency and throughput of one client on the warm index, and the queries sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NS_PER_S = 1e9
 
 
 class SearchingProbe(Probe[None]):
-    """Sum up what the worker of every trial records of its searches."""
+    """Sum up the records that every trial's worker makes of its searches."""
 
     name = "searching"
     fields = frozenset({"search"})
@@ -68,7 +68,7 @@ def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStat
 
 
 def answered_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
-    """Describe how a function or an endpoint was asked; a call takes its answer along, so no transfer stands apart."""
+    """Describe how a function or an endpoint was queried; a call includes its answer, so transfer is not separate."""
     answered = asked.search_ns[asked.search_ns >= 0]
     return SearchStats(
         queries=len(asked.answers),

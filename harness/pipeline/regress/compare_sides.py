@@ -1,4 +1,4 @@
-"""Compare two results: what is common, what changed, how sure that is, and which queries to look at."""
+"""Compare two results: common parts, changes, their certainty, and the queries to look at."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
 
 
 def _drops(gate: GateOptions) -> dict[str, float]:
-    """Return the allowed drop of each metric, under ``""`` that of all others."""
+    """Return the allowed drop of each metric, under ``""`` the drop of all others."""
     max_drop = gate.max_drop
     if max_drop is None:
         return {}
@@ -133,7 +133,7 @@ def _pair(text: str) -> Pair:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Compared:
-    """A change, and what it is about by dataset."""
+    """A change, and its subject by dataset."""
 
     change: Change
     datasets: Sequence[ComparedDataset]
@@ -143,9 +143,8 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     """Compare two results, each given by its datasets; all that is judged is one family, and passes one gate.
 
     Raises:
-        ResultError: when they have no dataset, or on one of them no query or no backend, in common, or are of two
-            verbs.
-        UsageError: for later judgments that do not say of which of several datasets they are.
+        ResultError: if they have no dataset, or on a dataset no query or no backend, in common, or are of two verbs.
+        UsageError: for later judgments that do not name their dataset if there are several.
     """
     pairs = _paired_datasets(before, after)
     names = [other.report.dataset.name for _, other in pairs]
@@ -206,7 +205,7 @@ def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequ
 def _paired_datasets(
     before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]
 ) -> list[tuple[ResultSnapshot, ResultSnapshot]]:
-    """Pair the only datasets of both results, or else those of the same name, in the order of the later result.
+    """Pair the only datasets of both results, or else datasets of the same name, in the order of the later result.
 
     One that could not be loaded goes by the place where it was looked for.
     """
@@ -232,7 +231,7 @@ def _paired_datasets(
 
 
 def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
-    """Tell whether two results mean the same dataset, whatever its content is."""
+    """Return whether two results mean the same dataset, regardless of its content."""
     if earlier.error is None and later.error is None:
         return earlier.name == later.name
     places = [{info.name, info.provenance.get("path", info.name)} for info in (earlier, later)]
@@ -240,7 +239,7 @@ def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
 
 
 def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> ComparedDataset:
-    """Find what two results have in common on one dataset; with later judgments, ``labels``, both are scored again.
+    """Find the common parts of two results on a dataset; with later judgments, ``labels``, both are scored again.
 
     Of a dataset that a result could not load nothing is common, and every backend failed.
     """

@@ -49,7 +49,7 @@ def cost_changes(compared: ComparedDataset, pair: Pair, seed: int) -> list[CostC
 
 
 def _not_comparable(compared: ComparedDataset, before: TrialResult, after: TrialResult) -> str | None:
-    """Say why costs cannot stand side by side; None where they can."""
+    """Say why costs are not comparable; None if they are."""
     sides = compared.before.report, compared.after.report
     machine = machine_changes(*sides)
     if machine:
@@ -133,7 +133,7 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
 
 
 def _measured_once(before: TrialResult, after: TrialResult) -> list[CostChange]:
-    """Return the costs that both sides measured once; without an interval, the ratio alone is judged."""
+    """Return the costs that both sides measured once; without an interval, only the ratio is judged."""
     changes = []
     later_costs = _single(after)
     for name, earlier in _single(before).items():
@@ -159,7 +159,7 @@ def _measured_once(before: TrialResult, after: TrialResult) -> list[CostChange]:
 
 
 def _single(backend: TrialResult) -> dict[str, float | None]:
-    """Return costs that are measured once in a run, in the report's units; None where they were not."""
+    """Return costs that are measured once in a run, in the report's units; None if they were not."""
     index = backend.index
     built_here = index is not None and index.built_by is None
     return {

@@ -1,4 +1,4 @@
-"""Show what changed, query by query: both rankings side by side, their judgments, and what to label next."""
+"""Show the changes, query by query: both rankings side by side, their judgments, and the documents to label next."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, d
     """Make the dossier of one backend, with the ``limit`` queries in full that changed most in ``metric``.
 
     ``depth`` documents of each ranking are compared, or as many as a baseline kept; relevant documents are lost and
-    gained within the cutoff of ``metric``. Judged, and relevant, mean for that very query. Without judgments there are
-    rankings and moves alone.
+    gained within the cutoff of ``metric``. Judged and relevant refer to the same query. Without judgments there are
+    only rankings and moves.
     """
     rankings = _Rankings(compared, pair, metric, min(depth, compared.before.deepest, compared.after.deepest))
     figures = compared.before.figures[pair.before], compared.after.figures[pair.after]
@@ -94,7 +94,7 @@ class _Rankings:
         return [{query: top.get(query, []) for query in self.compared.queries} for top in tops]
 
     def listed(self, query: str) -> list[str]:
-        """Return the first documents of both sides, those of the later ranking first."""
+        """Return the first documents of both sides, the later ranking's first."""
         before, after = self.first
         return list(dict.fromkeys([*after[query], *before[query]]))
 
@@ -154,9 +154,9 @@ class _Rankings:
         return [document for document in first if (others[document] > depth if document in others else surely)]
 
     def absence(self, side: ResultSnapshot, *, relevant: bool, depth: int | None = None) -> Absence:
-        """Say what it means that a side has no rank of a document down to ``depth``, by default what both sides know.
+        """Explain a side's missing rank of a document down to ``depth``, by default as far as both sides know.
 
-        A baseline keeps the ranks of relevant documents only: of those that were relevant then.
+        A baseline keeps only the ranks of documents that were relevant then.
         """
         relation = self.compared.relation
         same_judgments = relation.judgments == "same" and not relation.labels
@@ -229,7 +229,7 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
 
 
 def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str) -> list[QueryValue]:
-    """Return the metrics of a query before and after, with what they were if all unjudged documents were relevant."""
+    """Return the metrics of a query before and after, with their values if all unjudged documents were relevant."""
     before, after = figures
     return [
         QueryValue(
@@ -247,7 +247,7 @@ def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str
 
 
 class _Positions(NamedTuple):
-    """Query to document to its rank on one side, and to its chunk where the documents are those of expected ids.
+    """Query to document to its rank on one side, and to its chunk if the documents are named by expected ids.
 
     ``further`` are the later chunks of expected documents, each with the document's id.
     """
@@ -280,8 +280,8 @@ def _ranked(
 def _to_label(rankings: _Rankings, queries: Sequence[str]) -> list[ToLabel]:
     """Return the unjudged documents that matter: by how much each, relevant by itself, would move its query.
 
-    The difference is that of the rankings' metric; where a side is too short to score it again, of the first that can
-    be. The most decisive document comes first.
+    The difference is in the rankings' metric; if a side is too short to score it again, in the first metric for which
+    it is long enough. The most decisive document comes first.
     """
     known = [query for query in queries if query in rankings.grades]
     alone = {
@@ -331,7 +331,7 @@ def _counts(moved: Iterable[float | None], same: int) -> Decision:
 
 
 def _judged_share(first: Mapping[str, Sequence[str]], grades: Grades) -> float | None:
-    """Return the share of judged documents, a mean over judged queries with hits; None where there are none."""
+    """Return the share of judged documents, a mean over judged queries with hits; None if there are none."""
     shares = [
         fmean(document in grades[query] for document in documents)
         for query, documents in first.items()

@@ -36,7 +36,7 @@ Grades = Mapping[str, Mapping[str, int]]
 
 
 class _Line(BaseModel):
-    """One line of the file; what it holds beside these is for people."""
+    """A line of the file; its other fields are for people."""
 
     dataset: str | None = None
     query_id: str
@@ -49,8 +49,8 @@ class _Line(BaseModel):
 def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
     """Write the documents to label of all backends, each once, the most decisive first, with ``grade`` null to fill in.
 
-    ``texts`` are those of documents by dataset and id, as far as they are known and may be shown. A line names its
-    dataset where there are several.
+    ``texts`` are documents' texts by dataset and id, as far as they are known and may be shown. A line names its
+    dataset if there are several.
     """
     wanted: dict[tuple[str, str, str], dict[str, object]] = {}
     queries: dict[tuple[str, str], str | None] = {}
@@ -82,8 +82,8 @@ def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
 def read_labels(path: Path) -> LabelFile:
     """Read the lines of ``path`` that have a grade, by dataset; lines with null are not labelled yet.
 
-    Raises UsageError where there is no such file, DataError for a file without any grade, malformed lines, and a
-    document that is labelled twice differently.
+    Raises UsageError if there is no such file, DataError for a file without any grade, malformed lines, and a document
+    that is labelled twice differently.
     """
     problems = Problems(str(path))
     labels: dict[str | None, dict[tuple[str, str], int]] = {}
@@ -100,7 +100,7 @@ def read_labels(path: Path) -> LabelFile:
 
 
 def labels_by_dataset(labels: LabelFile, datasets: Sequence[str]) -> dict[str, Labels]:
-    """Return the labels of each of the ``datasets`` that are compared; those of others are left out.
+    """Return the labels of each of the ``datasets`` that are compared, without labels of other datasets.
 
     Lines that name no dataset are of the only one. Raises UsageError as :func:`refuse_unnamed`, and where all are left
     out.
@@ -113,7 +113,7 @@ def labels_by_dataset(labels: LabelFile, datasets: Sequence[str]) -> dict[str, L
 
 
 def refuse_unnamed(labels: LabelFile, datasets: Sequence[str]) -> None:
-    """Raise UsageError for lines that do not say of which of several datasets they are."""
+    """Raise UsageError for lines that do not name their dataset if there are several."""
     unnamed = labels.get(None, {})
     if unnamed and len(datasets) > 1:
         raise UsageError(
@@ -124,7 +124,7 @@ def refuse_unnamed(labels: LabelFile, datasets: Sequence[str]) -> None:
 
 
 def only_labels(labels: LabelFile) -> Labels:
-    """Return the labels for judgments that belong to no named dataset; raises UsageError for those of several."""
+    """Return the labels for judgments that belong to no named dataset; raises UsageError for labels of several."""
     if len(labels) > 1:
         named = ", ".join(str(dataset) for dataset in labels if dataset is not None)
         raise UsageError(f"--labels are of several datasets: {named}", fix="keep the lines of the one that is scored")
@@ -132,7 +132,7 @@ def only_labels(labels: LabelFile) -> Labels:
 
 
 def check_no_grades(path: Path) -> None:
-    """Raise UsageError when the file is there and somebody put a grade into it: it must not be written anew."""
+    """Raise UsageError if the file exists and the user put a grade into it: it must not be overwritten."""
     if path.exists() and any(line.grade is not None for _, line in _lines(path, Problems(str(path)))):
         raise UsageError(f"'{path}' holds labels, which would be lost", fix="move it, and give it with --labels")
 

@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """The pairs in the order of the later result, by what each was paired, and the labels without a counterpart."""
+    """The pairs in the order of the later result, how each was paired, and the labels without a counterpart."""
 
     pairs: dict[Pair, PairedBy]
     only_before: tuple[str, ...]
@@ -44,11 +44,11 @@ class Pairing(NamedTuple):
 
 
 def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], stated: Sequence[Pair] = ()) -> Pairing:
-    """Pair by ``stated`` first, then by the same label, then by the same name, then what is left by position.
+    """Pair by ``stated`` first, then by the same label, then by the same name, then the rest by position.
 
-    Backends of one name are paired in their order when there are as many on both sides; so are those that are left
-    at last, whatever they are called. Raises UsageError when ``stated`` names a label that is not there, ResultError
-    when nothing is paired.
+    Backends of the same name are paired in their order if there are as many on both sides; so are the remaining
+    backends at the end, under any names. Raises UsageError if ``stated`` names a missing label, ResultError if nothing
+    is paired.
     """
     left, right = {trial.label: trial for trial in before}, {trial.label: trial for trial in after}
     chosen: dict[Pair, PairedBy] = {}
@@ -102,10 +102,11 @@ def refuse_missing(label: str, known: Collection[str]) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ComparedDataset:
-    """Both results on one dataset, as they were scored, and what of them belongs together.
+    """Both results on a dataset, as they were scored, and the parts of them that belong together.
 
-    ``relation`` says how the data relate. ``queries`` are those that both have, in order; ``qrels`` are the judgments
-    of both, None where none are at hand. ``settings`` are those that differ, ``warnings`` are for readers.
+    ``relation`` says how the data relate. ``queries`` are the queries that both have, in order; ``qrels`` are the
+    judgments of both, None if none are at hand. ``settings`` are the settings that differ, ``warnings`` are for
+    readers.
     """
 
     before: ResultSnapshot
@@ -124,11 +125,11 @@ class ComparedDataset:
 
     @property
     def finished(self) -> list[Pair]:
-        """The pairs of which neither side failed."""
+        """The pairs without a failed side."""
         return [pair for pair in self.pairing.pairs if self.error(pair) is None]
 
     def error(self, pair: Pair) -> str | None:
-        """Return which side of a pair failed, and why; None where both have results."""
+        """Return which side of a pair failed, and why; None if both have results."""
         for when, backend in zip(("before", "now"), self.trials(pair), strict=True):
             if backend.status == "failed":
                 return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
@@ -140,7 +141,7 @@ class ComparedDataset:
 
 
 class PairedByText(NamedTuple):
-    """The earlier result with the later one's ids for queries that have none of their own.
+    """The earlier result with the later result's ids for queries without ids.
 
     ``paired`` of them are paired by their texts, and ``moved`` of these are on another line than before.
     """
@@ -151,7 +152,7 @@ class PairedByText(NamedTuple):
 
 
 def pair_by_text(before: ResultSnapshot, after: ResultSnapshot) -> PairedByText:
-    """Pair queries to which neither side's file gives an id by their texts: their ids are those of lines.
+    """Pair queries without ids in either side's file by their texts: their ids are line numbers.
 
     Of a text that occurs several times, the first is paired with the first, and so on. Raises ResultError where other
     queries were asked and a side does not hold their texts, so that nothing says which belong together.
@@ -246,7 +247,7 @@ def _count_rejudged(before: ResultSnapshot, after: ResultSnapshot, queries: Sequ
 
 
 def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelation:
-    """Return how a dataset relates to itself where one of the results could not load it."""
+    """Return how a dataset relates to itself if one of the results could not load it."""
     queries = len(_known_queries(before)), len(_known_queries(after)), 0
     return _relation(after, dict.fromkeys(_PARTS, "unknown"), queries, texts=False, labels=0)
 
@@ -254,7 +255,7 @@ def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelat
 def _relation(
     after: ResultSnapshot, parts: Mapping[str, Sameness], queries: tuple[int, int, int], *, texts: bool, labels: int
 ) -> DataRelation:
-    """Make the record; ``queries`` are those of the earlier result, of the later one, and of both."""
+    """Make the record; ``queries`` are the queries of the earlier result, of the later result, and of both."""
     return DataRelation(
         dataset=after.report.dataset.name,
         documents=parts["documents"],
@@ -288,7 +289,7 @@ def _sameness(before: ResultSnapshot, after: ResultSnapshot) -> dict[str, Samene
     if earlier.sha256 != later.sha256:
         contents = [info.digests.model_dump() for info in (earlier, later)]
         parts = {part: "same" if contents[0][part] == contents[1][part] else "different" for part in _PARTS}
-    if not earlier.documents and not later.documents:  # those of backends that a check only asks
+    if not earlier.documents and not later.documents:  # datasets of backends that a check only queries
         parts["documents"] = "unknown"
     return parts
 
@@ -317,7 +318,7 @@ def _warnings(
 
 
 def _judgments_warning(earlier: DatasetInfo, later: DatasetInfo, relation: DataRelation, rejudged: int | None) -> str:
-    """Warn of other judgments; without those of a side, queries that only one side has may be the only difference."""
+    """Warn of other judgments; if a side has none, queries that only one side has may be the only difference."""
     if rejudged is not None:
         queries = f"{counted(relation.common_queries, 'compared query')} {'has' if rejudged == 1 else 'have'}"
         return f"THE JUDGMENTS ARE NOT THE SAME: {rejudged:,} of {queries} other judgments, which may cause differences"
@@ -342,7 +343,7 @@ def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Seque
 
 
 def machine_changes(before: Result, after: Result) -> list[SettingChange]:
-    """Return how the machines differ; empty when times, memory and sizes can stand side by side."""
+    """Return how the machines differ; empty if times, memory and sizes are comparable."""
     return list(_changes("machine", None, _machine(before), _machine(after)))
 
 
@@ -365,14 +366,14 @@ def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]
 
 
 def _second_stage(backend: TrialResult) -> dict[str, Value]:
-    """Return what the scores of a second stage were made with; empty for any other backend."""
+    """Return the settings behind the scores of a second stage; empty for any other backend."""
     reranking = backend.stages.reranking if backend.stages is not None else None
     facts = reranking.facts if reranking is not None else {}
     return {name: value for name, value in facts.items() if name not in _MEASURED}
 
 
 def _repeats_parameter(backend: TrialResult, name: str) -> bool:
-    """Tell whether an encoder's fact is only its parameter again; that of a prompt may be what the model asks for."""
+    """Return whether an encoder's fact only repeats its parameter; a prompt's may be what the model requires."""
     return name in backend.parameters and backend.encoder.get(name) in (None, backend.parameters[name])
 
 
@@ -431,6 +432,6 @@ def _machine(report: Result) -> dict[str, Value]:
         "system": machine.system.split()[0],  # kernels differ from boot to boot of one machine
         "processor": machine.processor,
         "cores": machine.cores,
-        "memory (GiB)": round(machine.memory_bytes / _MEMORY_UNIT),  # and in what they set aside
+        "memory (GiB)": round(machine.memory_bytes / _MEMORY_UNIT),  # and in the memory that they reserve
         **machine.thread_limits,
     }

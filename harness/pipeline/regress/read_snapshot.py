@@ -22,14 +22,14 @@ from harness.results.stored import read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
 
 _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
-"""Settings of a check that change no figure of a question, and those that the data and the backends tell of."""
+"""Settings of a check that change no figure of a question, and settings that the data and the backends report."""
 
 
 def read_snapshots(path: Path) -> list[ResultSnapshot]:
     """Read a result folder of ``compare`` or ``check``, its ``report.json``, or a baseline file, by dataset.
 
-    Each corpus of a check is a dataset; backends with documents of their own belong to the only corpus, or else to
-    a dataset of theirs.
+    Each corpus of a check is a dataset; backends with their own documents belong to the only corpus, or else to a
+    separate dataset.
 
     Raises ResultError where it is none of them, damaged, or of another schema.
     """
@@ -48,8 +48,8 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
 def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
     """Return a check that was stored in ``folder``; raises ResultError for one in which nothing was scored.
 
-    Metrics keep the names that the check shows (``Hit@5``). Judgments are what the questions expect. Where an expected
-    id stands for its chunks (``--match document`` or ``prefix``), the first chunk of each in a ranking goes by that id,
+    Metrics keep the names that the check shows (``Hit@5``). Judgments are the questions' expectations. If an expected
+    id represents its chunks (``--match document`` or ``prefix``), the first chunk of each in a ranking gets that id,
     and nothing can be scored again: a label may be of another chunk of the same document.
     """
     answered = [trial for trial in result.trials if trial.questions]

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Regression(Shown):
-    """Two results compared: what ``harness.regress`` and ``harness.diff`` return.
+    """The comparison of two results: the return value of ``harness.regress`` and ``harness.diff``.
 
-    ``report`` is the content of ``report.json``, with what changed under ``change``; ``comparison`` holds the runs of
-    the new result, None where nothing ran.
-    ``compared`` holds all queries of both sides and ``documents`` those of each dataset, for :meth:`html`; where one of
-    them is missing, ``no_texts`` says why. ``folder`` is where it is stored, None before :meth:`save`.
+    ``report`` is the content of ``report.json``, with the changes under ``change``; ``comparison`` holds the runs of
+    the new result, None if nothing ran. ``compared`` holds all queries of both sides and ``documents`` each dataset's
+    documents, for :meth:`html`; if one of them is missing, ``no_texts`` says why. ``folder`` is where it is stored,
+    None before :meth:`save`.
     """
 
     report: Result
@@ -44,9 +44,9 @@ class Regression(Shown):
 
     @classmethod
     def load(cls, folder: str | Path) -> Regression:
-        """Read what a folder says of two results; raises ResultError when it is missing, damaged or of another schema.
+        """Read a folder's comparison of two results; raises ResultError if it is missing, damaged or of another schema.
 
-        :func:`with_rankings` adds what :meth:`html` draws the queries from.
+        :func:`with_rankings` adds the rankings from which :meth:`html` draws the queries.
         """
         return cls(read_change(user_path(folder)), folder=user_path(folder))
 
@@ -98,7 +98,7 @@ class Regression(Shown):
         )
 
     def changes(self) -> pd.DataFrame:
-        """Return one row a dataset, backend, query and metric of the dossier: both values, what entered and left."""
+        """Return the dossier by dataset, backend, query and metric: both values, gained and lost documents."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -122,7 +122,7 @@ class Regression(Shown):
 def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
     """Return a stored regression with the rankings of both sides, if they still are where they were, and the documents.
 
-    ``no_texts`` says what is missing.
+    ``no_texts`` names the missing parts.
     """
     report, change = stored.report, stored.change
     if any(relation.labels for relation in change.data):
@@ -136,7 +136,7 @@ def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None
     if (before[0].report.created, after[0].report.created) != (change.before.created, change.after.created):
         why = "The rankings of all queries are not in this file: other results are there now."
         return replace(stored, no_texts=why)
-    # stored with --no-text, whatever the baseline holds
+    # stored with --no-text, regardless of the baseline
     if report.kind == "regress" and not any(snapshot.texts for snapshot in after):
         before = [replace(snapshot, texts={}) for snapshot in before]
         return replace(stored, compared=compared_again(change, before, after), no_texts=LEFT_OUT)

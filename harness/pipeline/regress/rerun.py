@@ -27,7 +27,7 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     """Return the plan of ``before``, the datasets of a baseline, with the changes.
 
     Raises:
-        UsageError: for the result of a check, whose plan is no comparison's, and for wrong changes.
+        UsageError: for the result of a check, whose plan is not a comparison's, and for wrong changes.
     """
     first = before[0]
     if first.kind == "check":
@@ -94,7 +94,7 @@ class _Change:
     values: dict[str, str]
 
     def of(self, spec: BackendSpec) -> dict[str, str]:
-        """Return what it sets of one backend: nothing of one with another name, or without the parameter."""
+        """Return its settings of a backend: nothing for another name, or without the parameter."""
         if not _can_be_set(spec):
             return {}
         if self.name == _EVERY:
@@ -128,7 +128,7 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
 
 
 def _can_be_set(spec: BackendSpec) -> bool:
-    """Tell whether a backend has parameters: a stored run has none, nor has somebody's own code."""
+    """Return whether a backend has parameters: a stored run has none, nor has the user's own code."""
     return spec.called is None and spec.kind != "run"
 
 

@@ -1,4 +1,4 @@
-"""``harness.regress`` and ``harness.diff``: two results compared, the later of which is run now or is stored."""
+"""``harness.regress`` and ``harness.diff``: two results compared; the later is run now or is stored."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ def regress(baseline: str | Path, *, display: Display | None = None, **options: 
     Args:
         baseline: a file that ``--save-baseline`` wrote, or a result folder.
         display: where progress is shown; None shows none.
-        options: those of :class:`harness.plan.config.RegressRequest`: ``backends`` takes the place of the plan's,
-            ``set`` changes their parameters, as ``"lucene:k1=3;b=0.95"``, ``dataset`` is another state or place of the
-            data, ``max_drop``, ``margin``, ``test`` … say how to judge. Any other option of :func:`harness.compare`
-            replaces the plan's. With ``out`` the new result is stored there. What a change of engine is, the
-            environment decides.
+        options: as in :class:`harness.plan.config.RegressRequest`: ``backends`` replaces the plan's, ``set`` changes
+            their parameters, as ``"lucene:k1=3;b=0.95"``, ``dataset`` is another state or location of the data,
+            ``max_drop``, ``margin``, ``test`` … say how to judge. Any other option of :func:`harness.compare` replaces
+            the plan's. With ``out`` the new result is stored there. The environment decides the engine's version.
 
     Raises:
         UsageError, DataError: as :func:`harness.compare`.
@@ -94,10 +93,10 @@ def diff(before: str | Path, after: str | Path, **options: object) -> Regression
 
     Args:
         before: a result folder or a baseline file.
-        after: the same, of later.
-        options: those of :class:`harness.plan.config.DiffRequest`; there is no gate without ``max_drop``. With ``out``
-            the report is stored there, and the documents of the later result are read again for its page; ``cards``
-            is where its dataset's card is.
+        after: the later result.
+        options: as in :class:`harness.plan.config.DiffRequest`; there is no gate without ``max_drop``. With ``out`` the
+            report is stored there, and the documents of the later result are read again for its page; ``cards`` is the
+            folder of its dataset's card.
 
     Raises:
         UsageError: for wrong options.
@@ -145,7 +144,7 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
 
 
 def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRules) -> None:
-    """Refuse what names nothing now, not after an hour of work."""
+    """Refuse names that match nothing now, not after an hour of work."""
     how.rules.refuse_unknown({name for snapshot in before for figures in snapshot.figures.values() for name in figures})
     for pair in how.pairs:
         refuse_missing(pair.before, {trial.label: None for snapshot in before for trial in snapshot.report.trials})
@@ -167,7 +166,7 @@ def _texts_to_label(change: Change, documents: Mapping[str, Documents]) -> dict[
 
 
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:
-    """Return the texts of some documents by id; those that the corpus lacks are left out."""
+    """Return the texts of some documents by id, without documents that the corpus lacks."""
     rows = corpus.ids.rows_of(strings(documents))
     known = np.flatnonzero(rows >= 0)
     texts = take_rows(corpus.texts, rows[known]).to_pylist()

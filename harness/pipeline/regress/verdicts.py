@@ -22,7 +22,7 @@ from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted, too_few_to_show
 
 _MOST_DIGITS = 12
-"""Means that differ beyond so many decimals are the same: what remains is rounding."""
+"""Means that are equal to this many decimals are the same: the rest is rounding."""
 ALPHA = 0.05
 """The level of every test."""
 MARGIN = 0.01
@@ -33,9 +33,9 @@ MARGIN = 0.01
 class Rules:
     """How changes are judged.
 
-    ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is that of all others,
-    None for no gate on them. The overlap with a reference is only gated where ``allowed`` names it, or there are no
-    metrics. ``rule`` says how the gate decides, ``when_not_judged`` what it counts as where it could not have failed.
+    ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is the drop of all
+    others, None for no gate on them. The overlap with a reference is only gated if ``allowed`` names it, or there are
+    no metrics. ``rule`` says how the gate decides, ``when_not_judged`` its outcome if it could not have failed.
     """
 
     margin: float = MARGIN
@@ -87,7 +87,7 @@ def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
 
 
 def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
-    """Tell whether a backend's builds differ unmeasured; what agreed with its reference both times has no noise."""
+    """Return whether a backend's builds differ unmeasured; agreement with its reference both times means no noise."""
     both = before, after
     if all(trial.parity is not None and trial.parity.different == 0 for trial in both):
         return False
@@ -114,10 +114,9 @@ def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> JudgedPair
     """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
     Everything on all datasets is one family, by whose size p-values are adjusted; metrics of a pair that are equal on
-    every query count once. Beside the metrics stands the overlap
-    with the reference of backends that are not exact; where there are no metrics, that of all. Sums and geometric means
-    are not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
-    there.
+    every query count once. In addition to the metrics there is the overlap with the reference for backends that are not
+    exact, or for all if there are no metrics. Sums and geometric means are not judged, nor is a metric that a side
+    lacks. Raises UnknownNameError if ``rules`` name a missing metric.
     """
     questions = [
         question
@@ -162,7 +161,7 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
 
 
 def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]], bool]:
-    """Return a function that tells whether some queries' rankings differ in the order of equal scores alone.
+    """Return a function that tests whether some queries' rankings differ only in the order of equal scores.
 
     False where the judgments are others, or the scores are not known.
     """
@@ -235,7 +234,7 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
 
 
 def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
-    """Say why a gate could not have failed, and what helps; empty for one that was judged."""
+    """Say why a gate could not have failed, and what helps; empty for a gate that was judged."""
     if gate.state != "not judged":
         return ""
     loss, drop = gate.total_loss, gate.allowed_drop or 0.0
@@ -258,7 +257,7 @@ def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
 def sentence(
     metric: MetricJudgement, comparisons: int = 1, gated_comparisons: int = 1, *, rule: GateRule = "test"
 ) -> str:
-    """Say in plain words what happened to a metric: how far, on how many queries, what is allowed, how likely.
+    """Describe in plain words the change of a metric: how far, on how many queries, what is allowed, how likely.
 
     Args:
         metric: The judgement.
@@ -307,7 +306,7 @@ def beyond_tolerance(metric: MetricJudgement, digits: int) -> str:
 
 
 def _moved(before: float, after: float, difference: float) -> tuple[str, str, str]:
-    """Write both ends of a move and its size, with as many digits as it takes to tell the ends apart."""
+    """Write both ends of a move and its size, with enough digits to distinguish the ends."""
     if abs(difference) < 10.0**-_MOST_DIGITS:
         return _plain(before), _plain(after), _plain(0.0)
     for digits in range(3, _MOST_DIGITS + 1):
@@ -348,7 +347,7 @@ def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
 
 
 def _too_few_differ(judgement: Judgement) -> bool:
-    """Tell whether all differences have one sign, and even that is likely by chance with this number of queries."""
+    """Return whether all differences have the same sign, and even that is likely by chance with so few queries."""
     paired = judgement.paired
     one_sign = paired.wins == 0 or paired.losses == 0
     return one_sign and 2.0 * 0.5 ** (paired.wins + paired.losses) * max(judgement.comparisons, 1) >= ALPHA
