@@ -133,12 +133,12 @@ def kill_and_resume(
         process.communicate()
         _survivors(place)
         return None
-    process.communicate()
+    _, said = process.communicate()
     if process.returncode == 0:
         return None
     wrong = [f"process {left.pid} outlived its parent" for left in _survivors(place)]
     if process.returncode not in ((3,) if moment.worker else _codes(number, place)):
-        wrong.append(f"the exit code was {process.returncode}")
+        wrong.append(f"the exit code was {process.returncode}: {said[-2000:]}")
     finished = _stored(place)
     if place.out.exists():
         Comparison.load(place.out)  # killed after the result was put in its place: it must be whole

@@ -167,6 +167,8 @@ class ColumnMap:
         return all(present & names_of_role for names_of_role in accepted)
 
     def _resolve(self, names: tuple[str, ...]) -> Fields | str:
+        if no_text := [name for name in names if not isinstance(name, str)]:  # records of Python
+            return f"the name of a field is text, not {shown(no_text[0])}"
         fields: Fields = {}
         missing, problems = list[str](), list[str]()
         for role in self.roles:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, text_scalar
+from harness.data.ranking import TieRule
 from harness.data.types import Ids
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import parse_metric
-from harness.metrics.scores import is_mean
+from harness.metrics.scores import QuerySet, is_mean
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import MetricValue
 
@@ -62,6 +63,8 @@ def _contradictions(report: Result) -> Iterator[Contradiction]:
         yield Contradiction("kind", f"a result of '{report.kind}' has a part '{needed}', which is missing")
     if report.kind != "check" and report.golden is not None:
         yield Contradiction("kind", f"a result of '{report.kind}' has no golden set, and this one has")
+    if report.kind != "diff":
+        yield from _unreadable_settings(report)
     names = [info.name for info in report.datasets]
     yield from _repeated("datasets", names)
     yield from _repeated("backends", [info.label for info in report.backends])
@@ -71,6 +74,19 @@ def _contradictions(report: Result) -> Iterator[Contradiction]:
             yield Contradiction(f"trials.{number}.dataset", f"'{trial.dataset}' is not among the datasets")
         yield from _of_metrics(f"trials.{number}.metrics", trial.metrics)
         yield from _of_questions(f"trials.{number}", trial)
+
+
+def _unreadable_settings(report: Result) -> Iterator[Contradiction]:
+    """Check the settings that are read from a stored plan; a check averages over all of its questions."""
+    settings = report.plan.resolved
+    for name in ("k", "relevance", "seed"):
+        if type(settings.get(name)) is not int:
+            yield Contradiction(f"plan.resolved.{name}", f"{settings.get(name)!r} is not an integer")
+    for name, choices in (("ties", TieRule), ("queries", QuerySet)):
+        if settings.get(name) not in [*choices] and (name, report.kind) != ("queries", "check"):
+            yield Contradiction(
+                f"plan.resolved.{name}", f"{settings.get(name)!r} is not one of {', '.join(map(str, choices))}"
+            )
 
 
 def _repeated(field: str, names: Sequence[str]) -> Iterator[Contradiction]:

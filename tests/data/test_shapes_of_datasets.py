@@ -893,3 +893,9 @@ def test_advice_on_unknown_queries_is_about_queries(tmp_path):
     assert "is not in q.csv" in str(caught.value)
     assert "--qrels FILE; or add the queries that are judged to q.csv" in str(caught.value)
     assert "unknown documents" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, b"text", 7])
+def test_a_field_whose_name_is_no_text_is_refused(name: object) -> None:
+    with pytest.raises(DataError, match="the name of a field is text, not"):
+        Dataset.of({"d": "text"}, {"q": {name: "x"}})

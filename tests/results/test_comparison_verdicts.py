@@ -294,7 +294,11 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     assert said.headline.startswith(f"{difference.dataset} and more: l differs from q by the scoring formula")
     assert "more: l: k1 1.2 (alone it changes the top 10 of 3 of 9 queries)" in said.detail
     hundred = [difference.model_copy(update={"b": f"l{number}", "changes": changes[:1]}) for number in range(100)]
-    (said,) = [line for line in verdicts(sample.model_copy(update={"scorings": hundred})) if "formula" in line.headline]
+    (said,) = [
+        line
+        for line in verdicts(sample.model_copy(update={"formula_differences": hundred}))
+        if "formula" in line.headline
+    ]
     parts = said.detail.split("; ")
     assert [part.partition(":")[0] for part in parts[:-1]] == [f"l{number}" for number in range(6)]
     assert parts[-1] == "94 more in the tables"

@@ -71,6 +71,14 @@ def _elsewhere(report: Any) -> None:
     report["trials"][0]["dataset"] = "elsewhere"
 
 
+def _no_depth(report: Any) -> None:
+    del report["plan"]["resolved"]["k"]
+
+
+def _other_ties(report: Any) -> None:
+    report["plan"]["resolved"]["ties"] = ["trec_eval"]
+
+
 def _no_schema(report: Any) -> None:
     report["schema"] = -1
 
@@ -84,6 +92,8 @@ def _no_schema(report: Any) -> None:
         (_twice, r"trials: '.* on .*' occurs 2 times"),
         (_other_kind, r"was written by `harness check`|has a part 'golden', which is missing"),
         (_elsewhere, r"trials.0.dataset: 'elsewhere' is not among the datasets"),
+        (_no_depth, r"plan.resolved.k: None is not an integer"),
+        (_other_ties, r"plan.resolved.ties: \['trec_eval'\] is not one of trec_eval"),
         (_no_schema, r"has schema -1, which does not exist"),
     ],
 )

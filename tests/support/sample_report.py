@@ -292,6 +292,8 @@ def sample_report() -> schema.Result:
                 "k": 1000,
                 "ties": "trec_eval",
                 "queries": "relevant",
+                "relevance": 1,
+                "seed": 42,
                 "reference": "qdrant",
                 "notes": ["a note on the plan"],
             },
