@@ -42,7 +42,7 @@ class Bm25Formula:
         k1_plus_1: Multiply by k1 + 1; false leaves the constant factor out.
         idf: ``lucene`` is ``ln(1 + (N - df + 0.5) / (df + 0.5))``, ``robertson`` the same without the 1, ``atire``
             ``ln(N / df)``, ``bm25l`` ``ln((N + 1) / (df + 0.5))``, ``bm25+`` ``ln((N + 1) / df)``.
-        idf_floor: Replaces an IDF that is not above 0; None leaves it as it is.
+        idf_floor: Replaces an IDF that is not above 0; None leaves it unchanged.
         saturation: ``bm25`` as above; ``bm25l`` is ``(k1 + 1) · (c + delta) / (k1 + c + delta)`` of
             ``c = tf / (1 - b + b · |d| / avgdl)``, ``bm25+`` adds delta. Both give something for a term that a document
             lacks, which every document gets: it is apart, in :attr:`Weighted.absent`.
@@ -249,7 +249,7 @@ def _float32_parts(
 
 
 def _logf(values: Float32Array) -> Float32Array:
-    """Return logarithms by the C library's ``logf``; rounded ones of float64 where it has none to be called."""
+    """Return logarithms by the C library's ``logf``; rounded float64 logarithms if ``logf`` cannot be called."""
     distinct, places = np.unique(values, return_inverse=True)
     try:
         logf = ctypes.CDLL(None).logf

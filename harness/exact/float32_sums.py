@@ -45,7 +45,7 @@ class Float32SumIndex:
         return Float32SumIndex(self._whole, self._whole.filtered(matching), self._absent)
 
     def retrieve(self, queries: SparseVectors, k: int, threads: int = 1) -> TopK:
-        """Return the best ``k`` documents of every query, best first; fewer where fewer match.
+        """Return the best ``k`` documents of every query, best first; fewer if fewer match.
 
         Candidates are the best by float64 sums, as many as it takes: a sum of n float32 terms is off by n roundings
         at most (Higham 2002, equation 4.4), so no other document can be among the best.

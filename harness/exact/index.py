@@ -101,7 +101,7 @@ class SparseIndex:
         return self._searcher.index_bytes + (0 if self._idf is None else self._idf.nbytes)
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:
-        """Return the best ``k`` documents of every query, best first; fewer where fewer are hits.
+        """Return the best ``k`` documents of every query, best first; fewer if fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
         each thread 1.5 MiB, 32 bytes for each of ``k``, and a key table of at most 8 MiB (or ``k`` keys). The result
@@ -122,7 +122,7 @@ class SparseIndex:
         return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order), self._idf)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
-        """Return the exact scores of listed documents (float32, shape of ``rows``), 0.0 where no dimension is shared.
+        """Return the exact scores of listed documents (float32, shape of ``rows``), 0.0 if no dimension is shared.
 
         ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list a query, in any order, repeats allowed.
         Raises UsageError for rows outside the index or an ``indptr`` that does not fit, and as :meth:`retrieve`.

@@ -2,8 +2,8 @@
 
 Documents are processed in blocks whose sums fit into the cache. The postings of each term of the query that fall into a
 block are added to its sums; sums that reach a floor become sort keys, and all are cleared in the same pass. A sample of
-the first block's sums gives an estimate of the k-th best sum of all documents, which is the floor; where fewer than k
-documents are above it, the query runs again without. A block with few postings is collected through these.
+the first block's sums gives an estimate of the k-th best sum of all documents, which is the floor; if fewer than k
+documents are above it, the query runs again without the estimate. A block with few postings is collected through these.
 
 Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document without any
 of the other terms cannot be among the best. Documents that can, given the most that the omitted terms could add, are
@@ -113,7 +113,7 @@ def _below(score: np.float32) -> np.float64:
 def _threshold_estimate(block: _Block, documents: np.uint64, width: np.uint64, workspace: Workspace) -> np.float64:
     """Estimate a floor that the ``width`` best of all documents probably reach, by a sample of the first block's sums.
 
-    Return minus infinity where too few of these are positive.
+    Return minus infinity if too few of these are positive.
     """
     sums, keys = workspace.sums, workspace.keys
     size = block.end - block.begin
@@ -161,7 +161,7 @@ def _leave_out(
 
 @inner_kernel
 def _restore_terms(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.float64:
-    """Take all terms again where leaving some out does not pay; return the most that is left out from now on."""
+    """Take all terms again if leaving some out does not pay; return the most that is left out from now on."""
     if not pays:
         for term in range(heads.shape[1]):
             heads[2, term] = _ZERO
@@ -170,7 +170,7 @@ def _restore_terms(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -
 
 @inner_kernel
 def _value(postings: Postings, heads: UInt64Array, term: np.uint64, row: np.uint64) -> np.float32:
-    """Return the document's value of the term, by the postings of its block; 0 where they lack it."""
+    """Return the document's value of the term, by the postings of its block; 0 if they lack it."""
     stop = heads[1, term]
     posting = _end_before(postings, heads[0, term], stop, row)
     return postings.values[posting] if posting < stop and postings.rows[posting] == row else np.float32(0.0)
@@ -270,7 +270,8 @@ def _collect_touched(
 def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace, end: np.uint64) -> np.uint64:
     """Add the hits of a block that reach ``floor`` to ``end`` keys; return the new end.
 
-    Where a chunk has hits, their places are written without a branch: mispredicted ones would cost more than the rest.
+    If a chunk has hits, their positions are written without a branch: mispredicted branches would cost more than the
+    rest.
     """
     sums, keys, bits = workspace.sums, workspace.keys, workspace.sums.view(np.uint64)
     size, positive = block.end - block.begin, floor > 0.0

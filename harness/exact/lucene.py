@@ -69,7 +69,7 @@ class QueryWeighing(NamedTuple):
     def weigh(self, queries: Any) -> SparseVectors:
         """Return the weights of queries of term counts (Q, terms), over the columns of the weighted documents.
 
-        Raises DataError for counts that are not positive whole numbers, UsageError for another number of terms.
+        Raises DataError for counts that are not positive integers, UsageError for another number of terms.
         """
         vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
         check_dimensions(vectors, len(self.idf) // self.shards)
@@ -175,7 +175,7 @@ class LuceneIndex:
         Raises:
             UsageError: ``k1`` is negative or not finite, or ``b`` outside 0 to 1, which Lucene refuses too; or
                 ``shards`` or ``order`` do not go with the documents.
-            DataError: names the documents with counts that are not positive whole numbers.
+            DataError: names the documents with counts that are not positive integers.
         """
         weights = LuceneWeights.of(counts, k1=k1, b=b, k1_plus_1=k1_plus_1, shards=shards)
         return cls(_searcher(all_rows(weights.documents), order), weights.queries)
@@ -202,7 +202,7 @@ class LuceneIndex:
         """Return the best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
 
         Threads, memory and errors as :meth:`SparseIndex.retrieve`; DataError names queries with counts that are not
-        positive whole numbers.
+        positive integers.
         """
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 

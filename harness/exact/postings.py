@@ -135,7 +135,7 @@ def _numbers(name: str, array: npt.NDArray[Any], source: str) -> npt.NDArray[Any
 
 
 def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """Return an array; raises DataError unless it is one of whole numbers (n,) that the target type holds."""
+    """Return an array; raises DataError unless it consists of integers (n,) that the target type holds."""
     array = _numbers(name, array, source)
     if array.dtype.kind not in "iu":
         raise DataError(source, [f"{name} is of dtype {array.dtype}, expected whole numbers"])

@@ -22,7 +22,7 @@ _LEVELS = np.float32(255)
 def qdrant_idf(documents: int, containing: npt.ArrayLike) -> Float32Array:
     """Return Qdrant's idf, ``ln((N - df + 0.5) / (df + 0.5) + 1)`` with every step in float32.
 
-    Adding 1 in float32 loses precision of very frequent terms: 3e-6 of the idf where 98 of 100 documents hold the term,
+    Adding 1 in float32 loses precision of very frequent terms: 3e-6 of the idf if 98 of 100 documents hold the term,
     more beyond. The idf of rare terms is precise to 1e-7.
 
     Args:

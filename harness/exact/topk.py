@@ -159,7 +159,7 @@ def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
 
 
 def require_counts(**counts: object) -> None:
-    """Raise UsageError unless all are whole numbers of at least 1."""
+    """Raise UsageError unless all are integers of at least 1."""
     for name, count in counts.items():
         if not isinstance(count, Integral) or int(count) < 1:
             raise UsageError(f"{name} is {count}", fix=f"{name} must be a whole number, at least 1")

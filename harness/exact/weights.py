@@ -1,4 +1,4 @@
-"""Weights of terms: inverse document frequency, one definition, and learned weights as whole numbers."""
+"""Weights of terms: inverse document frequency, in one definition, and learned weights as integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
 
 LARGEST_IMPACT = 2**24
-"""Up to here every whole number is a float32."""
+"""Up to here every integer is a float32."""
 
 
 def bm25_idf(df: Int64Array, documents: int) -> Float32Array:

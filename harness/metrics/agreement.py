@@ -56,8 +56,8 @@ def rbo(a: Run, b: Run, p: float = RBO_P) -> Float64Array:
 def kendall_tau(a: Run, b: Run) -> Float64Array:
     """Return Kendall's tau-b of the scores of the documents that two runs both rank: float64 (Q,), -1 to 1.
 
-    NaN where tau-b is not defined: fewer than two common documents, or all of them tied in one run.
-    Raises RankingError for runs over other queries or documents.
+    NaN if tau-b is not defined: fewer than two common documents, or all of them tied in one run. Raises RankingError
+    for runs over other queries or documents.
     """
     same_axes(a, b)
     taus = np.empty(len(a.query_ids))
@@ -72,7 +72,7 @@ def kendall_tau_of_scores(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Return Kendall's tau-b of two lists of scores for the same things, for example systems under two metrics.
 
     ``(C - D) / sqrt((C + D + X) (C + D + Y))`` over all pairs: C concordant, D discordant, X tied in ``x`` only and Y
-    in ``y`` only. Kendall, "The treatment of ties in ranking problems", Biometrika 33(3), 1945. NaN where it is not
+    in ``y`` only. Kendall, "The treatment of ties in ranking problems", Biometrika 33(3), 1945. NaN if it is not
     defined (see :func:`kendall_tau`). Raises UsageError for lists of different lengths.
     """
     scores_x, scores_y = np.asarray(x), np.asarray(y)

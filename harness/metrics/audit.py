@@ -200,7 +200,7 @@ class _Number(NamedTuple):
 def parse_published(text: str) -> _Number:
     """Read a number as printed, ``0.397``, ``39.7%``, or ``nDCG@10=39.7``; above 1 it is taken as times 100.
 
-    Raises UsageError for anything else, and for a number above 100.
+    Raises UsageError for any other text, and for a number above 100.
     """
     if not isinstance(text, str):
         raise UsageError(
@@ -224,7 +224,7 @@ def parse_published(text: str) -> _Number:
 
 
 class _Outcome(NamedTuple):
-    """The value of every judged query, and which of them count (both (Q,)); ``mean`` is over those."""
+    """The value of every judged query, and which queries count (both (Q,)); ``mean`` is over the latter."""
 
     values: Float64Array
     counted: npt.NDArray[np.bool_]
@@ -267,7 +267,7 @@ class _Scorer:
         return self._outcomes[key]
 
     def _deciding(self, settings: Settings) -> Settings:
-        """Return the settings, with this package's choice where it cannot change any query's value on this run."""
+        """Return the settings, with this package's choice if theirs cannot change any query's value on this run."""
         own = HARNESS.settings
         idle: dict[str, Any] = {"queries": own.queries}
         if self._run.wide_scores is None:
@@ -285,7 +285,7 @@ class _Scorer:
             return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
 
     def _ranked(self, settings: Settings) -> Run:
-        """Return the ranking that is measured, with scores that fall by one a rank."""
+        """Return the ranking that is measured, with scores that fall by one at each rank."""
         key = replace(_of_ranking(settings), relevance=HARNESS.settings.relevance)
         if key not in self._rankings:
             run = self._run
@@ -371,7 +371,7 @@ class _Scorer:
 
 
 def _of_ranking(settings: Settings) -> Settings:
-    """Return the settings reduced to those that decide the ranking and which documents in it are relevant."""
+    """Return only the settings that decide the ranking and which documents in it are relevant."""
     names = ("ties", "precision", "identical_ids", "depth", "relevance")
     return replace(HARNESS.settings, **{name: getattr(settings, name) for name in names})
 
@@ -452,7 +452,7 @@ def _conventions(measure: Metric, drop_identical: bool) -> Iterator[tuple[Conven
 def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, drop_identical: bool) -> Published:
     """Return the conventions and the single changes of them that give the number.
 
-    A single change is listed only where its convention does not give the number itself, and once for equal settings.
+    A single change is listed only if its convention does not give the number itself, and once for equal settings.
     """
     matches: list[Match] = []
     missed: list[tuple[float, Match]] = []
@@ -485,7 +485,7 @@ def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, dro
 
 
 def _changed(scorer: _Scorer, measure: Metric, base: Settings) -> Iterator[tuple[Change, Settings]]:
-    """Yield the settings with one aspect changed, where that changes any query's value."""
+    """Yield the settings with one aspect changed, if that changes any query's value."""
     unchanged = scorer.outcome(measure, base)
     for aspect in aspects_of(measure):
         for value in aspect.alternatives:

@@ -119,7 +119,7 @@ class _PerQuery:
 
 
 def _grades(judged: JudgedHits, query: int, cutoff: int) -> npt.NDArray[np.int64]:
-    """Return the grades of the first ``cutoff`` hits by rank, 0 for those without a judgment."""
+    """Return the grades of the first ``cutoff`` hits by rank, 0 for hits without a judgment."""
     grades = np.zeros(min(int(judged.retrieved[query]), cutoff), dtype=np.int64)
     hits = slice(judged.indptr[query], judged.indptr[query] + judged.found[query])
     within = judged.ranks[hits] <= cutoff

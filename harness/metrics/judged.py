@@ -18,11 +18,11 @@ Out = Float64Array
 class JudgedHits(NamedTuple):
     """Judged documents that were returned, for every judged query (Q queries, J judgments).
 
-    The hits of query ``q`` fill the first ``found[q]`` places of the slice ``indptr[q]:indptr[q + 1]``, best rank
+    The hits of query ``q`` fill the first ``found[q]`` positions of the slice ``indptr[q]:indptr[q + 1]``, best rank
     first. ``ranks`` int64 (J,) count from 1; ``above`` int64 (J,) is the number of hits with a higher score and
     ``tied`` int64 (J,) the size of the hit's tie group, itself included; kernels get rank - 1 and 1 where the rule for
-    ties leaves none. ``ideal`` int32 (J,) holds all grades of the
-    query, highest first, in the same slices. ``retrieved`` int64 (Q,) is the number of hits, judged or not.
+    ties leaves none. ``ideal`` int32 (J,) holds all grades of the query, highest first, in the same slices.
+    ``retrieved`` int64 (Q,) is the number of hits, judged or not.
     """
 
     indptr: Int64Array

@@ -326,7 +326,7 @@ def expected_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out
 
 @inner_kernel
 def _scaled_gain(judged: JudgedHits, query: int, grade: int) -> float:
-    """Return a grade divided by the query's highest one, which is taken as 1 where it is lower."""
+    """Return a grade divided by the query's highest grade, which is taken as 1 if it is lower."""
     return grade / max(judged.ideal[judged.indptr[query]], 1) if grade > 0 else 0.0
 
 

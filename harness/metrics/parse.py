@@ -145,7 +145,7 @@ def split_metrics(text: str) -> list[str]:
 
 
 def _choices(text: str) -> Iterator[str]:
-    """Yield a text for each choice that its braces list; the text itself where it has none."""
+    """Yield a text for each choice that its braces list; the text itself if it has none."""
     before, opened, rest = text.partition("{")
     listed, closed, after = rest.partition("}")
     choices = [choice.strip() for choice in listed.split(",")]

@@ -43,7 +43,7 @@ class _Hits(NamedTuple):
 class _Marks(NamedTuple):
     """Judged hits in the slices of ``JudgedHits``: ``at`` int64 (J,) is the hit's position in the run.
 
-    ``unsorted`` uint8 (run queries,) is 1 where scores do not descend, NaN included.
+    ``unsorted`` uint8 (run queries,) is 1 if scores do not descend, NaN included.
     """
 
     indptr: Int64Array
@@ -57,9 +57,9 @@ class _Marks(NamedTuple):
 def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False) -> JudgedHits:
     """Return the judged hits of every judged query with their ranks under the tie rule.
 
-    Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for scores that are
-    not finite and for a document that occurs twice under one query, DataError for a run none of whose query ids is
-    judged, or none of whose document ids unless ``unjudged`` allows it.
+    Under ``average`` tied hits share the rank of their group's first position. Raises RankingError for scores that are
+    not finite and for a document that occurs twice under one query, DataError for a run if none of its query ids is
+    judged, or none of its document ids unless ``unjudged`` allows it.
     """
     ideal = qrels.descending_grades
     run = _uniform(ranking.by_wide_scores(run) if ties is TieRule.TREC_EVAL_10 else run)
@@ -140,7 +140,7 @@ def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Arr
 def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int32Array, seen: Int32Array) -> int:
     """Fill ``marks``; return the number of documents that are ranked twice.
 
-    ``seen`` holds, for each document, the last run query that ranked it, or -2 - (its judgment) while the query at hand
+    ``seen`` holds, for each document, the last run query that ranked it, or -2 - (its judgment) while the current query
     has one and has not met it yet.
     """
     duplicates = 0

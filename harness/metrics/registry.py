@@ -1,9 +1,9 @@
 """All metrics by name: the table of this package, and metrics of other installed packages.
 
 Another package offers a metric by an entry point of the group ``harness.metrics``. The entry point's name is the
-metric's; its object is a NumPy function as :func:`harness.metrics.metric` describes, or a :class:`Kind`, which that
-returns and which may hold a Numba kernel. Entry points are looked up when a name is asked for that this package's
-table lacks, so that they cost nothing elsewhere.
+metric's; its object is a NumPy function as :func:`harness.metrics.metric` describes, or the :class:`Kind` that it
+returns, which may hold a Numba kernel. Entry points are looked up only for names that this package's table lacks, so
+that they cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def kinds() -> dict[str, Kind]:
 
 
 def spellings(rows: Iterable[Kind], release: Release = 9) -> dict[str, Kind]:
-    """Return every accepted name of the rows, as it is written; trec_eval's names are of one release."""
+    """Return every accepted name of the rows, as written; trec_eval's names are of one release."""
     rows = list(rows)
     names = {name: kind for kind in rows for name in (kind.name, *kind.aliases)}
     of_trec_eval = [kind for kind in rows if kind.release in (None, release)]
@@ -54,7 +54,7 @@ def spellings(rows: Iterable[Kind], release: Release = 9) -> dict[str, Kind]:
 
 
 def squeezed(name: str) -> str:
-    """Return a name as it is compared: ``hit_rate``, ``Hit-Rate`` and ``HitRate`` are one."""
+    """Return a name in the form in which it is compared: ``hit_rate``, ``Hit-Rate`` and ``HitRate`` are equal."""
     return re.sub(r"[_-]", "", name.lower())
 
 

@@ -52,7 +52,7 @@ class Summary(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether ties could change the value as it is printed, to four decimals."""
+        """Whether ties could change the printed value, to four decimals."""
         return round(self.low, 4) != round(self.high, 4) and not np.isnan(self.low)
 
 
@@ -72,8 +72,8 @@ class Scores:
     """Values of one run: Q evaluated queries (in the order of the judgments), M measures.
 
     ``values``, ``low`` and ``high`` are float64 (Q, M); ``low`` and ``high`` are the exact extremes over tie orders,
-    NaN for a measure without them. ``measures`` are as scored: the relevance level filled in where it is not 1,
-    and each measure once.
+    NaN for a measure without them. ``measures`` are as scored: the relevance level filled in if it is not 1, and each
+    measure once.
     """
 
     measures: tuple[Metric, ...]
@@ -95,7 +95,7 @@ class Scores:
         """Return each metric over all evaluated queries: the mean, the sum of counts, the geometric mean for gm_map.
 
         Values are added one by one in the byte order of query ids, as trec_eval does, so that the last digit of a mean
-        that lies between two printed ones is its too. NaN when no query was evaluated (0 for counts).
+        that lies between two printed values is the same. NaN if no query was evaluated (0 for counts).
         """
         by_id = np.argsort(self.query_ids.tie_rank)
         tables = [table[by_id] for table in (self.values, self.low, self.high)]
@@ -118,12 +118,12 @@ class Scores:
         return pd.DataFrame(self.values, index=pd.Index(self.query_ids.to_list(), name="query_id"), columns=names)
 
     def of(self, measure: Metric) -> Float64Array:
-        """Return the values of one metric, one a query (float64, (Q,)); raises ValueError if it was not scored."""
+        """Return the values of a metric, one for each query (float64, (Q,)); raises ValueError if it was not scored."""
         values: Float64Array = self.values[:, self.measures.index(measure)]
         return values
 
     def column_of(self, measure: Metric, relevance: int) -> int:
-        """Return the column of a measure, which is scored under its relevance level where it has one."""
+        """Return the column of a measure, which is scored under its relevance level if it has one."""
         levelled = measure.with_parameter("rel", relevance)
         return self.measures.index(levelled if levelled in self.measures else measure)
 

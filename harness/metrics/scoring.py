@@ -128,7 +128,7 @@ def _values(
 def _require_within(
     values: Float64Array, low: Float64Array, high: Float64Array, measures: Sequence[Metric], query_ids: Ids
 ) -> None:
-    """Refuse a metric whose value lies outside the range of its best and worst order: that is not its range then."""
+    """Refuse a metric whose value lies outside the range of its best and worst order: the range is then wrong."""
     slack = _ROUNDING * np.maximum(np.abs(values), 1.0)
     outside = (values < low - slack) | (values > high + slack)
     if outside.any():

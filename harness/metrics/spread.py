@@ -1,4 +1,4 @@
-"""How far several results of the same thing lie apart: figures, and rankings."""
+"""The spread of several results of the same kind: figures, and rankings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the spread of at least two finite values; equal ones have a standard deviation of exactly 0.
+    """Return the spread of at least two finite values; equal values have a standard deviation of exactly 0.
 
     Raises UsageError for fewer than two.
     """

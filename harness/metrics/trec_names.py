@@ -29,7 +29,7 @@ def trec_name(measure: Metric, relevance: int = 1, release: Release = 9) -> str 
 
 
 def in_trec_order(measures: Iterable[Metric], relevance: int = 1, release: Release = 9) -> list[int]:
-    """Return the positions of the metrics in trec_eval's order; those it does not have come last, as given."""
+    """Return the positions of the metrics in trec_eval's order; metrics that it does not have come last, as given."""
     listed = list(measures)
 
     def place(at: int) -> tuple[int, float]:

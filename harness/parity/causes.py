@@ -43,9 +43,9 @@ from harness.parity.references import DenseReference, Fuse, FusedReference, Part
 UNKNOWN = "unknown"
 """The name of a cause that no hypothesis proves: a defect of the harness, counted."""
 FLOAT32_FUSION = "float32 fusion"
-"""The cause where :data:`WITHIN_LISTS` holds once the fusion rounds each step to float32."""
+"""The cause if :data:`WITHIN_LISTS` holds once the fusion rounds each step to float32."""
 WITHIN_LISTS = "ties and rounding in the lists"
-"""The cause of a difference where every list is the exact one up to equal scores and the stated tolerance."""
+"""The cause of a difference if every list is exact up to equal scores and the stated tolerance."""
 _UNIT_ROUNDOFF = 2.0**-24
 
 
@@ -508,7 +508,7 @@ def _flags(values: Iterable[bool]) -> BoolArray:
 
 
 def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fuse | None = None) -> Rescore:
-    """Fuse the parts' actual hits instead of the exact ones, for the queries where ``actual`` (one a part) says so.
+    """Fuse the parts' actual hits instead of the exact hits, for the queries that ``actual`` (one a part) marks.
 
     If that reproduces the engine's result, the cause of the difference lies in these hits. ``fuse`` replaces the
     reference's own fusion.

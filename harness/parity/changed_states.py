@@ -36,9 +36,9 @@ from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
 
 ROUNDED_IN_THE_MEAN = "rounded lengths in the mean"
-"""The cause where avgdl counts stored lengths, which are rounded down to a byte."""
+"""The cause if avgdl counts stored lengths, which are rounded down to a byte."""
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
-"""The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
+"""The cause if N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,7 +46,7 @@ class ChangedIndex:
     """A state of an index that is changed.
 
     Attributes:
-        ids: Ids of all rows, of those deleted too.
+        ids: Ids of all rows, including deleted rows.
         content: int32 (n,), the corpus row that each row holds; -1 for none.
         leftovers: Contents (int32, corpus rows) that statistics may still count; as the engine reports them, or else
             guesses, the likeliest first.
@@ -145,7 +145,7 @@ class _Recipes:
 
     @cached_property
     def place(self) -> Int32Array:
-        """The place of every row among these documents, -1 for the others."""
+        """The position of every row among these documents, -1 for other rows."""
         place = np.full(len(self.state.content), -1, dtype=np.int32)
         place[self.present] = np.arange(len(self.present), dtype=np.int32)
         return place

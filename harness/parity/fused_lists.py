@@ -37,7 +37,7 @@ class EngineFusion(NamedTuple):
 
     ``method`` names it in reports, ``depth`` is the length of each list. ``by_rank`` says that ranks are fused and no
     scores: equal scores then count in the engine's own order. ``fuse`` is the definition, ``as_engine`` the engine's
-    own arithmetic, to the bit where that is known.
+    own arithmetic, to the bit if that is known.
     """
 
     method: str
@@ -146,7 +146,7 @@ def _among(fuse: Fuse, candidates: Mapping[str, Sequence[str]] | None) -> Fuse:
 def fuse_like_qdrant(method: str, constant: int, runs: Sequence[Run], k: int | None) -> Run:
     """Fuse as Qdrant does, cut to ``k`` hits a query (None: not).
 
-    Qdrant's ``rrf`` counts places from 0: with its constant 2 the first one is 1/2, which is 1 / (1 + rank).
+    Qdrant's ``rrf`` counts positions from 0: with its constant 2 the first is 1/2, which is 1 / (1 + rank).
     """
     return _cut(fusion.rrf(runs, k=constant - 1) if method == "rrf" else fusion.dbsf(runs), k)
 

@@ -119,8 +119,8 @@ def judge(
     """Judge every query of an engine's ``run`` against the ``exact`` best ``k`` (int64, one for each query).
 
     ``true_scores`` float32 (H,) are the reference scores of the engine's hits, whether the reference returned them or
-    not; ``tolerance`` float64 (Q,) is relative, to ``scale`` float64 (Q,) where that is larger than the scores. A query
-    is tie-equivalent when
+    not; ``tolerance`` float64 (Q,) is relative, to ``scale`` float64 (Q,) if that is larger than the scores. A query is
+    tie-equivalent when
 
     - it has as many hits as the reference, each document once;
     - at every rank the reference scores of the two documents differ by at most the tolerance, relative to the larger;

@@ -72,7 +72,7 @@ class OutcomeParity(NamedTuple):
 class References:
     """The references of one comparison's outcomes, each built once and dropped after the last backend that needs it.
 
-    Exact hits of backends that fusions are made of are kept for the comparison of the fusions. ``deeper`` asks for the
+    Exact hits of the components of fusions are kept for the comparison of the fusions. ``deeper`` requests the
     reference's run to that depth, 0 for none. ``divided`` searches large datasets in parts.
     """
 
@@ -102,9 +102,9 @@ class References:
     def compare(self, outcome: Outcome, *, explained: bool = True) -> OutcomeParity | None:
         """Return the parity of a backend's run.
 
-        None for a stored run, a failed backend, parameters without a reference, or an external index that is not
-        proven to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of
-        its components' references. With ``explained`` False no causes are tried, but for hybrids and fusions.
+        None for a stored run, a failed backend, parameters without a reference, or an external index that is not proven
+        to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of its
+        components' references. With ``explained`` False no causes are tried, except for hybrids and fusions.
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None

@@ -114,9 +114,9 @@ def make_recipe(
         counts: Term counts.
         documents: The engine's document vectors.
         queries: The engine's query vectors.
-        parameters: The backend's; k1, b, k1_plus_1 (default false for ``lucene``, else true) and idf are read (does
-            the engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, query
-            weights after multiplication by the IDF (default false).
+        parameters: The backend's; k1, b, k1_plus_1 (default false for ``lucene``, else true) and idf are read (does the
+            engine multiply by the IDF? default true), and impact_scale: weights are then integers, query weights after
+            multiplication by the IDF (default false).
         shards: The shard of each document, for a collection that has several.
         scoring: The model of an engine's own BM25, or another package's function
             (:func:`harness.exact.bm25_models.formula_of`): ``sparse`` then needs ``counts``, and the model says which

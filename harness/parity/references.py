@@ -65,7 +65,7 @@ class Reference(Protocol):
 
     @property
     def scale(self) -> Float64Array | None:
-        """Base of relative tolerances, float64 (Q,), where it is above the scores; None: the scores themselves."""
+        """Base of relative tolerances, float64 (Q,), if it is above the scores; None: the scores themselves."""
 
 
 AnyRecipe = TypeVar("AnyRecipe", Recipe, DenseRecipe)
@@ -75,8 +75,8 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     """A reference that searches an index, built when first needed; its deepest retrieval is kept.
 
     ``threads`` and ``divided`` are for retrieval and change no bit of the result. ``divided`` searches the documents in
-    parts where there are enough of them: no index of all is built then. ``whole`` is a reference with the same
-    documents, whose index is shared.
+    parts if there are enough of them: no index of all is built then. ``whole`` is a reference with the same documents,
+    whose index is shared.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     def _search(self, k: int) -> Run: ...
 
     def _best(self, k: int) -> Run:
-        """Return the best ``k`` of the documents that a filter leaves, found in parts, or here where a part fails."""
+        """Return the best ``k`` of the documents that a filter leaves, found in parts, or here if a part fails."""
         top = None
         if self._parts is not None:
             try:

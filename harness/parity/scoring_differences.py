@@ -126,7 +126,7 @@ def scoring_differences(
 
 
 class _Known(NamedTuple):
-    """A backend's label and formula, its terms, and where they lie."""
+    """A backend's label and formula, its terms, and their location."""
 
     label: str
     formula: Formula

@@ -20,9 +20,9 @@ from harness.worker.jobs import TrialRecord
 OUTSIDE_THE_INDEX = "rows outside the index"
 """The cause if documents that no index has taken in yet are scored by other statistics than the index's."""
 QUANTISED_SCORES = "quantised scores"
-"""The cause where an engine that scores codes gives exact scores to the same documents once it measures vectors."""
+"""The cause if an engine that scores codes gives exact scores to the same documents once it measures vectors."""
 SMALL_WEIGHTS = "small query weights left out"
-"""The cause where a search leaves out the smallest weights of its query (Milvus's ``drop_ratio_search``)."""
+"""The cause if a search leaves out the smallest weights of its query (Milvus's ``drop_ratio_search``)."""
 
 
 def causes_of_trial(
@@ -50,7 +50,7 @@ def causes_of_trial(
 
 
 def rescored_by(reference: SparseReference) -> Rescore:
-    """Return the change that a reference of all queries takes the place of the case's own."""
+    """Return the change that replaces the case's reference by a reference of all queries."""
     return lambda case: _rescored(reference, case)
 
 
@@ -90,7 +90,7 @@ def _quantised_scores(measured: Run) -> Hypothesis:
         rescored = of_those_returned(replace(case, run=run), case.reference)
         others = np.setxor1d(hit_keys(run), hit_keys(case.run)) // max(len(run.doc_ids), 1)
         tolerance = rescored.score_tolerance.copy()
-        tolerance[others] = -1.0  # no score agrees: where other documents came, nothing is proven
+        tolerance[others] = -1.0  # no score agrees: if other documents were returned, nothing is proven
         return rescored._replace(score_tolerance=tolerance)
 
     meaning = (

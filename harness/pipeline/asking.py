@@ -1,4 +1,4 @@
-"""Ask a user's function, retriever or endpoint every query, and make a run of its answers."""
+"""Send every query to a user's function, retriever or endpoint, and make a run of its answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask_callable(
     *,
     max_calls: int | None = None,
 ) -> Asked:
-    """Ask every query, ``options.repeat`` times.
+    """Send every query, ``options.repeat`` times.
 
     Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
     function that was given as an object. ``folder`` is the job's own. ``max_calls``
@@ -74,7 +74,7 @@ def ask_callable(
 
 
 def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: Iterable[str] = ()) -> Run:
-    """Return answers as a run: each document at its first place, at most ``k`` of them.
+    """Return answers as a run: each document at its first position, at most ``k`` of them.
 
     Ids without scores are scored by minus their position, and scores that rise in every list are taken for distances:
     their negative is kept. The documents are those that were found, and the ``expected`` documents: a backend that

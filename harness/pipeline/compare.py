@@ -80,7 +80,7 @@ def compare(
         backends: as on the command line, or a list of them, which may hold functions ``(question, k)``, or a mapping
             from labels to them.
         dataset: names and paths as on the command line, a :class:`harness.Dataset`, whose name is recorded, or a list
-            of such; None for the bundled CACM.
+            of these; None for the bundled CACM.
         display: where progress is shown; None shows none.
         options: the options of :class:`harness.plan.config.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``,
             ``split`` …) and ``out``, ``overwrite``, ``no_text`` and ``save_runs``. With ``out`` the result is stored.
@@ -91,7 +91,7 @@ def compare(
 
     Raises:
         UsageError: for wrong arguments, before any engine starts.
-        DataError: for a malformed dataset where it is the only one, before any engine starts.
+        DataError: for a malformed dataset if it is the only dataset, before any engine starts.
     """
     names, at_hand = _named(dataset) if dataset is not None else (None, {})
     functions: dict[str, Function] = {}
@@ -208,7 +208,7 @@ def _compare_on(
     display: Display,
     pool: WorkerPool,
 ) -> _Part:
-    """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
+    """Run a plan on its only dataset, which is called by its path if another dataset has its name."""
     budget = MemoryBudget(plan.request.memory_limit)
     whole = load_planned(plan, cache, display, at_hand)
     if whole.name in taken:
@@ -324,11 +324,11 @@ def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> Non
 
 
 def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, rules: HitRules) -> Scored:
-    """Compare a run with its reference as it is, then score it without hits that the dataset leaves out."""
+    """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out."""
     try:
         parity = references.compare(outcome)
         if rules.leave_out and outcome.run is not None:
-            stored = outcome.trial.spec.run_path is not None  # a run that was there before is as deep as it is
+            stored = outcome.trial.spec.run_path is not None  # the depth of a stored run is fixed
             k = None if stored else plan.request.k
             outcome = replace(
                 outcome,

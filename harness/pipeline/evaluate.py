@@ -155,8 +155,8 @@ def evaluate_run(
 def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequence[str]) -> bool:
     """Return whether a run without judged documents may be a run of this dataset, and scores 0.
 
-    The documents decide, where they are known. Without them, fewer than ten queries can miss everything; of more, or
-    of ids in another spelling, it is a mistake unless the user accepts it.
+    The documents decide, if they are known. Without them, fewer than ten queries can miss everything; with more
+    queries, or ids in another spelling, it is a mistake unless the user accepts it.
     """
     if corpus is not None and len(corpus):
         return bool((corpus.rows_of(run.doc_ids) >= 0).any())
@@ -179,7 +179,7 @@ def evaluate(
 
     Args:
         run: ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a TREC
-            run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists. Ids that are whole numbers become
+            run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists. Ids that are integers become
             text.
         qrels: the same, with grades.
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
@@ -201,7 +201,7 @@ def evaluate(
         DataError: malformed input, a run without any hits, empty judgments, a run that shares no query with them, or a
             run of other documents: none is in the dataset or, if only judgments are given, none is judged for ten
             queries or more (``accept="nothing-judged"`` scores that 0).
-        RankingError: scores that are NaN or infinite, but for minus infinity, and duplicate documents.
+        RankingError: scores that are NaN or infinite, except minus infinity, and duplicate documents.
     """
     (how,) = from_keywords("harness.evaluate", options, ScoreOptions, also=("run", "qrels", "metrics"))
     require(how)
@@ -279,15 +279,15 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
     """Return p-MRR of each query: how far a changed instruction moves documents that it makes irrelevant.
 
     FollowIR (Weller et al., arXiv 2403.15246), as MTEB computes it. A document at rank r under the original instruction
-    and at rank s under the changed one has ``1 - r / s`` where it fell, else ``s / r - 1``: from -1 to 1, above 0 where
-    the change was followed. A query has the mean of its documents, and a task the mean of its queries.
+    and at rank s under the changed instruction has ``1 - r / s`` if it fell, else ``s / r - 1``: from -1 to 1, above 0
+    if the change was followed. A query has the mean of its documents, and a task the mean of its queries.
 
     Args:
         original: the run of the original instructions, in any of the shapes of :func:`evaluate`. Ranks follow the one
             ordering; a document that is not in the run comes after its last hit.
         changed: the run of the changed instructions. May be the same run if, as in MTEB's tasks, query ``7`` is sent as
             ``7-og`` and as ``7-changed``.
-        documents: those whose relevance changed, by query. Queries that neither run holds are left out.
+        documents: the documents whose relevance changed, by query. Queries that neither run holds are left out.
 
     Raises:
         DataError: a query that only one run holds, or none that both hold.
@@ -375,7 +375,7 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
 def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
     """Return sentence-transformers' lists by the ids of the dataset's queries, whose order they have.
 
-    Where every ``corpus_id`` is a whole number, it is the position of a document, as ``semantic_search`` gives it.
+    If every ``corpus_id`` is an integer, it is the position of a document, as ``semantic_search`` gives it.
     """
     if len(run) != len(dataset.queries):
         queries = counted(len(dataset.queries), "query")

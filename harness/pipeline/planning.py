@@ -151,7 +151,7 @@ def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
 
 
 def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | None = None) -> Dataset:
-    """Load the one dataset of a plan, or take the one at hand: with later judgments, filtered, not yet sampled."""
+    """Load the only dataset of a plan, or take the given dataset: with later judgments, filtered, not yet sampled."""
     request, progress = plan.request, display.section("load")
     files, cards = plan.files, request.cards
     dataset = at_hand or load_dataset(
@@ -174,9 +174,9 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
 
 
 def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) -> Dataset:
-    """Return the dataset with judgments that came later; raises DataError where they contradict its own.
+    """Return the dataset with judgments that came later; raises DataError if they contradict its own.
 
-    Raises UsageError where all are of other datasets, unless ``several`` are compared.
+    Raises UsageError if all are of other datasets, unless ``several`` are compared.
     """
     from harness.pipeline.regress.labels import labels_by_dataset, read_labels, refuse_foreign, with_labels
 
@@ -192,7 +192,7 @@ def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) 
 def sampled(dataset: Dataset, plan: Plan) -> Dataset:
     """Return the sample requested for a quick look; documents judged for queries that are left out may be dropped.
 
-    Raises UsageError where that is too little for a probe that the plan asks for.
+    Raises UsageError if that is too little for a probe that the plan requests.
     """
     request = plan.request
     if request.sample_queries is not None:
@@ -216,7 +216,7 @@ def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
     """Return the facts known before trials run, by dataset: their keys, and whether stored outcomes would be used.
 
     Datasets are read, because keys hold their content; nothing is analysed, encoded or fetched and no engine starts,
-    but engines are asked for their versions. ``reason`` says so where a key cannot be made on this machine. Raises
+    but engines are asked for their versions. ``reason`` says so if a key cannot be made on this machine. Raises
     DataError for malformed collections.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()

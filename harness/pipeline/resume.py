@@ -212,7 +212,7 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
 
 
 def _outside_the_key(trial: Trial) -> dict[str, ParameterValue]:
-    """Return parameters that change no outcome but a failure: a patience, where an API key is."""
+    """Return parameters that change no outcome but a failure: a timeout, the location of an API key."""
     parameters = trial.spec.card.parameters if trial.spec.card is not None else {}
     return {name: trial.parameters[name] for name, parameter in parameters.items() if parameter.affects == "nothing"}
 
@@ -224,7 +224,7 @@ def differences(then: Conditions, now: Conditions) -> Iterator[str]:
     """
     for group in ("machine", "versions", "timing"):
         before, after = then.get(group, {}), now[group]
-        # where no times were taken, or none are wanted, it does not matter for how long engines are warmed up
+        # if no times were taken, or none are needed, the duration of warm-up does not matter
         without_effect = set() if before.get("timing") and after.get("timing") else {"warm_up"}
         for name in sorted({*before, *after} - without_effect):
             old, new = before.get(name), after.get(name)
@@ -242,7 +242,7 @@ def _lacking(then: Conditions, now: Conditions) -> list[str]:
 
 
 def _builds_in(conditions: Conditions) -> int:
-    """Return how many builds were asked for of a trial under these conditions."""
+    """Return how many builds were requested of a trial under these conditions."""
     return cast("int", conditions["builds"]["builds"])
 
 

@@ -113,7 +113,7 @@ def run_plan(
 
 
 class _InputFiles:
-    """Documents, queries and candidates as files that workers map; the prepared corpus is used where it lies."""
+    """Documents, queries and candidates as files that workers map; the prepared corpus is used in place."""
 
     def __init__(self, dataset: Dataset, work: Path) -> None:
         self.corpus = dataset.corpus.path or work / "corpus.arrow"
@@ -212,7 +212,7 @@ class _Trials:
         return Outcome(trial, run=reranked_run, vectors=vectors, combined=combined)
 
     def _reuse(self, trial: Trial, stored: StoredOutcome, differs: tuple[str, ...]) -> Outcome:
-        """Return a stored outcome in place of running the trial."""
+        """Return a stored outcome instead of running the trial."""
         notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
         if differs:
             notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
@@ -269,7 +269,7 @@ class _Trials:
         return outcome
 
     def _ask(self, trial: Trial, called: CallableSpec) -> Outcome:
-        """Ask a user's own code every query; no key holds its content, so that its outcome is not stored."""
+        """Send every query to a user's own code; no key holds its content, so that its outcome is not stored."""
         request, queries = self.plan.request, self.dataset.queries
         folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
         asked = ask_callable(
@@ -329,7 +329,7 @@ class _Trials:
         return self._with_further_runs(outcome) if outcome.measurements else outcome
 
     def _probes(self, trial: Trial, *, on_index: bool) -> list[Probe[object]]:
-        """Return the probes that the plan asks for while the trial's index is there, or those after it."""
+        """Return the probes that the plan requests while the trial's index exists, or the probes after it."""
         measuring = [probe for probe in probes_of(self.plan) if probe.record is not None and probe.on_index is on_index]
         return [probe for probe in measuring if probe.wanted(trial, self.plan)]
 
@@ -339,7 +339,7 @@ class _Trials:
         return replace(outcome, rebuilds=tuple(runs))
 
     def _run_job(self, probed: ProbedTrial, vectors: Vectors | None, build: SharedBuild | None) -> Outcome:
-        """Run the engine's job in its folder; nothing that it returns or raises lies there."""
+        """Run the engine's job in its folder; nothing that it returns or raises is stored there."""
         trial, job_folder = probed.trial, probed.folder
         job = probed.job if build is None else build.share(probed.job)
         progress = self.display.section(trial.label)
@@ -419,7 +419,7 @@ class _Trials:
 
 
 def warm_up_queries(options: RunOptions, capabilities: Capabilities, queries: int) -> int:
-    """Return how many queries to ask unmeasured: as many as are measured, or as the engine needs, 1,000 at most."""
+    """Return how many queries to send untimed: as many as are measured, or as the engine needs, 1,000 at most."""
     if not options.warms_up:
         return 0
     return min(MOST_WARM_UP_QUERIES, max(queries * options.repeat, capabilities.warm_up_queries))

@@ -185,7 +185,7 @@ def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Verifier:
-    """Verify the rows of one split of a dataset, which ``place`` is the folder or the name of."""
+    """Verify the rows of one split of a dataset; ``place`` is its folder or name."""
 
     name: str
     split: str | None
@@ -240,7 +240,7 @@ class _Verifier:
                 cards=self.cards,
             )
             plan = resolved_for(plan_of_backends(request), dataset)
-            # hits with their query's id are dropped after the cut, as those who publish do
+            # hits with their query's id are dropped after the cut, as in the publications
             kept = replace(dataset, identical_ids="keep")
             cache = Cache()
             with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:

@@ -2,8 +2,8 @@
 
 It holds the whole report (plan, versions, machine, content of the datasets, figures, spread over builds), every latency
 sample, and a line for each dataset, backend and query: its values, its first documents, and the ranks of the relevant
-ones to depth k. Texts never enter it. The same result always gives the same bytes, and a change of one ranking changes
-one line.
+documents to depth k. Texts never enter it. The same result always gives the same bytes, and a change of one ranking
+changes one line.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def check_baseline_target(path: Path) -> None:
 
 
 def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapshot], *, depth: int = DEPTH) -> None:
-    """Write a result as a baseline, whole or not at all; an earlier baseline is replaced.
+    """Write a result as a baseline, completely or not at all; an earlier baseline is replaced.
 
     ``snapshots`` are the parts of ``report``, one for each of its datasets. Raises UsageError if a backend failed or
     nothing was scored, because nothing could be compared with it, and for a file that is not a baseline; ResultError if

@@ -26,7 +26,7 @@ def redacted(result: Result) -> Result:
 
 
 def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
-    """Return the result without the texts of its questions (``--no-text``), also where a failure quotes one.
+    """Return the result without the texts of its questions (``--no-text``), also if a failure quotes one.
 
     ``texts`` are further ones to leave out, which the result does not hold itself.
     """
@@ -34,7 +34,7 @@ def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
     forms = {
         form
         for text in {*texts, *known} - {None}
-        for form in (str(text), repr(text)[1:-1], json.dumps(text)[1:-1])  # as it is, as Python and as JSON write it
+        for form in (str(text), repr(text)[1:-1], json.dumps(text)[1:-1])  # raw, and as Python and JSON write it
     }
     by_length = sorted(forms, key=len, reverse=True)
 

@@ -38,7 +38,7 @@ class SliceResult(Record):
 
 
 class ExpectationResult(Record):
-    """One expected id of one question, and where it was found."""
+    """An expected id of a question, and the rank at which it was found."""
 
     id: str
     grade: int
@@ -67,7 +67,7 @@ class QuestionResult(Record):
 
 
 class RequirementResult(Record):
-    """One requirement that one backend is held to."""
+    """A requirement as applied to a backend."""
 
     text: str
     backend: str = Field(description="its label")

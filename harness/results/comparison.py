@@ -68,7 +68,7 @@ class Comparison(Shown):
     def load(cls, folder: str | Path) -> Comparison:
         """Read a result folder; raises ResultError when it is missing, damaged, or of another schema.
 
-        Runs are read when :meth:`run` asks for them.
+        Runs are read when :meth:`run` is called.
         """
         stored = StoredResult.open(user_path(folder))
         return cls(
@@ -95,12 +95,12 @@ class Comparison(Shown):
         save_runs: str | None = None,
         extra: Mapping[str, bytes] | None = None,
     ) -> Comparison:
-        """Write everything into ``folder``, whole or not at all, and return the comparison with its new folder.
+        """Write everything into ``folder``, completely or not at all, and return the comparison with its new folder.
 
-        ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` …
-        where others have the name; ``save_runs`` adds the hits in another tool's layout below ``saved-runs/``;
-        ``extra`` are further files. Raises UsageError for a folder that holds something else, or an earlier result
-        without ``overwrite``; ResultError when it cannot be written.
+        ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` … if
+        others have the name; ``save_runs`` adds the hits in another tool's layout below ``saved-runs/``; ``extra`` are
+        further files. Raises UsageError for a folder that holds other files, or an earlier result without
+        ``overwrite``; ResultError if it cannot be written.
         """
         runs = {
             (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
@@ -154,22 +154,22 @@ class Comparison(Shown):
 
     @property
     def qrels(self) -> Qrels | None:
-        """The judgments of the only dataset, None without; raises UsageError where there are several."""
+        """The judgments of the only dataset, None without; raises UsageError if there are several."""
         return self.contents[self._name(None)].qrels
 
     @property
     def queries(self) -> Queries | None:
-        """The queries of the only dataset, None without texts; raises UsageError where there are several."""
+        """The queries of the only dataset, None without texts; raises UsageError if there are several."""
         return self.contents[self._name(None)].queries
 
     @property
     def corpus(self) -> Corpus | None:
-        """The documents of the only dataset, None if they are not at hand; raises as :attr:`queries`."""
+        """The documents of the only dataset, None if they are not available; raises as :attr:`queries`."""
         return self.contents[self._name(None)].corpus
 
     @property
     def no_texts(self) -> str:
-        """Why the only dataset's documents are not at hand; raises as :attr:`queries`."""
+        """Why the only dataset's documents are not available; raises as :attr:`queries`."""
         return self.contents[self._name(None)].no_texts
 
     @property
@@ -179,7 +179,7 @@ class Comparison(Shown):
 
     @property
     def failed(self) -> list[str]:
-        """Labels of the backends that failed, with the dataset where there are several."""
+        """Labels of the backends that failed, with the dataset if there are several."""
         return [self._named(trial) for trial in self.report.trials if trial.status == "failed"]
 
     @property
@@ -257,7 +257,7 @@ class Comparison(Shown):
         """Return the spread over builds: a row a backend and figure (a metric, an overlap with its reference, a cost).
 
         Costs are seconds, ready_seconds, documents_per_second, bytes and log_bytes, as in :meth:`builds`. Columns mean,
-        sd, min and max; no rows where no backend was built several times.
+        sd, min and max; no rows if no backend was built several times.
         """
         rows = {}
         for trial in self.report.trials:

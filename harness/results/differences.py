@@ -24,7 +24,8 @@ SIGNIFICANT = 0.05
 class PairedValues(NamedTuple):
     """One metric of two backends on the same queries, in the same order: float64 (Q,) each.
 
-    Across datasets the values are means, one a dataset. ``within_ties`` is true where ties leave both means the same.
+    Across datasets the values are means, one for each dataset. ``within_ties`` is true if ties leave both means the
+    same.
     """
 
     a: str
@@ -38,9 +39,9 @@ class PairedValues(NamedTuple):
 def paired_differences(
     scored: Sequence[Scored], dataset: str, reference: str | None, seed: int
 ) -> list[PairedDifference]:
-    """Compare every scored backend with ``reference``, a label, on every metric; every pair where that is None.
+    """Compare every scored backend with ``reference``, a label, on every metric; every pair if it is None.
 
-    p-values are adjusted by Holm over all of these in which any query differs, and nothing else.
+    p-values are adjusted by Holm over all of these in which any query differs.
     """
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
     if len(scores) < 2:
@@ -87,7 +88,7 @@ def _difference(
 ) -> PairedDifference:
     """Return the result of a paired test of b against a, as it is stored.
 
-    ``family`` counts the tests that p is adjusted for, 0 where it is not adjusted.
+    ``family`` counts the tests that p is adjusted for, 0 if it is not adjusted.
     """
     detectable = None
     if test.changed and family:

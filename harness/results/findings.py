@@ -2,8 +2,8 @@
 
 :data:`RUN_CHECKS` look at one run and its scores, :data:`METRIC_CHECKS` only at metrics and judgments; each returns a
 finding or None. :func:`difference_finding` looks at a difference between two backends. A threshold lies where honest
-results end; docstrings name published ones (BM25 by Anserini on BEIR). Fewer than five evaluated queries are an example
-rather than a collection, and only their order is looked at.
+results end; docstrings name published results (BM25 by Anserini on BEIR). Fewer than five evaluated queries are an
+example rather than a collection, and only their order is examined.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class JudgedRun:
 
     @cached_property
     def shape(self) -> dict[str, float]:
-        """nDCG@10, RR@10 and R@100, whichever metrics were asked for."""
+        """nDCG@10, RR@10 and R@100, regardless of the requested metrics."""
         return self.shape_by(self.qrels)
 
     def shape_by(self, qrels: Qrels) -> dict[str, float]:
@@ -134,8 +134,8 @@ def _warning(check: str, message: str, fix: str, examples: tuple[str, ...] = ())
 def _unsorted(judged: JudgedRun) -> Finding | None:
     """Find lists of a file whose scores rise somewhere, where the ranks of the file say otherwise.
 
-    trec_eval ignores ranks and sorts by score, so the ranking that was meant is not the one that is scored. JSON states
-    no order, and MTEB's predictions have none: such files are not looked at.
+    trec_eval ignores ranks and sorts by score, so the intended ranking is not the ranking that is scored. JSON states
+    no order, and MTEB's predictions have none: such files are not examined.
     """
     run = judged.run
     if not judged.ordered:
@@ -225,7 +225,7 @@ def _relevant_left_out(judged: JudgedRun) -> Finding | None:
 def _equal_scores(judged: JudgedRun) -> Finding | None:
     """Find a run in which nearly all lists of several hits have the same score throughout: its order is by id.
 
-    Nine tenths: a scoring function leaves a list tied where it has a query with one rare term, not nearly everywhere.
+    Nine tenths: a scoring function leaves a list tied if its query has one rare term, not nearly everywhere.
     """
     run = judged.run
     lengths = np.diff(run.indptr)
@@ -460,7 +460,7 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
 
     Reported is R@100 of at least 0.8 with an nDCG@10 below 0.4 of it. BM25 on ArguAna, the widest gap in BEIR, has
     0.932 and 0.397 once the query's own document is dropped. Of 100 documents or fewer R@100 is 1 in any order, so at
-    least 1,000 must compete for a place; where only the run is known, it must have as many.
+    least 1,000 must compete for a place; if only the run is known, it must have as many.
     """
     if (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
         return None
@@ -549,7 +549,7 @@ METRIC_CHECKS: tuple[Callable[[_JudgedMetrics], Finding | None], ...] = (_low_ce
 
 
 def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
-    """Find a difference that one would report and that so few queries cannot show.
+    """Find a difference that is usually reported and that this many queries cannot show.
 
     The caller passes differences that are not significant. Reported are differences of at least 5 % of the larger mean
     (our own bound of differences that are usually reported) and below the smallest difference that this many queries
@@ -655,7 +655,7 @@ def _judged_findings(
 
 
 def notable_differences(scored: Sequence[Scored], rows: Sequence[PairedDifference], metric: str) -> list[PairedValues]:
-    """Return the values behind each undecided difference in ``metric`` that ties do not account for."""
+    """Return the values behind each undecided difference in ``metric`` that ties do not explain."""
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
     pairs = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""A golden set as a dataset: a corpus with the questions that are asked of it and the ids that they expect."""
+"""A golden set as a dataset: a corpus with the questions to it and the ids that they expect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness.results.schema_base import ContentDigests, DatasetInfo, IdenticalIdsInfo, QueryCounts
 
 LEFT_OUT = "empty documents left out"
-"""Where the provenance of a corpus counts those."""
+"""The key under which the provenance of a corpus counts empty documents."""
 
 
 class GoldenContent(NamedTuple):

@@ -1,8 +1,8 @@
 """Hits that a dataset leaves out: hits with their query's id, and hits that are not candidates.
 
-Engines know neither rule. They are asked for as many hits more as may be left out, so that no hit is missing from the
-first k: one more for the query's own document, and every document where a query is ranked among its candidates. Workers
-keep the hits that are candidates and no others, so fusions and second stages see nothing else.
+Engines know neither rule. They are queried for as many more hits as may be left out, so that no hit is missing from the
+first k: one more for the query's own document, and every document if a query is ranked among its candidates. Workers
+keep only the hits that are candidates, so fusions and second stages see nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class HitRules:
-    """``documents`` are all of the dataset; ``drops_itself`` where hits with their query's id are left out.
+    """``documents`` are all of the dataset; ``drops_itself`` says that hits with their query's id are left out.
 
     ``candidates`` are each query's candidates, None for all documents.
     """
@@ -40,7 +40,7 @@ class HitRules:
         return cls(corpus, itself, candidate_rows(queries, corpus, given) if given is not None else None)
 
     def deepened(self, plan: Plan) -> Plan:
-        """Return the plan that asks engines for all hits that the rules need."""
+        """Return the plan that requests all hits that the rules need."""
         k = plan.request.k + 1 if self.drops_itself else plan.request.k
         if self.candidates is not None:
             k = max(len(self.documents), plan.request.k)

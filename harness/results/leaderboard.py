@@ -69,19 +69,19 @@ def make_leaderboard(
 
 
 class Across(NamedTuple):
-    """Differences across datasets; ``notes`` say why there are none, or why they are of other backends than asked."""
+    """Differences across datasets; ``notes`` say why there are none, or why other backends were compared."""
 
     differences: list[PairedDifference]
     notes: list[str]
 
 
 def differences_across(board: Leaderboard, reference: str | None, seed: int) -> Across:
-    """Test backends against ``reference``, or every pair where that is None, with one value a dataset.
+    """Test backends against ``reference``, or every pair if it is None, with one value for each dataset.
 
     The first two of the first metric are always among the pairs. p-values of the first metric are adjusted by Holm over
-    all pairs that differ on any dataset; the other metrics have p-values that are not adjusted. Nothing is tested where
-    so few datasets could show no difference, however clear. Only backends that have every dataset are compared; where
-    ``reference`` has not, the others are compared with the first that has.
+    all pairs that differ on any dataset; the other metrics have p-values that are not adjusted. Nothing is tested if
+    this few datasets could show no difference, however clear. Only backends that have every dataset are compared; if
+    ``reference`` lacks a dataset, the others are compared with the first that has all.
     """
     first, *others = board.metrics
     values = {metric: _complete(board, metric) for metric in board.metrics}
@@ -123,7 +123,7 @@ def _complete(board: Leaderboard, metric: str) -> dict[str, Float64Array]:
 def _compared_with(
     board: Leaderboard, reference: str | None, complete: Mapping[str, Float64Array]
 ) -> tuple[str | None, list[str]]:
-    """Return the backend that others are compared with, and a note where it is another than ``reference``."""
+    """Return the backend with which others are compared, and a note if it is not ``reference``."""
     if reference is None or reference in complete or len(complete) < 2:
         return reference, []
     other = next(label for label in board.search_seconds if label in complete)
@@ -136,8 +136,8 @@ def _compared_with(
 def _pairs(board: Leaderboard, reference: str | None, ranked: Iterable[str]) -> list[tuple[str, str]]:
     """Return the pairs to test, and the pair of the first two of ``ranked`` if it is not among them.
 
-    That pair is chosen by its means. It needs no further correction: the more backends there are, the closer to each
-    other the first two lie where nothing differs.
+    That pair is chosen by its means. It needs no further correction: the more backends there are, the closer the first
+    two are to each other if nothing differs.
     """
     complete = list(ranked)
     pairs = list(pairs_to_compare([label for label in board.search_seconds if label in complete], reference))
@@ -213,7 +213,7 @@ def _ranks(means: Mapping[str, float]) -> dict[str, int]:
 
 
 def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
-    """Return the mean over datasets of a backend's rank; equal ones have the mean of the places that they take."""
+    """Return the mean over datasets of a backend's rank; equal backends have the mean of the ranks that they take."""
     ranks = [(ranks[label], list(ranks.values())) for ranks in by_dataset]
     return float(np.mean([rank + (others.count(rank) - 1) / 2 for rank, others in ranks]))
 

@@ -54,9 +54,9 @@ class Shown:
         return presenter().text(self.report, format, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
-        """Return the report as one HTML file that needs nothing else.
+        """Return the report as a self-contained HTML file.
 
-        Texts of queries and documents are in it where they are at hand; ``keep_text=False`` leaves them out.
+        It holds texts of queries and documents if they are available; ``keep_text=False`` leaves them out.
         """
         return presenter().page(self, keep_text=keep_text)
 

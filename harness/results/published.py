@@ -203,7 +203,7 @@ def _same_parameters(trial: Trial, published: BackendSpec) -> bool:
 
 
 def _deciding(spec: BackendSpec, values: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
-    """Return the parameters that change results; times, and where the program lies, do not."""
+    """Return the parameters that change results; times, and the program's location, do not."""
     known = spec.card.parameters if spec.card is not None else {}
     return {
         name: value

@@ -1,6 +1,6 @@
 """Hits for other tools (``--save-runs``): TREC's run files, or MTEB's predictions, in a folder for each model.
 
-A second stage lies in ``<first>__<reranker>/``, as evaluators expect it that rerank the hits of others.
+A second stage lies in ``<first>__<reranker>/``, the layout of evaluators that rerank existing hits.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class SpreadValue(Record):
 
 
 class SpreadStats(Record):
-    """How far several builds lie apart. All else of a backend is of the first of them."""
+    """The spread over several builds. Everything else about a backend is of the first build."""
 
     builds: Count = Field(description="builds in all, the first among them; at least 2")
     queries: Count
@@ -394,7 +394,7 @@ class PublishedNumber(Record):
 
 
 class Result(Record):
-    """A whole result as stored: backends on datasets, a golden set's questions, or two results compared."""
+    """A complete result as stored: backends on datasets, a golden set's questions, or two results compared."""
 
     schema_version: int = Field(alias="schema")
     kind: Literal["compare", "check", "regress", "diff"] = Field(description="the verb that made it")
@@ -437,7 +437,7 @@ class Result(Record):
 
     @property
     def dataset(self) -> DatasetInfo:
-        """Return the only dataset; raises ValueError where there are several, or none."""
+        """Return the only dataset; raises ValueError if there are several, or none."""
         (only,) = self.datasets
         return only
 
@@ -461,7 +461,7 @@ class Result(Record):
 
     @property
     def changes(self) -> Change:
-        """How the result differs from an earlier one; raises ValueError where it was compared with none."""
+        """How the result differs from an earlier result; raises ValueError if it was compared with none."""
         if self.change is None:
             raise ValueError(f"a result of {self.kind} is compared with no other")
         return self.change
@@ -475,7 +475,7 @@ class Result(Record):
 
     @property
     def short_labels(self) -> dict[str, str]:
-        """Long labels of backends -> the short ones, for where there is little room."""
+        """Long labels of backends -> short labels, for narrow columns."""
         return {info.label: info.short_label for info in self.backends if info.label != info.short_label}
 
     def trial_name(self, label: str, dataset: str | None) -> str:

@@ -118,7 +118,7 @@ class ErrorInfo(Record):
 
 
 class DatasetInfo(Record):
-    """The dataset: its name, content and size, which are empty where it could not be loaded."""
+    """The dataset: its name, content and size, which are empty if it could not be loaded."""
 
     name: str
     sha256: str = Field(description="of documents, queries, judgments and candidates as they were used")

@@ -46,7 +46,7 @@ class PhaseTimes(Record):
 
 
 class ExternalIndexStats(Record):
-    """An index that was there before, and was searched as it is."""
+    """An index that existed before, and was searched unchanged."""
 
     in_dataset: Count = Field(description="documents of the index that the dataset has")
     not_in_dataset: Count
@@ -218,7 +218,7 @@ class OpenLoopStats(Record):
 
 
 class KneeStats(Record):
-    """Where throughput ends in a sweep of rates (`--rate sweep`).
+    """The end of throughput in a sweep of rates (`--rate sweep`).
 
     A rate is sustained if it is not an overload, at most one query in a hundred fails, and its p99 is at most 5 times
     the p99 at rest.

@@ -76,7 +76,7 @@ class ResultSnapshot:
     _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
+        """Refuse figures of a metric that no installed package offers: a package may have been removed."""
         try:
             _ = self.measures
         except UnknownNameError as error:
@@ -87,12 +87,12 @@ class ResultSnapshot:
 
     @property
     def k(self) -> int:
-        """The number of documents that each query asked for."""
+        """The number of documents requested for each query."""
         return int(str(self.report.plan.resolved["k"]))
 
     @property
     def deepest(self) -> int:
-        """The most documents of a ranking that can be known here: k, or fewer where fewer are kept."""
+        """The most documents of a ranking that can be known here: k, or fewer if fewer are kept."""
         return self.k if self.depth is None else min(self.k, self.depth)
 
     @property
@@ -130,7 +130,7 @@ class ResultSnapshot:
         return self.ranks(label, wanted)
 
     def ranking_digests(self, label: str) -> Mapping[str, RankingDigest]:
-        """Return the digests of a backend's whole rankings, in the engine's order; empty where they are not known."""
+        """Return the digests of a backend's whole rankings, in the engine's order; empty if they are not known."""
         if self.kept_digests is not None:
             return self.kept_digests.get(label, {})
         run = self.hits(label)
@@ -165,17 +165,17 @@ class ResultSnapshot:
         return renamed.run if renamed is not None else None
 
     def chunks(self, label: str) -> Mapping[str, Mapping[str, str]]:
-        """Return query to expected document to its first chunk in a ranking; empty where ids match exactly."""
+        """Return query to expected document to its first chunk in a ranking; empty if ids match exactly."""
         renamed = self._renamed(label)
         return renamed.chunks if renamed is not None else {}
 
     def further_chunks(self, label: str) -> Mapping[str, Mapping[str, str]]:
-        """Return query to later chunk to the expected document it belongs to; empty where ids match exactly."""
+        """Return query to later chunk to the expected document it belongs to; empty if ids match exactly."""
         renamed = self._renamed(label)
         return renamed.further if renamed is not None else {}
 
     def _renamed(self, label: str) -> RenamedRun | None:
-        if label not in self._ordered:  # the last one is kept: most is asked of one backend after the other
+        if label not in self._ordered:  # the last is kept: backends are mostly read one after another
             run = self.hits(label)
             if run is not None and self.depth is None and self.ties is not TieRule.ENGINE:
                 run = ranking.order(run, wide=self.ties is TieRule.TREC_EVAL_10)

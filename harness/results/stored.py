@@ -1,4 +1,4 @@
-"""Results on disk: written whole or not at all, read back with their schema checked.
+"""Results on disk: written completely or not at all, read back with their schema checked.
 
 A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``
 (with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments
@@ -72,9 +72,9 @@ def write_result(
 ) -> Path:
     """Write a result folder, built next to its target and renamed when complete, and return its final path.
 
-    A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result; one
-    without runs never replaces one with runs. With ``numbered`` the result goes to ``<place>-2`` … where others have
-    that name. Of several processes that write to one place at the same time one wins, and the others raise UsageError.
+    A non-empty folder is only replaced with ``overwrite``, and only if it holds an earlier result; a result without
+    runs never replaces a result with runs. With ``numbered`` the result goes to ``<place>-2`` … if others have that
+    name. If several processes write to the same place at the same time, one wins and the others raise UsageError.
     """
     from harness.loaders.trec_write import write_qrels
 
@@ -154,7 +154,7 @@ class StoredResult:
         return table
 
     def agreement(self) -> pa.Table:
-        """Return each query's agreement with its reference; raises ResultError where it is missing or damaged."""
+        """Return each query's agreement with its reference; raises ResultError if it is missing or damaged."""
         return self._table(PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
 
     def latencies(self) -> pa.Table | None:
@@ -171,7 +171,7 @@ class StoredResult:
         return read_qrels(path) if path.exists() else None
 
     def query_texts(self, dataset: str) -> dict[str, str]:
-        """Return the texts of a dataset's queries by id, in their order; empty where no texts are stored."""
+        """Return the texts of a dataset's queries by id, in their order; empty if no texts are stored."""
         path = self.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}"
         if not path.exists():
             return {}
@@ -183,7 +183,7 @@ class StoredResult:
 
 
 def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
-    """Return a stored table; raises ResultError where it is damaged or has other ``columns`` (name: a type)."""
+    """Return a stored table; raises ResultError if it is damaged or has other ``columns`` (name: a type)."""
     try:
         table = read_parquet(path)
     except (OSError, pa.ArrowException) as error:
@@ -208,7 +208,7 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
 def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
     """Return a backend's hits on a dataset from a result folder; raises ResultError if there are none.
 
-    The last two that were read are kept: two results that are compared are asked for their hits again and again.
+    The last two that were read are kept, because the hits of two compared results are read again and again.
     """
     for suffix in (_TREC, _PARQUET):
         path = folder / RUNS / file_name(dataset) / f"{file_name(label)}{suffix}"
@@ -227,7 +227,7 @@ def _run_of(path: Path, _state: tuple[int, ...]) -> Run:
 
 
 def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, tag: str | None = None) -> None:
-    """Write a run as TREC; as Parquet where an id holds white space, or nothing was found: no file is empty."""
+    """Write a run as TREC; as Parquet if an id holds white space, or nothing was found: no file is empty."""
     from harness.loaders.trec_write import write_run, write_run_columns
 
     if not run.hits or holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
@@ -244,7 +244,7 @@ def holds_white_space(ids: Ids) -> bool:
 def file_name(label: str) -> str:
     """Return a label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``.
 
-    Where that changed anything, a piece of the label's SHA-256 follows, so that two labels never share a file.
+    If that changed anything, a part of the label's SHA-256 follows, so that two labels never share a file.
     """
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", label)
     return plain if plain == label else f"{plain[:_LONGEST]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Documents of stored results: no result holds them, so they are read again from where they were."""
+"""Documents of stored results: no result holds them, so they are read again from their source."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from harness.results.schema import Result
 
 
 class Documents(NamedTuple):
-    """The documents of a stored result; where they are gone, ``corpus`` is None and ``no_texts`` says why."""
+    """The documents of a stored result; if they are unavailable, ``corpus`` is None and ``no_texts`` says why."""
 
     corpus: Corpus | None
     no_texts: str
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
-    """Return a stored comparison with the documents that it searched, where its datasets are still to be found.
+    """Return a stored comparison with the documents that it searched, if its datasets can still be found.
 
     If a dataset has moved, is not known by its name, or holds other documents now, ``no_texts`` says so. A result whose
     texts of queries were left out (``--no-text``) gets no texts of documents either.
@@ -40,7 +40,7 @@ def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comp
 
 
 def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
-    """Return the documents that a stored comparison or check searched, from its dataset's place or name."""
+    """Return the documents that a stored comparison or check searched, from its dataset's path or name."""
     info, plan = report.dataset, report.plan
     if report.kind == "check":
         corpora = plan.resolved.get("corpora")

@@ -121,7 +121,7 @@ def _others(outcome: Outcome, summaries: Sequence[Summary]) -> list[schema_costs
 
 
 def other_processes_info(phase: OtherProcesses) -> schema_costs.OtherProcessesInfo:
-    """Return a phase as it is stored."""
+    """Return a phase in its stored form."""
     return schema_costs.OtherProcessesInfo(**asdict(phase), busy=phase.busy)
 
 

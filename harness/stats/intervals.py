@@ -29,8 +29,8 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
 
     2,000 resamples, seeded: the same values give the same interval. Also None if BCa is undefined, because a
     resample's mean never lies on one side of the sample's. Raises DataError for NaN and infinity, UsageError for a
-    ``confidence`` outside 0 to 1. Source: Efron, Better Bootstrap Confidence Intervals, JASA 82 (1987), as
-    ``scipy.stats.bootstrap`` has it.
+    ``confidence`` outside 0 to 1. Source: Efron, Better Bootstrap Confidence Intervals, JASA 82 (1987), as in
+    ``scipy.stats.bootstrap``.
     """
     check_share("confidence", confidence)
     sample = finite(values)
@@ -50,11 +50,11 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
 def mean_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return the interval of the mean of a metric, whose ``values`` (float64 (n,)) lie between 0 and 1.
 
-    None below two values. The BCa bootstrap of :func:`bootstrap_interval`, except where that takes too little for
-    certainty. Where every value is 0 or 1 it is exact: of n hits in n questions, a share of hits of 0.025**(1/n) is
-    still to be reckoned with, at 95 %. Where all values are the same and neither, a share d of others stays unseen with
-    probability (1 - d)**n, and the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises
-    as :func:`bootstrap_interval`.
+    None below two values. The BCa bootstrap of :func:`bootstrap_interval`, unless that is too narrow. If every value is
+    0 or 1 the interval is exact: with n hits in n questions, a share of hits of 0.025**(1/n) is still possible, at 95
+    %. If all values are the same and neither 0 nor 1, a share d of other values stays unseen with probability (1 -
+    d)**n, and the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises as
+    :func:`bootstrap_interval`.
     Source: Clopper and Pearson, Biometrika 26 (1934).
     """
     check_share("confidence", confidence)
@@ -86,7 +86,7 @@ def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float
 
 
 def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Float64Array:
-    """Return the two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
+    """Return the two quantiles of the resamples' means that bound the interval; NaN if they are not defined.
 
     The effect of leaving out one value on a mean is known without a loop, which is why this is not
     ``scipy.stats.bootstrap``: its time and memory grow with the square of the queries, and importing it takes half a
@@ -145,7 +145,7 @@ def _without_rounding(differences: Float64Array, scale: float) -> Float64Array:
 
 
 def mean_and_spread(values: Float64Array) -> tuple[float, float]:
-    """Return mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
+    """Return mean and standard deviation (n - 1) of float64 (n,); 0 if there are too few values.
 
     The standard deviation of values that differ only by rounding (1e-12 of the largest) is exactly 0.
     """

@@ -1,6 +1,6 @@
 """Judge a change: better, worse, the same or undecided; and the gate that fails on worse beyond the allowed drop.
 
-Three questions are asked of each change, and Holm's correction is applied to each over the family of changes:
+Each change is judged by three questions, and Holm's correction is applied to each over the family of changes:
 
 - Is there a difference? The paired test, two-sided.
 - Is the loss larger than the allowed drop? One-sided t-test of the hypothesis that the true mean difference is at least
@@ -39,9 +39,9 @@ GateState = Literal["passed", "failed", "not judged"]
 class Equivalence:
     """Whether a true difference of ``delta`` or more, up or down, is ruled out.
 
-    ``interval`` is the 1 - 2·alpha interval of the difference by Student's t, at either end made as long as Hall's
-    transformation of t has it; ``holds`` is true when it lies strictly inside ±``delta``, which is the same as ``p`` <
-    alpha. ``p`` and ``interval`` are None below two queries, ``interval`` also for too few that all differ by the same.
+    ``interval`` is the 1 - 2·alpha interval of the difference by Student's t, extended at either end to Hall's
+    transformation of t; ``holds`` is true if it lies strictly inside ±``delta``, which is the same as ``p`` < alpha.
+    ``p`` and ``interval`` are None below two queries, ``interval`` also for too few that all differ by the same.
     """
 
     delta: float
@@ -169,11 +169,11 @@ def gate(
     """Test whether the change from ``a`` to ``b`` (float64 (n,) each, same queries in the same order) loses too much.
 
     One-sided paired t-test of the hypothesis that the true mean difference is at least -``allowed_drop``; the gate
-    fails when both t and Hall's transformation of it, which takes skewness into account, reject it at ``alpha``. A
-    change that truly loses the allowed drop therefore fails with probability alpha where differences are normal, and
-    more rarely where few queries carry the loss; one that loses less fails more rarely. ``noise`` adds the spread over
-    builds to the error of the mean. Raises UsageError for a drop below 0, an alpha outside 0 to 1 and different
-    lengths, DataError for NaN and infinity.
+    fails if both t and Hall's transformation of it, which takes skewness into account, reject it at ``alpha``. A change
+    that truly loses the allowed drop therefore fails with probability alpha if differences are normal, and more rarely
+    if few queries carry the loss; a change that loses less fails more rarely. ``noise`` adds the spread over builds to
+    the error of the mean. Raises UsageError for a drop below 0, an alpha outside 0 to 1 and different lengths,
+    DataError for NaN and infinity.
     """
     check_size("allowed drop", allowed_drop)
     check_share("alpha", alpha)

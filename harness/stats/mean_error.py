@@ -1,7 +1,7 @@
 """The error of a mean difference: the queries' spread, its skewness, and how far builds move the mean.
 
-Student's t takes differences for normal. Where a few queries carry the whole loss, a sample without those queries has a
-smaller loss and, at once, a smaller spread: t is off by a term of order 1/√n, which Hall's transformation removes.
+Student's t assumes normal differences. If a few queries carry the whole loss, a sample without those queries has a
+smaller loss and also a smaller spread: t is off by a term of order 1/√n, which Hall's transformation removes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def sum_of_variances(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
 
 
 class MeanError(NamedTuple):
-    """A mean, its standard error with degrees of freedom and skewness, and the least p that there can be.
+    """A mean, its standard error with degrees of freedom and skewness, and the least possible p.
 
     Each hypothesis is tested by Student's t and by Hall's transformation of it, and the more doubtful p counts:
     skewness can excuse a difference, never make one. ``balance`` is the value around which the third moment of the

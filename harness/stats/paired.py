@@ -31,8 +31,8 @@ class PairedTest:
     """Backend b against backend a on the same queries; ``difference`` is the mean of b - a.
 
     ``interval`` is the BCa bootstrap interval of the difference. ``p`` is two-sided, by ``test``; None below two
-    queries. ``effect`` is Cohen's d of the differences (mean over standard deviation, n - 1), None when they do not
-    vary. ``wins`` counts queries on which b is higher, of ``n``.
+    queries. ``effect`` is Cohen's d of the differences (mean over standard deviation, n - 1), None if they do not vary.
+    ``wins`` counts queries on which b is higher, of ``n``.
     """
 
     difference: float
@@ -63,10 +63,10 @@ def compare_pairs(
 
     ``test`` is one of:
 
-    - ``randomisation``: Fisher's paired randomisation of the mean. Signs of the differences are flipped, all ways when
-      there are at most 10,000 of them, else 10,000 random ones. Smucker, Allan and Carterette, CIKM 2007.
+    - ``randomisation``: Fisher's paired randomisation of the mean. Signs of the differences are flipped in all ways if
+      there are at most 10,000 of them, else in 10,000 random ways. Smucker, Allan and Carterette, CIKM 2007.
     - ``t``: Student's paired t-test of the mean.
-    - ``wilcoxon``: Wilcoxon's signed-rank test, which asks whether the differences lie around 0, not about their mean;
+    - ``wilcoxon``: Wilcoxon's signed-rank test, which tests whether the differences lie around 0, not their mean;
       unchanged queries are left out.
 
     Equal backends have p = 1, n differences that are all the same 2**(1 - n) by ``t``: as by flipped signs. Differences

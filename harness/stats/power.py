@@ -1,8 +1,8 @@
 """Compute the difference that N queries can show, and the number of queries that would show a difference.
 
-Power of Student's t by the non-central t distribution, with the spread of the differences at hand taken for the true
-one, and the differences for normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition
-(1988), chapter 2.
+Power of Student's t by the non-central t distribution, with the observed spread of the differences taken as the true
+spread, and the differences as normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd
+edition (1988), chapter 2.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def queries_needed(
 ) -> int | None:
     """Return how many queries like these show a true mean of ``effect_difference`` with probability ``power``.
 
-    By a two-sided t-test at ``alpha``. None below two queries, for a difference of 0, where the differences do not
-    vary, and where 10 million queries are not enough: builds that scatter too much are not helped by queries. Raises
-    as :func:`detectable_difference`.
+    By a two-sided t-test at ``alpha``. None below two queries, for a difference of 0, if the differences do not vary,
+    and if 10 million queries are not enough: more queries do not help if builds scatter too much. Raises as
+    :func:`detectable_difference`.
     """
     values = finite(differences, "differences")
     _check(power, alpha)
@@ -82,8 +82,8 @@ def queries_for_equivalence(
 ) -> int | None:
     """Return how many queries like these show equivalence within ±``delta`` if their mean is the true one.
 
-    None as :func:`queries_needed`, and where the mean lies outside ±delta. The power of the two one-sided tests is
-    taken as the sum of both less 1, which is exact for large n. Raises as :func:`detectable_difference`.
+    None as :func:`queries_needed`, and if the mean lies outside ±delta. The power of the two one-sided tests is taken
+    as the sum of both less 1, which is exact for large n. Raises as :func:`detectable_difference`.
     """
     values = finite(differences, "differences")
     _check(power, alpha)

@@ -9,11 +9,11 @@ few queries it is the time of the slowest query and mostly misses the tail that 
 until :data:`ENOUGH` queries are due, or for :data:`_LONGEST` times the requested seconds, and only rates with that many
 queries count for it (if no rate has that many, the rates with the most).
 
-It is the rule of MLPerf Inference's server scenario (Reddi et al., *MLPerf Inference Benchmark*, ISCA 2020):
-the largest rate of random arrivals at which a percentile stays within a bound. There the bound is part of the
-task; here it follows from the backend at rest. For one server with exponential times of service (M/M/1) at load r
-percentiles are 1/(1 - r) times those at rest, so a factor of 5 is a load of 80 %. Rules of curvature such as Kneedle
-(Satopää et al., 2011) were not taken: they want a smooth curve of many points, and a percentile is neither.
+It is the rule of MLPerf Inference's server scenario (Reddi et al., *MLPerf Inference Benchmark*, ISCA 2020): the
+largest rate of random arrivals at which a percentile stays within a bound. There the bound is part of the task; here it
+follows from the backend at rest. For one server with exponential times of service (M/M/1) at load r percentiles are
+1/(1 - r) times those at rest, so a factor of 5 is a load of 80 %. Rules of curvature such as Kneedle (Satopää et al.,
+2011) were rejected: they need a smooth curve of many points, and a percentile is neither.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RateLevel(NamedTuple):
 
 
 class Knee(NamedTuple):
-    """Where throughput ends.
+    """The end of a backend's throughput.
 
     ``at`` is the largest sustained rate, None if even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
     percentile at rest, of ``unloaded_queries``. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why
@@ -89,7 +89,7 @@ def _limit(level: RateLevel, most_ms: float) -> Limit | None:
 
 
 def held_seconds(rate: float, seconds: float) -> float:
-    """Return how long a rate of a sweep is held where ``seconds`` were asked for: until enough queries are due."""
+    """Return how long a rate of a sweep is held if ``seconds`` were requested: until enough queries are due."""
     return max(seconds, min(ENOUGH / rate, _LONGEST * seconds))
 
 

@@ -3,9 +3,9 @@
 Every figure comes from raw nanosecond samples of all repeats: no best-of, no averages of averages. Pure arithmetic, no
 clock.
 
-A closed-loop client asks its next query when the last one is answered: a stall of the engine also stops the
-questions, so that hardly any sample shows it (coordinated omission). In an open loop queries are due at times fixed
-beforehand, and a latency counts from the time at which the query was due, whether or not a client was free to ask it.
+A closed-loop client sends its next query when the last is answered: a stall of the engine also stops the queries, so
+that hardly any sample shows it (coordinated omission). In an open loop queries are due at times fixed beforehand, and a
+latency counts from the time at which the query was due, whether or not a client was free to send it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def latency(samples_ns: Int64Array) -> Latency:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Samples:
-    """Queries asked under load, one row each, all arrays of shape (n,); times in nanoseconds of one machine-wide clock.
+    """Queries sent under load, a row each, all arrays of shape (n,); times in nanoseconds of one machine-wide clock.
 
     ``client`` and ``query`` int32. ``due_ns``, ``started_ns`` and ``ended_ns`` int64: when the query should have been
-    asked (in a closed loop: when it was), was asked, and was answered. ``search_ns`` and ``transfer_ns`` int64 are the
-    engine's work and the transfer of its hits. ``ok`` bool is False where the query failed.
+    sent (in a closed loop: when it was), was sent, and was answered. ``search_ns`` and ``transfer_ns`` int64 are the
+    engine's work and the transfer of its hits. ``ok`` bool is False if the query failed.
     """
 
     client: Int32Array
@@ -95,7 +95,7 @@ class Samples:
 
 
 class Throughput(NamedTuple):
-    """Throughput while all clients were asking.
+    """Throughput while all clients were sending.
 
     ``busy`` is the share of the clients' time that the engine's search and the transfer of hits took; the rest is the
     harness's own work between calls.
@@ -168,9 +168,9 @@ def open_loop(
 ) -> OpenLoop:
     """Return latencies of the queries due at ``due_ns`` (rising, absolute), with coordinated omission accounted for.
 
-    The schedule is from ``start_ns`` to ``end_ns``: queries due by then and not yet asked are the backlog. A backlog of
-    more than the number of clients, and of more than one query in a hundred, is an overload: waiting would only have
-    grown.
+    The schedule is from ``start_ns`` to ``end_ns``: queries due by then and not yet sent are the backlog. A backlog of
+    more than the number of clients, and of more than one query in a hundred, is an overload: waiting times would only
+    have grown.
     """
     answered = samples.answered()
     waiting = due_ns[~np.isin(due_ns, samples.due_ns)]

@@ -50,7 +50,7 @@ class Scaling(NamedTuple):
     factors: Float64Array | None
 
     def scaled(self, documents: Float32Array, rows: slice | Int64Array, dimensions: int) -> Float32Array:
-        """Scale the documents ``rows`` for BLAS, float32; a view where nothing is scaled and ``rows`` is a slice."""
+        """Scale the documents ``rows`` for BLAS, float32; a view if nothing is scaled and ``rows`` is a slice."""
         part = documents[rows, :dimensions]
         if self.factors is None:
             return part
@@ -59,7 +59,7 @@ class Scaling(NamedTuple):
 
 
 def scaling_of(lengths: Float64Array) -> Scaling:
-    """Choose the scaling; none is needed where every document other than zero has a length of 2**-40 to 2**40."""
+    """Choose the scaling; none is needed if every document except zeros has a length of 2**-40 to 2**40."""
     positive = lengths[lengths > 0.0]
     if not len(positive) or (positive.min() >= 1 / _USUAL and positive.max() <= _USUAL):
         return Scaling(None)

@@ -31,10 +31,10 @@ class DenseIndex:
     """Exact top-k over dense document vectors.
 
     The arithmetic: products of float32 values, which are exact in float64, added in float64 in one fixed order (see
-    :mod:`harness.exact.dense.scores`). ``dot`` is that sum; ``cosine`` divides it by the product of both lengths,
-    which are square roots of such sums; ``l2`` is the negative sum of squared differences. The result is rounded once
-    to float32. So neither chunks nor threads nor BLAS nor the device change a bit: BLAS only finds the documents that
-    may be among the best, by a bound on its error, and those are scored exactly.
+    :mod:`harness.exact.dense.scores`). ``dot`` is that sum; ``cosine`` divides it by the product of both lengths, which
+    are square roots of such sums; ``l2`` is the negative sum of squared differences. The result is rounded once to
+    float32. So neither chunks nor threads nor BLAS nor the device change a bit: BLAS only finds the documents that may
+    be among the best, by a bound on its error, and these documents are scored exactly.
 
     Every document is a hit of every query. Hits are ordered by score descending, then by ``tie_break`` descending, or
     by row ascending if there is no ``tie_break``.
@@ -129,7 +129,7 @@ class DenseIndex:
         blocks: Blocks | None = None,
         device: str = "cpu",
     ) -> TopK:
-        """Return the best ``k`` documents of every query, best first; all of them where there are fewer.
+        """Return the best ``k`` documents of every query, best first; all of them if there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
         result and the queries: for each thread the products of one block, and 16 MiB of keys (or ``1.5 k + 256`` of 8
@@ -269,7 +269,7 @@ class FilteredDenseIndex:
 
 
 def _as_dense(vectors: Any, source: str) -> Float32Array:
-    """Return C-contiguous float32 (n, d), the same array where it is that already; a single query is a row.
+    """Return C-contiguous float32 (n, d), the same array if it is that already; a single query is a row.
 
     Raises UsageError for another shape, no dimensions or values that are not numbers; DataError naming rows (of
     ``source``) with NaN, infinite values or values beyond float32.

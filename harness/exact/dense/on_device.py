@@ -67,7 +67,7 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:
         wanted = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
         keys[part] = _exact(pair, part, wanted, rows)[:, -width:]
         if deep < documents:
-            for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more may be tied than were looked at
+            for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more documents may be tied than were examined
                 keys[query] = best_keys(job, slice(query, query + 1), k, 1, Blocks())[0]
     return keys
 

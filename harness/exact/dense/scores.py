@@ -108,7 +108,7 @@ def key_of(
 
 @kernel
 def exact_keys(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
-    """Write the sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``i`` into the same places of ``keys``."""
+    """Write the sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``i`` to the same positions of ``keys``."""
     for query in range(len(indptr) - 1):
         vector = pair.queries[query].astype(np.float64)
         for place in range(indptr[query], indptr[query + 1]):

@@ -40,7 +40,7 @@ _KEYS = 1 << 21
 _FEW = 128
 """Threads share documents rather than fewer queries."""
 _SAMPLE = 4096
-"""Estimates of the first block that are looked at for a threshold."""
+"""Estimates of the first block that are examined for a threshold."""
 
 
 class Blocks(NamedTuple):
@@ -113,7 +113,7 @@ class _Lists(NamedTuple):
 def best_keys(job: Job, queries: slice, k: int, threads: int, blocks: Blocks) -> UInt64Array:
     """Return the sort keys of each query's best min(k, n) documents, ascending: uint64 (Q, min(k, n)).
 
-    Threads share the queries, and the documents where there are fewer blocks of queries than threads.
+    Threads share the queries, and the documents if there are fewer blocks of queries than threads.
     """
     documents, count = len(job.pair.documents), queries.stop - queries.start
     if not documents or count <= 0:
@@ -224,7 +224,7 @@ def _nth(keys: UInt64Array, rank: np.uint64, lists: _Lists) -> np.float32:
 
 @inner_kernel
 def _threshold(block: _Block, own: int, lists: _Lists) -> np.float32:
-    """Estimate the k-th largest estimate by some of the first block; minus infinity where these are too few."""
+    """Estimate the k-th largest estimate by some of the first block; minus infinity if these are too few."""
     width, count = np.uint64(block.products.shape[1]), _NONE
     for place in range(_NONE, width, max(np.uint64(1), width // np.uint64(_SAMPLE))):
         lists.places[count] = np.uint64(sortable_bits(_estimate(block, own, place))) << _HALF
@@ -236,7 +236,7 @@ def _threshold(block: _Block, own: int, lists: _Lists) -> np.float32:
 
 @inner_kernel
 def _scan(block: _Block, own: int, floor: np.float32, places: UInt64Array) -> np.uint64:
-    """Write the places of the estimates that reach ``floor``; return how many.
+    """Write the positions of the estimates that reach ``floor``; return how many.
 
     The comparisons of a few estimates become the bits of one number, which takes no branch.
     """

@@ -65,7 +65,7 @@ class Against:
 
 
 def parse_against(expressions: Sequence[str]) -> list[Against]:
-    """Parse every expression, in order; indexes are looked at no closer, which is up to the plan.
+    """Parse every expression, in order; the plan examines indexes further.
 
     Raises UsageError for a malformed one, and for two with one label.
     """
@@ -226,7 +226,7 @@ def ask_backend(
     cache: Cache,
     display: Display,
 ) -> AskedBackend:
-    """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
+    """Query a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
     options, notes = plan.request, list(called.notes)
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:

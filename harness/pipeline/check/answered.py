@@ -1,4 +1,4 @@
-"""The answers of a backend to a golden set: of one that was searched, and of one that was asked."""
+"""The answers of a backend to a golden set, searched by the harness or called."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str
 
 
 def _named_place(corpus: str | Path | Dataset) -> tuple[str, str | Path | Dataset]:
-    """Return the name and the place of a corpus."""
+    """Return the name and the path of a corpus."""
     if isinstance(corpus, Dataset):
         return corpus.name, corpus
     _refuse_url(str(corpus), "the corpus")
@@ -243,7 +243,7 @@ def _named_place(corpus: str | Path | Dataset) -> tuple[str, str | Path | Datase
 
 
 def _stem(path: Path) -> str:
-    """Return the name of a file without the endings that say how it is read; of a folder its whole name."""
+    """Return the name of a file without the extensions that say how it is read; a folder's full name."""
     plain = plain_name(path.name)
     ending = Path(plain).suffix
     return plain.removesuffix(ending) if ending in (".zip", *ENDINGS) else plain

@@ -57,7 +57,7 @@ def _known_mean(values: Float64Array) -> float | None:
 
 
 def _documents(run: Run | None, place: int) -> list[str]:
-    """Return the ids of the hits at one place of a run; none for the place -1."""
+    """Return the ids of the hits at one position of a run; none for the position -1."""
     return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
 
 

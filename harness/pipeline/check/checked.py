@@ -28,7 +28,7 @@ class CheckResult(Shown):
     where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
     :meth:`html`; if a corpus is missing, ``no_texts`` says why.
 
-    Where backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
+    If backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
     """
 
     report: Result
@@ -46,11 +46,11 @@ class CheckResult(Shown):
         return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> CheckResult:
-        """Write everything into ``folder``, whole or not at all; the same check with its new folder.
+        """Write everything into ``folder``, completely or not at all; return the same check with its new folder.
 
-        ``report.html`` is among it. ``numbered`` writes to ``folder-2`` … where others have the name. Raises UsageError
-        for a folder that holds something else, or an earlier result without ``overwrite``; ResultError when it cannot
-        be written.
+        ``report.html`` is among it. ``numbered`` writes to ``folder-2`` … if others have the name. Raises UsageError
+        for a folder that holds other files, or an earlier result without ``overwrite``; ResultError if it cannot be
+        written.
         """
         content = ResultContent(runs=self.hits, extra={HTML_NAME: self.html().encode()})
         place = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
@@ -69,7 +69,7 @@ class CheckResult(Shown):
     def assert_requirements(self) -> None:
         """Raise AssertionError with the unmet requirements, their expected and actual values; for tests.
 
-        Raises UsageError where nothing is required: such a test could not fail.
+        Raises UsageError if nothing is required: such a test could not fail.
         """
         if not self.report.requirements and self.report.verdict != "invalid":
             example = f"Hit@{self.report.plan.resolved['k']}>=0.9"
@@ -104,7 +104,7 @@ class CheckResult(Shown):
 
     @property
     def runs(self) -> Mapping[str, Run]:
-        """The hits of each backend by its label; raises UsageError where backends are on several datasets."""
+        """The hits of each backend by its label; raises UsageError if backends are on several datasets."""
         return {label: self.run(label) for _, label in self.hits}
 
     def metrics(self) -> pd.DataFrame:

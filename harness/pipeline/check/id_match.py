@@ -88,7 +88,7 @@ class Match:
         """Return which of the ``expected`` ids a document belongs to, None for a document that matches none."""
         if doc_id in expected:
             return doc_id
-        if self.rule is MatchRule.EXACT:  # most hits are none of those: without a generator for each
+        if self.rule is MatchRule.EXACT:  # most hits do not match: this avoids a generator for each
             return None
         return next((owner for owner in self.owners(doc_id) if owner in expected), None)
 
@@ -101,7 +101,7 @@ class Missing(NamedTuple):
 
 
 class FirstHit(NamedTuple):
-    """Where a ranking first has a document that belongs to an expectation; ``rank`` counts from 1."""
+    """The first document in a ranking that belongs to an expectation; ``rank`` counts from 1."""
 
     rank: int
     doc_id: str
@@ -159,7 +159,7 @@ class Expected:
         return next((doc_id for doc_id in members if self.match.owner(doc_id, wanted) == expectation.id), None)
 
     def first_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> dict[str, FirstHit]:
-        """Return the first hit of each expected id among the ``ranked`` documents; those without a hit are left out."""
+        """Return the first hit of each expected id among the ``ranked`` documents, without ids that have no hit."""
         wanted = self._wanted[question.id]
         hits: dict[str, FirstHit] = {}
         for rank, doc_id in enumerate(ranked, 1):
@@ -196,7 +196,7 @@ class Expected:
 
 
 def with_ids_of(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
-    """Return a golden set whose expected ids are read as the corpora write them; as it is without any corpus."""
+    """Return a golden set whose expected ids are read as the corpora write them; unchanged without any corpus."""
     ids = list(corpora)
 
     def known(names: Set[str]) -> Set[str]:

@@ -1,4 +1,4 @@
-"""Look at answers before anything is scored, for signs that figures would say nothing of the backend.
+"""Examine answers before anything is scored, for signs that figures would say nothing about the backend.
 
 An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown next to the scores, because
 clean collections have it too. ``docs/explanation/pitfalls.md`` lists the errors and warnings, with reasons. Errors that
@@ -234,7 +234,7 @@ def _unsorted(answers: Answers) -> Iterator[Finding]:
 
 
 def _itself(answers: Answers) -> Iterator[Finding]:
-    """Find questions among their own hits that do not expect themselves: by text, where that is unknown by id.
+    """Find questions among their own hits that do not expect themselves: by text, or by id if the text is unknown.
 
     An id counts only as the first hit, because questions and documents may both be numbered; an equal text counts at
     any rank. It is an error only if nothing else can be meant: several documents with the same text, or an expected

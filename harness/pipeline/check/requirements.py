@@ -60,7 +60,7 @@ class Requirement:
 
     @property
     def at_least(self) -> bool:
-        """True where more is better: ``>=`` and ``>``."""
+        """True if more is better: ``>=`` and ``>``."""
         return self.operator.startswith(">")
 
     def met_by(self, value: float) -> bool:
@@ -157,7 +157,7 @@ def shown_name(written: str, metric: Metric) -> str:
 
 
 class Sample(NamedTuple):
-    """The values that a figure is taken over: one a query, and the best and worst that each could have been.
+    """The values that a figure is taken over: one for each query, and the best and worst possible values.
 
     All float64 (n,). ``statistic`` computes the figure from values, ``interval`` its 95 % interval. ``low`` and
     ``high`` are the bounds that ties allow it. ``ids`` name the questions behind the values, None for samples of

@@ -154,7 +154,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
 
 
 def with_corpora(checked: CheckResult, *, cards: Path | None = None) -> CheckResult:
-    """Return a stored check with the documents that were searched, as far as they still are where they were.
+    """Return a stored check with the documents that were searched, if they can still be found.
 
     ``no_texts`` says why not.
     """

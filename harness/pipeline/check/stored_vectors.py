@@ -47,7 +47,7 @@ _UNCOMPARED = "its vectors were not compared with those of the model"
 
 
 class Compared(NamedTuple):
-    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or no model is named.
+    """A statement on the vectors of an index: a warning, or a note if nothing is wrong or no model is named.
 
     ``truncation`` is how much the model reads of the texts that were encoded again, None if none were.
     """
@@ -124,7 +124,7 @@ class ModelComparison:
         )
 
     def _known_texts(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
-        """Return the text of each document, of the index or else of a corpus, and where it was."""
+        """Return the text of each document, from the index or else from a corpus, and its source."""
         texts, places = list(sample.texts), [sample.place] * len(ids)
         for name, corpus in self._corpora.items():
             rows = corpus.ids.rows_of(ids)

@@ -31,11 +31,12 @@ PROBES: list[Probe[object]] = [
 
 
 def probes_of(plan: Plan, outcomes: Iterable[Outcome] = ()) -> list[Probe[object]]:
-    """Return the probes that a plan asks for, in the order of their tables.
+    """Return the probes that a plan requests, in the order of their tables.
 
     Args:
         plan: its request names the options that are set.
-        outcomes: outcomes whose measurements are shown too: a stored one may hold some that this plan does not ask for.
+        outcomes: outcomes whose measurements are shown too: a stored outcome may hold some that this plan does not
+        request.
     """
     measured = {name for outcome in outcomes for name in outcome.measurements}
     kinds = {trial.spec.kind for trial in plan.trials}

@@ -65,7 +65,7 @@ class ChurnProbe(Probe[ChurnRecord]):
             Workload.of(len(dataset.corpus), plan.request.churn, plan.request.seed)
 
     def run(self, probed: ProbedTrial, progress: Progress) -> ChurnRecord:
-        """Index a part of the documents, change the index and search it; raises HarnessError where that fails."""
+        """Index a part of the documents, change the index and search it; raises HarnessError if that fails."""
         request = probed.plan.request
         if request.churn is None:
             raise AssertionError("a workload that nobody asked for")

@@ -26,8 +26,8 @@ class Workload:
     """Changes of an index of the documents of a corpus.
 
     Attributes:
-        order: int32 (n,), corpus rows in the order in which their documents come; a place in it is a document's row.
-        first: How many are there at the beginning.
+        order: int32 (n,), corpus rows in the order in which their documents come; a position in it is a document's row.
+        first: Number of documents at the beginning.
         steps: The changes.
     """
 
@@ -39,8 +39,8 @@ class Workload:
     def of(cls, documents: int, churn: Churn, seed: int) -> Workload:
         """Draw the workload of a corpus, given its number of documents; raises UsageError if they are too few for it.
 
-        Shares are of the documents at the beginning, at least one document each, and two where documents are updated.
-        The beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
+        Shares are of the documents at the beginning, at least one document each, and two if documents are updated. The
+        beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
         """
         generator = np.random.default_rng(seed)
         order = generator.permutation(documents).astype(np.int32)

@@ -93,7 +93,7 @@ class FilteringProbe(Probe[FilteringRecord]):
                 )
 
     def run(self, probed: ProbedTrial, progress: Progress) -> FilteringRecord | None:
-        """Search under each filter: on one build, but for engines that cannot open it again, and servers.
+        """Search under each filter, on a single build except for engines that cannot open it again, and servers.
 
         A filter whose searches fail does not affect the others. None if queries are ranked among candidates.
         """

@@ -108,7 +108,7 @@ class LoadProbe(Probe[LoadRecords]):
         ]
 
     def conditions(self, plan: Plan) -> Mapping[str, object]:
-        """Return all options of load, where any is measured."""
+        """Return all options of load, if any is measured."""
         request = plan.request
         if not request.measures_load:
             return {}

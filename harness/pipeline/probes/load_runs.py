@@ -1,4 +1,4 @@
-"""Load a finished index: cold, and by several clients, in closed loops and at fixed rates, to saturation if asked.
+"""Load a finished index: cold, and by several clients, in closed loops and at fixed rates, on request to saturation.
 
 :class:`LoadRuns` is the parent's side. Every client is a worker, with a worker's limits, log and end. Clients of the
 same measurement begin together: the parent sets the start time when each of them is ready, or gone.
@@ -105,7 +105,7 @@ class LoadRecords:
 
 @dataclass(frozen=True, slots=True)
 class LoadRuns:
-    """Measurements to be made on the index of one trial, whose results lie in ``folder``.
+    """Measurements to be made on the index of one trial, with their results in ``folder``.
 
     ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
     ``terms``, bool (Q,), marks queries that have a term. ``open_loop_clients`` send at fixed rates.
@@ -208,7 +208,7 @@ class LoadRuns:
             copy.mkdir(parents=True)
             try:
                 copy_folder(own, copy, progress)
-            except BaseException:  # an interrupted copy, too, would be taken for a whole one
+            except BaseException:  # an interrupted copy, too, would be taken for a complete copy
                 shutil.rmtree(copy.parent)
                 raise
         return copy

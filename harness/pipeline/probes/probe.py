@@ -89,10 +89,10 @@ class Probe(Generic[RecordOf]):
         name: Names it in stored outcomes and in the settings of a plan.
         record: Dataclass of its measurements, as :mod:`harness.store.record_files` stores it; None for a probe that
             measures nothing itself, and sums up what the worker of every trial records.
-        options: Names of the fields of the request that ask for it; empty for a probe of every trial.
+        options: Names of the fields of the request that select it; empty for a probe of every trial.
         kinds: Kinds of backends that it is for; empty for all.
-        on_index: Whether it needs the trial's index, which is gone once the trial is over.
-        fields: Names of the fields of the trial's result whose numbers are in CSV as they are.
+        on_index: Whether it needs the trial's index, which is deleted at the end of the trial.
+        fields: Names of the fields of the trial's result whose numbers are in CSV unchanged.
     """
 
     name: ClassVar[str]
@@ -110,7 +110,7 @@ class Probe(Generic[RecordOf]):
         """Raise UsageError if the plan requests an impossible measurement of this dataset, before anything runs."""
 
     def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:
-        """Measure. Raises HarnessError where the whole trial is to fail with it."""
+        """Measure. Raises HarnessError if the whole trial is to fail with it."""
         return None
 
     def measured(self, measurements: Measurements) -> RecordOf | None:
@@ -123,11 +123,11 @@ class Probe(Generic[RecordOf]):
         return ""
 
     def unmeasured(self, trial: Trial, plan: Plan) -> str:
-        """Say why it leaves out a trial although the plan asks for it; empty where it does not."""
+        """Say why it leaves out a trial although the plan requests it; empty if it does not."""
         return ""
 
     def levels(self, plan: Plan) -> list[str]:
-        """Name each measurement that the plan asks for: a stored outcome that lacks one is not re-used."""
+        """Name each measurement that the plan requests: a stored outcome that lacks one is not re-used."""
         return []
 
     def conditions(self, plan: Plan) -> Mapping[str, object]:
@@ -183,7 +183,7 @@ class Probe(Generic[RecordOf]):
 
 
 def label_cell(trial: TrialResult) -> Cell:
-    """Return the label, marked where an earlier comparison measured the backend."""
+    """Return the label, marked if an earlier comparison measured the backend."""
     return text(trial.label, REUSED if trial.reused else "")
 
 
@@ -207,7 +207,7 @@ def job_of_another_build(job: TrialJob, folder: Path) -> TrialJob:
 def run_another_build(probed: ProbedTrial, job: TrialJob, folder: Path, progress: Progress) -> AnotherBuild:
     """Run a job of :func:`job_of_another_build` in ``folder``, and return its result.
 
-    Raises HarnessError where it fails, loses documents, or has hits that make no run.
+    Raises HarnessError if it fails, loses documents, or has hits that make no run.
     """
     folder.mkdir(exist_ok=True)
     save(folder, job)

@@ -51,7 +51,7 @@ _SHOWN_COSTS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
 class BuildCost(NamedTuple):
     """Cost of a build: nanoseconds, documents, and bytes; None if these are not known.
 
-    The peaks are of the worker that indexed and then asked every query once.
+    The peaks are of the worker that indexed and then sent every query once.
     """
 
     index_ns: int
@@ -86,7 +86,7 @@ class RebuildRecord:
 
 
 class RebuildProbe(Probe[RebuildRecord]):
-    """Build and search again, one build after the other, and say how far the builds lie apart."""
+    """Build and search again, one build after the other, and report the spread over the builds."""
 
     name = "rebuilds"
     options = ("rebuilds",)
@@ -118,7 +118,7 @@ class RebuildProbe(Probe[RebuildRecord]):
         ]
 
     def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
-        """Return the run of each build after the first, as many as the plan asks for."""
+        """Return the run of each build after the first, as many as the plan requests."""
         record = self.measured(outcome.measurements)
         builds = record.builds[: builds_of(outcome.trial, plan) - 1] if record is not None else ()
         queries, documents = dataset.queries.ids, dataset.corpus.ids
@@ -130,7 +130,7 @@ class RebuildProbe(Probe[RebuildRecord]):
         return {"spread": _spread_stats(scored, record, timed=plan.request.timing) if record is not None else None}
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
-        """Return why a backend has no spread where the plan asks for several builds."""
+        """Return why a backend has no spread if the plan requests several builds."""
         outcome, builds = scored.outcome, plan.request.rebuilds
         if builds == 1 or outcome.run is None or outcome.rebuilds:
             return []
@@ -232,7 +232,7 @@ def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> Sp
 
 
 def _each(scored: Scored, record: TrialRecord, measured: RebuildRecord, *, timed: bool) -> list[BuildStats]:
-    rebuilds = measured.builds[: len(scored.rebuilds)]  # a stored outcome may have more than the plan asks for
+    rebuilds = measured.builds[: len(scored.rebuilds)]  # a stored outcome may have more than the plan requests
     first = (
         _build_cost(record, scored.outcome.memory),
         scored.scores,
@@ -294,7 +294,7 @@ def _spread(values: Sequence[float]) -> SpreadValue:
 def _build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
     """Return the costs of the build of a trial.
 
-    Without the peaks where another trial built its index: ``memory`` is of a worker that only searched then.
+    Without the peaks if another trial built its index: ``memory`` is then of a worker that only searched.
     """
     seen = memory if record.built_by is None else None
     return BuildCost(

@@ -207,7 +207,7 @@ def _paired_datasets(
 ) -> list[tuple[ResultSnapshot, ResultSnapshot]]:
     """Pair the only datasets of both results, or else datasets of the same name, in the order of the later result.
 
-    One that could not be loaded goes by the place where it was looked for.
+    A dataset that could not be loaded is named by the path at which it was expected.
     """
     first, second = before[0], after[0]
     if first.kind != second.kind:
@@ -296,7 +296,7 @@ def _dossier(compared: ComparedDataset, pair: Pair, judged: Sequence[MetricJudge
 
 
 def _settings(matched: Sequence[ComparedDataset]) -> list[SettingChange]:
-    """Return every setting that differs, once where it does so on all datasets."""
+    """Return every setting that differs, once if it differs on all datasets."""
     places: dict[str, dict[str, SettingChange]] = {}
     for dataset in matched:
         for setting in dataset.settings:
@@ -309,7 +309,7 @@ def _settings(matched: Sequence[ComparedDataset]) -> list[SettingChange]:
 
 
 def _joined_warnings(matched: Sequence[ComparedDataset]) -> list[str]:
-    """Return the warnings of all datasets, each once; of several datasets those are named that it is about."""
+    """Return the warnings of all datasets, each once; if there are several datasets, it names those concerned."""
     places: dict[str, list[str]] = {}
     for dataset in matched:
         for warning in dataset.warnings:
@@ -330,7 +330,7 @@ def _ordered(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> l
 
 
 def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
-    """Return the later judgments, or the earlier ones where those are at hand and the same."""
+    """Return the later judgments, or the earlier judgments if these are available and the same."""
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None

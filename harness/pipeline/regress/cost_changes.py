@@ -35,7 +35,7 @@ _TIMED: dict[str, Callable[[Float64Array], Float64Array]] = {
 
 
 def cost_changes(compared: ComparedDataset, pair: Pair, seed: int) -> list[CostChange]:
-    """Return every cost that both sides have; ``x`` where machine or conditions differ: figures then say nothing.
+    """Return every cost that both sides have; ``x`` if machine or conditions differ and figures are not comparable.
 
     Latency is of search and transfer together, over the queries that both sides timed. Its intervals are percentile
     bootstrap intervals over queries, seeded: they know how queries differ, not how a machine's state does.
@@ -77,7 +77,7 @@ def _shown(value: object) -> str:
 
 
 def _timed(compared: ComparedDataset, pair: Pair, seed: int, *, compared_fully: bool) -> list[CostChange]:
-    """Return the figures of latency and throughput, with intervals of their ratios where these can be compared."""
+    """Return the figures of latency and throughput, with intervals of their ratios if these can be compared."""
     before, after = compared.before.latencies.get(pair.before, {}), compared.after.latencies.get(pair.after, {})
     common = frozenset(compared.queries)
     queries = [query for query in before if query in after and query in common]

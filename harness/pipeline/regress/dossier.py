@@ -25,7 +25,7 @@ from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 _ROUNDING = 1e-12
 _Figures = Sequence[Mapping[str, Mapping[str, float]]]
-"""Metric to query to value, before and after; empty where nothing can be scored."""
+"""Metric to query to value, before and after; empty if nothing can be scored."""
 
 
 def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, depth: int, limit: int) -> Dossier:
@@ -108,7 +108,7 @@ class _Rankings:
         return min(side.rank_depth for side, _ in self.sides)
 
     def relevant_depth(self, metric: str | None) -> int:
-        """Return among how many first documents relevant ones are lost and gained: no more than a metric looks at."""
+        """Return the depth within which relevant documents are lost and gained: no more than a metric looks at."""
         cutoff = parse_metric(metric).cutoff if metric is not None else None
         return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
 
@@ -171,7 +171,7 @@ class _Rankings:
     def scored(self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Metric]) -> _Figures:
         """Score both sides as if documents were relevant, with the lowest relevant grade.
 
-        ``assumed`` maps a name to a query and the documents taken to be relevant to it. Empty where that is impossible.
+        ``assumed`` maps a name to a query and the documents taken to be relevant to it. Empty if that is impossible.
         """
         runs = [side.ordered(label) for side, label in self.sides]
         if not assumed or not measures or None in runs:

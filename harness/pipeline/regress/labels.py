@@ -30,7 +30,7 @@ _FIX = "name a filled-in to-label.jsonl"
 Labels = Mapping[tuple[str, str], int]
 """Query and document to grade."""
 LabelFile = Mapping[str | None, Labels]
-"""Dataset to its labels; None for those whose lines name none."""
+"""Dataset to its labels; None for labels whose lines name no dataset."""
 Grades = Mapping[str, Mapping[str, int]]
 """Query to document to grade."""
 
@@ -102,8 +102,8 @@ def read_labels(path: Path) -> LabelFile:
 def labels_by_dataset(labels: LabelFile, datasets: Sequence[str]) -> dict[str, Labels]:
     """Return the labels of each of the ``datasets`` that are compared, without labels of other datasets.
 
-    Lines that name no dataset are of the only one. Raises UsageError as :func:`refuse_unnamed`, and where all are left
-    out.
+    Lines that name no dataset belong to the only dataset. Raises UsageError as :func:`refuse_unnamed`, and if all are
+    left out.
     """
     refuse_unnamed(labels, datasets)
     if not labels.keys() & {None, *datasets}:
@@ -138,7 +138,7 @@ def check_no_grades(path: Path) -> None:
 
 
 def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
-    """Raise DataError where a label is of a query or a document that there is not."""
+    """Raise DataError if a label is of a query or a document that does not exist."""
     problems = Problems("labels")
     for kind, known, named in (
         ("query", queries, dict.fromkeys(query for query, _ in labels)),
@@ -151,7 +151,7 @@ def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
 
 
 def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
-    """Join ``qrels`` (None for none) and the labels; raises DataError where a label contradicts a judgment."""
+    """Join ``qrels`` (None for no judgments) and the labels; raises DataError if a label contradicts a judgment."""
     grades = grades_of(qrels) if qrels is not None else {}
     problems = Problems("labels")
     for (query, document), grade in labels.items():
@@ -180,7 +180,7 @@ def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
 
 
 def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
-    """Return the judgments by query and document; of some queries only where they are named."""
+    """Return the judgments by query and document; only of some queries if they are named."""
     chosen = qrels if queries is None else qrels.of_queries(Ids.of(queries))
     documents, grades = chosen.doc_ids.take(chosen.rows), chosen.grades.tolist()
     bounds = chosen.indptr.tolist()
@@ -193,7 +193,7 @@ def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, d
 def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return the metrics, by their names, that every side can be scored by again.
 
-    A side needs all its hits for that, or as many, in their order, as the metric looks at.
+    For that, a side needs all its hits, or as many, in their order, as the metric looks at.
     """
 
     def can_score(side: ResultSnapshot, metric: Metric) -> bool:

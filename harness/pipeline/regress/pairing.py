@@ -82,7 +82,7 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], s
 
 
 def pairing_warnings(pairing: Pairing) -> list[str]:
-    """Warn of backends that only their place pairs, and of those without a counterpart."""
+    """Warn of backends that are paired only by position, and of backends without a counterpart."""
     warnings = []
     guessed = [f"{pair.before} before, {pair.after} now" for pair, how in pairing.pairs.items() if how == "position"]
     if guessed:
@@ -154,8 +154,8 @@ class PairedByText(NamedTuple):
 def pair_by_text(before: ResultSnapshot, after: ResultSnapshot) -> PairedByText:
     """Pair queries without ids in either side's file by their texts: their ids are line numbers.
 
-    Of a text that occurs several times, the first is paired with the first, and so on. Raises ResultError where other
-    queries were asked and a side does not hold their texts, so that nothing says which belong together.
+    If a text occurs several times, the first is paired with the first, and so on. Raises ResultError if the queries
+    differ and a side does not hold their texts, so that nothing shows which belong together.
     """
     earlier, later = _without_id(before), _without_id(after)
     if not earlier or not later:
@@ -212,9 +212,9 @@ class Common(NamedTuple):
 
 
 def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int = 0) -> Common:
-    """Return the queries that have the same id and, where both results know it, the same text.
+    """Return the queries that have the same id and, if both results know it, the same text.
 
-    :func:`pair_by_text` comes before. Raises ResultError when there are none: nothing can be said of the two.
+    :func:`pair_by_text` comes before. Raises ResultError if there are none: the two cannot be compared.
     """
     earlier, later = _known_queries(before), _known_queries(after)
     texts = bool(before.digests) and bool(after.digests)
@@ -271,7 +271,7 @@ def _relation(
 
 
 def _known_queries(side: ResultSnapshot) -> dict[str, None]:
-    """Return every query that a result knows, in order; without texts, also those answered and not evaluated."""
+    """Return every query that a result knows, in order; without texts, also queries answered and not evaluated."""
     queries = dict.fromkeys(side.digests)
     if not queries:
         runs = [run for label in side.labels if (run := side.hits(label)) is not None]

@@ -31,7 +31,7 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     Each corpus of a check is a dataset; backends with their own documents belong to the only corpus, or else to a
     separate dataset.
 
-    Raises ResultError where it is none of them, damaged, or of another schema.
+    Raises ResultError if it is none of them, damaged, or of another schema.
     """
     folder = path.parent if path.name == REPORT_NAME else path
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
 
 
 def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
-    """Return the part of a check that is of one corpus; where no backend answered, the dataset has their error."""
+    """Return the part of a check on one corpus; if no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
     match = Match.of(result.golden_set.match, result.golden_set.delimiter)

@@ -65,8 +65,8 @@ class Regression(Shown):
     ) -> Regression:
         """Write the report, its page and the documents to label into ``folder``, with the new result.
 
-        Where nothing ran these are all. ``numbered`` writes to ``folder-2`` … where others have the name. Raises
-        UsageError as :meth:`Comparison.save`, and where a file with labels would be replaced.
+        If nothing ran these are all. ``numbered`` writes to ``folder-2`` … if others have the name. Raises UsageError
+        as :meth:`Comparison.save`, and if a file with labels would be replaced.
         """
         if not numbered:
             check_no_grades(user_path(folder) / LABEL_FILE)
@@ -120,7 +120,7 @@ class Regression(Shown):
 
 
 def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
-    """Return a stored regression with the rankings of both sides, if they still are where they were, and the documents.
+    """Return a stored regression with the rankings of both sides, if they can still be found, and the documents.
 
     ``no_texts`` names the missing parts.
     """
@@ -145,7 +145,7 @@ def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None
 
 
 def documents_of_side(side: Sequence[ResultSnapshot], *, cards: Path | None = None) -> dict[str, Documents]:
-    """Return the documents of a stored result by dataset, as far as they are still where they were."""
+    """Return the documents of a stored result by dataset, if they can still be found."""
     unnamed = Documents(None, "Texts of documents are not in this file: the backends have their own.")
     return {
         snapshot.report.dataset.name: documents_of(snapshot.report, cards=cards)

@@ -105,8 +105,8 @@ class _Change:
 def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> list[str]:
     """Return backend expressions of ``specs`` with every change applied, to components and second stages too.
 
-    Raises UsageError for a malformed change, UnknownNameError for one that would change nothing. Values are parsed with
-    the expressions that come out.
+    Raises UsageError for a malformed change, UnknownNameError for a change without effect. Values are parsed with the
+    resulting expressions.
     """
     changes = [_parse(text) for text in settings]
     parts = [part for spec in specs for part in parts_of(spec)]
@@ -144,7 +144,7 @@ def _parse(text: str) -> _Change:
 
 
 def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
-    """Return a backend as it is written with the changes, and with its label."""
+    """Return a backend's expression with the changes, and with its label."""
     label = f"{spec.label}=" if spec.unlabelled is not None else ""
     return f"{label}{_without_label(spec, changes)}"
 

@@ -115,7 +115,7 @@ def diff(before: str | Path, after: str | Path, **options: object) -> Regression
 def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) -> Regression:
     """Compare as :func:`diff` does, and store nothing: ``output`` says where the caller will.
 
-    ``documents`` of the later result are read where its page is going to be drawn.
+    ``documents`` of the later result are read if its page is going to be drawn.
     """
     require(request)
     if output.out is not None:
@@ -152,7 +152,7 @@ def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRu
 
 
 def _texts_to_label(change: Change, documents: Mapping[str, Documents]) -> dict[tuple[str, str], str]:
-    """Return dataset and id of the documents to label -> their text, as far as they are at hand."""
+    """Return dataset and id of the documents to label -> their text, as far as it is available."""
     wanted: dict[str, set[str]] = {}
     for backend in change.backends:
         if backend.dossier is not None:

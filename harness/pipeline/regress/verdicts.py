@@ -52,14 +52,14 @@ class Rules:
         return self.allowed_drop is not None or bool(self.allowed)
 
     def refuse_unknown(self, known: Collection[str]) -> None:
-        """Raise UnknownNameError where a drop is allowed of a metric that is not among the known ones."""
+        """Raise UnknownNameError if a drop is allowed for an unknown metric."""
         for name in self.allowed:
             if name not in known:
                 raise UnknownNameError("metric of both results", name, known)
 
 
 def noise_warnings(compared: ComparedDataset) -> list[str]:
-    """Warn that verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
+    """Warn that verdicts may be noise: of backends whose builds differ, if a side has no spread over builds."""
     noisy = [pair for pair in compared.finished if _may_be_noise(*compared.trials(pair))]
     combined = [pair.after for pair in noisy if any(trial.stages is not None for trial in compared.trials(pair))]
     once = [pair.after for pair in noisy if pair.after not in combined]
@@ -287,7 +287,7 @@ def sentence(
         tests = gated_comparisons if gated else comparisons
         corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
         said = f"chance of this {beyond} {_percent(p)}"
-        if _percent(p) == "100.0%":  # as p is where its correction ends at 1
+        if _percent(p) == "100.0%":  # as p is if its correction ends at 1
             said = f"no evidence {f'that more than {more:g} were lost' if more else 'of a change'}"
         parts.append(f"{said}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
@@ -317,7 +317,7 @@ def _moved(before: float, after: float, difference: float) -> tuple[str, str, st
 
 
 def _plain(value: float) -> str:
-    """Write a figure with three decimals, or where these are zeros with the first digit that is not."""
+    """Write a figure with three decimals, or if these are zeros with the first digit that is not."""
     return f"{value:.3f}" if value == 0 or abs(value) >= 0.0005 else f"{value:.1g}"
 
 
