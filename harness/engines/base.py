@@ -26,7 +26,6 @@ from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
-from harness.engines.card_checks import check_card
 from harness.engines.checks import (
     require_announced_ids,
     require_dense,
@@ -63,6 +62,7 @@ from harness.engines.reserved_names import ASSIGNED_ONCE, Reserved, hidden_name,
 from harness.errors import (
     BackendError,
     CacheError,
+    CardError,
     DataError,
     EngineFailureError,
     EngineUnavailableError,
@@ -71,6 +71,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.registry.cards import BackendCard
+from harness.registry.foreign_code import foreign_code
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
@@ -208,8 +209,34 @@ class Engine(EngineInterface, Generic[Column]):
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Raise CardError where no engine can be made, or card and class disagree about parameters."""
-        check_card(cls, card)
+        """Check that an engine can be made of a card's defaults, and that both agree about the parameters.
+
+        They must agree about which of them change an index.
+
+        Raises:
+            CardError: They disagree, or the card names a scoring that does not exist.
+        """
+        source, class_name = f"card '{card.path}'", f"'{cls.__name__}'"
+        fix = "implement the hooks info, build, load and retrieve, and declare on the card what the class reads"
+        with foreign_code(f"{source}: an engine {class_name} cannot be made: its class", CardError, fix):
+            in_the_index = cls(card.defaults).index_parameters.keys()
+        if card.reference.scoring is not None:
+            _check_scoring(source, card.reference.scoring, card.defaults)
+        for name, parameter in card.parameters.items():
+            of_the_search = parameter.scope == "search"
+            if of_the_search and name in in_the_index:
+                raise CardError(
+                    f"{source}, parameter '{name}': its scope is 'search', but {class_name} opens no index with "
+                    "another value of it",
+                    fix="name it in the class's search_parameters, or give it the scope 'engine'",
+                )
+            harmless = of_the_search or parameter.affects != "hits" or name in _ADDRESSES
+            if name in cls.search_parameters and not harmless:
+                raise CardError(
+                    f"{source}, parameter '{name}': {class_name} opens an index with any value of it, but its scope is "
+                    f"'{parameter.scope}'",
+                    fix="give it the scope 'search', or take it out of the class's search_parameters",
+                )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
@@ -700,6 +727,8 @@ def backend_error(error: CacheError | DataError | UsageError, damaged: str = _DA
     return RejectedInputError(error.what, fix=error.fix)
 
 
+_ADDRESSES = frozenset({"url", "jar"})
+"""Parameters that name the address of an engine, which does not change an existing index."""
 _UNNAMED = "look into the engine's log for documents that it refused; its 'load' gives rows that it knows as 'missing'"
 _NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
 
@@ -709,3 +738,13 @@ def _row_of(column: Any, row: int) -> Any:
         indices, values = column.row(row)
         return SparseVectors(np.array([0, len(indices)]), indices, values, column.dimensions)
     return column[row : row + 1] if isinstance(column, np.ndarray) else column[row].as_py()
+
+
+def _check_scoring(source: str, scoring: str, parameters: Mapping[str, ParameterValue]) -> None:
+    """Refuse a scoring that is neither a model nor a function: its reference could not be made after the run."""
+    from harness.exact.bm25_models import formula_of  # brings numba, which most engines start without
+
+    try:
+        formula_of(scoring, parameters)
+    except (UsageError, CardError) as error:
+        raise CardError(f"{source}, 'reference.scoring': {error.what}", fix=error.fix) from error

@@ -225,3 +225,13 @@ class Loader(Protocol):
 
         Raises DataError for a missing part, UsageError for a split that is not there.
         """
+
+
+class PrefixLoader:
+    """A loader whose specs begin with its name and a colon, such as ``irds:``."""
+
+    name: str
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location begins with the loader's name and a colon."""
+        return spec.location.startswith(f"{self.name}:")

@@ -22,7 +22,7 @@ from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError, nearest
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, PrefixLoader, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository
 from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
@@ -50,14 +50,10 @@ _DROPPING = "BeIR/"
 """The organisation whose own evaluation drops a hit that has its query's id, in every dataset."""
 
 
-class HubLoader:
+class HubLoader(PrefixLoader):
     """Reads repositories of the Hugging Face hub, or folders laid out as they are (``hf:./FOLDER``)."""
 
     name = "hf"
-
-    def matches(self, spec: DatasetSpec) -> bool:
-        """Return whether the location begins with ``hf:``."""
-        return spec.location.startswith(_PREFIX)
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts and download their files.

@@ -18,7 +18,15 @@ from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource, size_of
+from harness.loaders.base import (
+    DatasetSpec,
+    JudgmentSource,
+    LoadedDataset,
+    LocalFiles,
+    PrefixLoader,
+    TextSource,
+    size_of,
+)
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
 from harness.registry.optional import require
 from harness.store.cache import JSON
@@ -33,14 +41,10 @@ _PARTIAL_JUDGMENTS = ("subtopic_id", "start")
 """Fields of judgments that are of a part of the query or document: of several such the highest grade is taken."""
 
 
-class IrdsLoader:
+class IrdsLoader(PrefixLoader):
     """Reads a dataset by its id in ``ir_datasets``."""
 
     name = "irds"
-
-    def matches(self, spec: DatasetSpec) -> bool:
-        """Return whether the location begins with ``irds:``."""
-        return spec.location.startswith(_PREFIX)
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts. Files are downloaded when they are first read, and said in ``progress``.

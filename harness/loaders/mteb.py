@@ -34,6 +34,7 @@ from harness.loaders.base import (
     JudgmentSource,
     LoadedDataset,
     LocalFiles,
+    PrefixLoader,
     TextSource,
     is_offline,
     size_of,
@@ -106,14 +107,10 @@ class _Content(NamedTuple):
     judged: _Judged
 
 
-class MtebLoader:
+class MtebLoader(PrefixLoader):
     """Reads a subset and split of a task of MTEB."""
 
     name = "mteb"
-
-    def matches(self, spec: DatasetSpec) -> bool:
-        """Return whether the location begins with ``mteb:``."""
-        return spec.location.startswith(_PREFIX)
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts. What is missing is downloaded when the first of them is read.

@@ -209,7 +209,7 @@ def make_plan(
     mistakes = Mistakes()
     request, mistakes.errors[:] = checked(request)
     ties = TieRule(request.ties)
-    queries = mistakes.catch(lambda: _query_rule(request))
+    queries = mistakes.catch(lambda: _query_rule(request)) if request.queries else QuerySet.RELEVANT
     files = mistakes.catch(lambda: _dataset_files(request))
     if request.dataset is None:
         mistakes.catch(lambda: _refuse_unnamed_documents(request))
