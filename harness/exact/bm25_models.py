@@ -1,4 +1,4 @@
-"""BM25 as engines compute it: one formula with fields for everything by which they differ, and a table of models.
+"""BM25 as engines compute it: one formula with fields for all their differences, and a table of models.
 
 A model makes a :class:`Bm25Formula` of a backend's parameters; :func:`weigh` makes term weights of it, which
 :class:`harness.exact.SparseIndex` adds in float64. A card names its model: ``[reference] scoring = "NAME"``, or a
@@ -45,7 +45,7 @@ class Bm25Formula:
         idf_floor: Replaces an IDF that is not above 0; None leaves it unchanged.
         saturation: ``bm25`` as above; ``bm25l`` is ``(k1 + 1) · (c + delta) / (k1 + c + delta)`` of
             ``c = tf / (1 - b + b · |d| / avgdl)``, ``bm25+`` adds delta. Both give something for a term that a document
-            lacks, which every document gets: it is apart, in :attr:`Weighted.absent`.
+            lacks, which every document gets: it is separate, in :attr:`Weighted.absent`.
         delta: Of these two.
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.

@@ -233,7 +233,7 @@ def _scatter(
     added, left_out = _ZERO, _ZERO
     for place in range(block.first, block.last):
         column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
-        start = heads[1, term]  # where the block before ended: postings of a term ascend by document
+        start = heads[1, term]  # the end of the previous block: postings of a term ascend by document
         stop = _end_before(postings, start, postings.columns[column + 1], block.end)
         heads[0, term], heads[1, term] = start, stop
         if heads[2, term]:
@@ -330,7 +330,7 @@ def _search(
 ) -> np.uint64:
     """Move the keys of the best ``width`` documents, in no order, to the front of the workspace's; return how many.
 
-    With ``estimating`` there are 0 where the threshold estimate was too high.
+    With ``estimating`` there are 0 if the threshold estimate was too high.
     """
     keys, heads = workspace.keys, workspace.heads
     first, last = np.uint64(queries.indptr[query]), np.uint64(queries.indptr[query + 1])

@@ -20,7 +20,7 @@ class JudgedHits(NamedTuple):
 
     The hits of query ``q`` fill the first ``found[q]`` positions of the slice ``indptr[q]:indptr[q + 1]``, best rank
     first. ``ranks`` int64 (J,) count from 1; ``above`` int64 (J,) is the number of hits with a higher score and
-    ``tied`` int64 (J,) the size of the hit's tie group, itself included; kernels get rank - 1 and 1 where the rule for
+    ``tied`` int64 (J,) the size of the hit's tie group, itself included; kernels get rank - 1 and 1 if the rule for
     ties leaves none. ``ideal`` int32 (J,) holds all grades of the query, highest first, in the same slices.
     ``retrieved`` int64 (Q,) is the number of hits, judged or not.
     """
@@ -51,7 +51,7 @@ class Arguments(NamedTuple):
 def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
     """Count the documents that are relevant to the query, returned or not."""
     start = judged.indptr[query]
-    # grades descend, so that a binary search finds where the relevant ones end
+    # grades descend, so that a binary search finds the end of the relevant grades
     low, high = start, judged.indptr[query + 1]
     while low < high:
         middle = (low + high) // 2

@@ -110,7 +110,7 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
 
 
 def _inverse(found: Int32Array, size: int) -> Int32Array:
-    """Return where each of ``size`` rows is found, -1 for nowhere: hashing only the judged ids is cheap."""
+    """Return the position of each of ``size`` rows, -1 if absent: hashing only the judged ids is cheap."""
     where = np.full(size, -1, dtype=np.int32)
     places = np.flatnonzero(found >= 0)
     where[found[places]] = places

@@ -206,4 +206,4 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType({
     "rbp_resid": "trec_eval 10 only: the most that unjudged documents could add to rbp",
     "unj": "trec_eval 10 only: share of the top k without a judgment; 1 - Judged",
 })  # fmt: skip
-"""trec_eval's other measures, and what each is."""
+"""trec_eval's other measures, with a description of each."""

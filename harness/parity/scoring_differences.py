@@ -147,7 +147,7 @@ def _known(outcome: Outcome) -> _Known | None:
 def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) -> Run | None:
     """Return the best documents of every query under a formula, in float64.
 
-    None for a collection that is too large, and where the memory limit leaves no room for the search.
+    None for a collection that is too large, and if the memory limit leaves no room for the search.
     """
     if counts.documents.nnz > _MOST_POSTINGS:
         return None
@@ -178,7 +178,7 @@ def _changes(base: _Known, other: _Known, ranked: Callable[[Formula], Run | None
 
 
 def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:
-    """Yield each part in which formulas differ: its name, the first one with that part changed, and both in words.
+    """Yield each part in which formulas differ: its name, the first formula with that part changed, and both in words.
 
     The function of another package is a single part: its computation is unknown.
     """
@@ -199,7 +199,7 @@ def _in_words(first: Formula, second: Formula) -> tuple[str, str]:
 
 
 def _settings(formula: ForeignFormula, other: ForeignFormula) -> str:
-    """Return the parameters of a formula in which another one differs."""
+    """Return the parameters of a formula in which another formula differs."""
     return ", ".join(f"{name}={value}" for name, value in formula.parameters if (name, value) not in other.parameters)
 
 

@@ -140,7 +140,7 @@ def run(
     output: Output | None = None,
     at_hand: Mapping[str, Dataset] = MappingProxyType({}),
 ) -> Comparison:
-    """Carry out a plan that ``plan_for`` made; see :func:`compare`.
+    """Run a plan that ``plan_for`` made; see :func:`compare`.
 
     One dataset is open at a time. One of several that cannot be loaded, or for whose language a backend has no
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
@@ -174,7 +174,7 @@ def run(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Part:
-    """One dataset's part of a result; without tables and content where the dataset could not be loaded."""
+    """One dataset's part of a result; without tables and content if the dataset could not be loaded."""
 
     dataset: str
     plan: Plan
@@ -252,7 +252,7 @@ def _compare_on(
 def _scorings(
     scored: Sequence[Scored], reference: str | None, dataset: Dataset, depth: int
 ) -> list[schema.ScoringDifference]:
-    """Return the formula changes by which backends differ that all match their exact references."""
+    """Return the formula differences of backends that all match their exact references."""
     outcomes = [trial.outcome for trial in scored]
     exact = [trial.outcome.trial.label for trial in scored if trial.parity is not None and not trial.parity.different]
     return [

@@ -175,7 +175,7 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
 def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     """Return everything except a trial's key that its times depend on, its limits, and how often it is built.
 
-    Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
+    Raises HarnessError if the engine cannot be loaded, which says whether its builds differ.
     """
     machine, request = environment.machine(), plan.request
     probes = [probe for probe in probes_of(plan) if probe.record is not None]

@@ -271,7 +271,7 @@ class Comparison(Shown):
         """Return every build of the backends that were built several times: one row a backend and build, from 1.
 
         Columns seconds, ready_seconds, documents_per_second, bytes, log_bytes, peak_rss_bytes, peak_anonymous_bytes,
-        then the metrics and the overlaps with the reference. Times are NaN where the plan took none.
+        then the metrics and the overlaps with the reference. Times are NaN if the plan took none.
         """
         rows = {}
         for trial in self.report.trials:
@@ -284,7 +284,7 @@ class Comparison(Shown):
     def timings(self) -> pd.DataFrame:
         """Return indexing and search: one row a backend that an engine served, times as the names of columns say.
 
-        NaN where the plan took no times.
+        NaN if the plan took no times.
         """
         rows = {}
         for trial in self.report.trials:

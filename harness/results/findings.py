@@ -132,7 +132,7 @@ def _warning(check: str, message: str, fix: str, examples: tuple[str, ...] = ())
 
 
 def _unsorted(judged: JudgedRun) -> Finding | None:
-    """Find lists of a file whose scores rise somewhere, where the ranks of the file say otherwise.
+    """Find lists of a file whose scores rise somewhere, contrary to the ranks of the file.
 
     trec_eval ignores ranks and sorts by score, so the intended ranking is not the ranking that is scored. JSON states
     no order, and MTEB's predictions have none: such files are not examined.
@@ -553,7 +553,7 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
 
     The caller passes differences that are not significant. Reported are differences of at least 5 % of the larger mean
     (our own bound of differences that are usually reported) and below the smallest difference that this many queries
-    show with power 0.8, at the level that ``family`` tests leave each, as the verdict has it.
+    show with power 0.8, at the level that ``family`` tests leave each, as in the verdict.
     """
     differences = pair.values_b - pair.values_a
     if len(differences) < _FEW_QUERIES:

@@ -42,7 +42,7 @@ class PublishedHere(NamedTuple):
 def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.TrialResult]) -> PublishedHere:
     """Return the published numbers of a dataset for the configurations that were measured.
 
-    Nothing where the comparison searched a part of the documents or queries, or judged them by other files.
+    Nothing if the comparison searched a part of the documents or queries, or judged them by other files.
     """
     request = plan.request
     changed = (request.sample_queries, request.max_docs, request.labels, plan.files.queries, plan.files.qrels)
@@ -69,7 +69,7 @@ def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.Tria
 def published_means(
     board: schema.Leaderboard, here: Mapping[str, PublishedHere], plan: Plan
 ) -> Iterator[schema.PublishedNumber]:
-    """Yield published means over members of a family, where each of the members was searched in the same configuration.
+    """Yield published means over members of a family, if each member was searched in the same configuration.
 
     Args:
         board: Means of every backend on every dataset and aggregated task.

@@ -1,6 +1,6 @@
 """The stored result, field by field: the content of ``report.json``, version 3.
 
-One schema serves every verb: ``compare`` fills datasets, backends and trials; ``check`` does so too, with a golden set
+One schema serves every verb: ``compare`` fills datasets, backends and trials; ``check`` also, with a golden set
 for qrels, and adds its requirements; ``regress`` and ``diff`` say how one result differs from another. These models are
 the only description of the file. They validate it when it is read back, and the page
 ``docs/reference/report-schema.md`` is generated from them. A field that does not apply is null, never 0.

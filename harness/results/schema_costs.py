@@ -27,7 +27,7 @@ class OtherProcessesInfo(Record):
 
 
 class PhaseTimes(Record):
-    """Seconds of each phase of one backend, in the order in which they happen; null when the plan took none."""
+    """Seconds of each phase of one backend, in the order in which they happen; null if the plan took none."""
 
     encode_seconds: float | None = Field(
         description="analysis and weighting of documents and queries, as far as they were done now; null otherwise"
@@ -129,7 +129,7 @@ class LatencyStats(Record):
 
 
 class SearchStats(Record):
-    """Searching: the engine's work, and the transfer of its hits apart. Times are null when the plan took none."""
+    """Searching: the engine's work, and separately the transfer of its hits. Times are null if the plan took none."""
 
     queries: Count
     queries_without_terms: Count = Field(

@@ -157,7 +157,7 @@ class ResultSnapshot:
         return {trial.label: trial for trial in self.report.trials}[label]
 
     def ordered(self, label: str) -> Run | None:
-        """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's.
+        """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's order.
 
         Expected documents have the ids that the judgments have for them.
         """

@@ -5,10 +5,10 @@ Each change is judged by three questions, and Holm's correction is applied to ea
 - Is there a difference? The paired test, two-sided.
 - Is the loss larger than the allowed drop? One-sided t-test of the hypothesis that the true mean difference is at least
   -allowed_drop: the gate fails when that is rejected, so a change that loses exactly the allowed drop fails with a
-  probability of alpha at most, and one that loses less more rarely.
+  probability of alpha at most, and a change that loses less more rarely.
 - Is the difference inside ±margin? Two one-sided t-tests.
 
-Where the differences are skewed, the last two count the more doubtful of t and its transformation by Hall. A gate that
+If the differences are skewed, the last two count the more doubtful of t and its transformation by Hall. A gate that
 would have passed even if every query had lost everything was not judged.
 """
 
@@ -53,7 +53,7 @@ class Equivalence:
 class TotalLoss(NamedTuple):
     """The p of a gate if every query had lost everything, in all that is gated: its later values all 0.
 
-    ``p_adjusted`` is corrected over ``comparisons``. Both p are None below two queries, and where the earlier values
+    ``p_adjusted`` is corrected over ``comparisons``. Both p are None below two queries, and if the earlier values
     are 0 already.
     """
 

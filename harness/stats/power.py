@@ -25,7 +25,7 @@ def detectable_difference(
 ) -> float | None:
     """Return the smallest true mean difference that a two-sided t-test at ``alpha`` shows with probability ``power``.
 
-    ``differences`` is float64 (n,), query by query. None below two queries and where the differences do not vary.
+    ``differences`` is float64 (n,), query by query. None below two queries and if the differences do not vary.
     Raises UsageError for shares outside 0 to 1 and a power not above alpha, DataError for NaN and infinity.
     """
     values = finite(differences, "differences")

@@ -289,7 +289,7 @@ def _shorten(
 ) -> np.uint64:
     """Make room in a full list; return how many keys are left, in their order.
 
-    Where the bound on the error leaves more than there is room for, as among thousands of equal documents, the exact
+    If the bound on the error leaves more than there is room for, as among thousands of equal documents, the exact
     scores and the order of ties decide.
     """
     keys, exact = lists.keys[own], lists.exact

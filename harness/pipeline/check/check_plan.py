@@ -182,7 +182,7 @@ def _shown(place: str | Path | Dataset) -> str:
 
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
-    """Refuse a check by which nothing could be measured: it would pass."""
+    """Refuse a check that could measure nothing: it would pass."""
     if not golden.expecting(relevance):
         highest = max(expected.grade for question in golden for expected in question.expected)
         fix = f"the highest grade of {golden.source} is {highest}"

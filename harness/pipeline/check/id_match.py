@@ -152,7 +152,7 @@ class Expected:
         ]
 
     def _stand_in(self, question: GoldenQuestion, expectation: Expectation) -> str | None:
-        """Return a document that belongs to an expectation; the expected id where the documents are not known."""
+        """Return a document that belongs to an expectation; the expected id if the documents are not known."""
         if self._members is None:
             return expectation.id
         wanted, members = self._wanted[question.id], self._members.get(expectation.id, ())

@@ -89,7 +89,7 @@ def _accepted(finding: Finding, accept: Collection[str]) -> Finding:
 
 
 def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> list[tuple[GoldenQuestion, Answer]]:
-    """Return the first ``k`` hits of a run as answers, with texts where the ``corpus`` that its rows count is known.
+    """Return the first ``k`` hits of a run as answers, with texts if the ``corpus`` that its rows count is known.
 
     A question that the run does not name found nothing: files of runs leave such out, and hold more hits than ``k``.
     """
@@ -346,7 +346,7 @@ def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
 
 
 def _nothing_judged(answers: Answers) -> Iterator[Finding]:
-    """Find several questions with hits and no hit that any question expects, where the documents are known."""
+    """Find several questions with hits and no hit that any question expects, if the documents are known."""
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
     named = {expectation.id for question, _ in expecting for expectation in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
@@ -430,7 +430,7 @@ class Examiner:
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
-        """Return judgments by which to score a run; None for one that cannot be scored."""
+        """Return judgments by which to score a run; None for a run that cannot be scored."""
         findings = self.findings(run)
         return None if _errors(findings) else self._expected_of(run).judgments(run, self.ties)
 

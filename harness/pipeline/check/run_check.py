@@ -83,7 +83,7 @@ def check(
 
 
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
-    """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
+    """Run a plan that :func:`plan_check` made; see :func:`check`. ``output`` only appears in its command."""
     shown: Display = display if display is not None else SilentDisplay()
     cache, examined = Cache(), list[Examined]()
     warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]

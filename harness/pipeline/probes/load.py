@@ -440,7 +440,7 @@ def _open_cells(level: OpenLoopStats, knee: KneeStats | None) -> list[Cell]:
 
 
 def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
-    """Tabulate where the throughput of each backend ends."""
+    """Tabulate the knee of each backend's throughput."""
     columns = [
         BACKEND,
         Column("knee rate"),

@@ -46,7 +46,7 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
 
 
 def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
-    """Return a check that was stored in ``folder``; raises ResultError for one in which nothing was scored.
+    """Return a check that was stored in ``folder``; raises ResultError for a check without scores.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are the questions' expectations. If an expected
     id represents its chunks (``--match document`` or ``prefix``), the first chunk of each in a ranking gets that id,

@@ -58,7 +58,7 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
 
 
 def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output: Output, plan: Plan) -> list[str]:
-    """Return the command that runs ``plan`` again, a call in Python where the command line has no option for it."""
+    """Return the command that runs ``plan`` again, a call in Python if the command line has no option for it."""
     known, stored = rerun_fields(), plan.without_secrets()
     if regress.backends is not None and stored:
         regress = replace(regress, backends=",".join(stored["backends"]))

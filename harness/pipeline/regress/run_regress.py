@@ -68,7 +68,7 @@ def regress(baseline: str | Path, *, display: Display | None = None, **options: 
 def run_regress(
     request: RegressRequest, changes: Mapping[str, object], output: Output, display: Display | None = None
 ) -> Regression:
-    """Run and compare as :func:`regress` does, and store nothing: ``output`` says where the caller will."""
+    """Run and compare as :func:`regress` does, but store nothing: ``output`` is where the caller will store it."""
     require(request)
     before = read_snapshots(request.baseline)
     plan = rerun_plan(request, changes, before)
@@ -113,7 +113,7 @@ def diff(before: str | Path, after: str | Path, **options: object) -> Regression
 
 
 def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) -> Regression:
-    """Compare as :func:`diff` does, and store nothing: ``output`` says where the caller will.
+    """Compare as :func:`diff` does, but store nothing: ``output`` is where the caller will store it.
 
     ``documents`` of the later result are read if its page is going to be drawn.
     """

@@ -163,7 +163,7 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
 def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]], bool]:
     """Return a function that tests whether some queries' rankings differ only in the order of equal scores.
 
-    False where the judgments are others, or the scores are not known.
+    False if the judgments differ, or the scores are not known.
     """
     before, after = compared.before, compared.after
     comparable = compared.relation.judgments == "same" and before.k == after.k
