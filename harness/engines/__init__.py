@@ -1,1 +1,1 @@
-"""Engines: the guarded base class, exact sparse and dense search, and a package for each engine of somebody else."""
+"""Engines: the guarded base class, exact sparse and dense search, and a package for each third-party engine."""

@@ -2,10 +2,11 @@
 
 An engine implements the hooks ``info``, ``build``, ``load`` and ``retrieve``. It may override ``size``, ``check``
 (input to refuse), ``create`` (an empty index), ``prepare`` (queries in the client's form, made before the clock runs),
-``columns`` (rows and scores of an answer: transfer) and ``translated`` (errors of its client).
+``columns`` (an answer's rows and scores: transfer) and ``translated`` (its client's errors).
 
-:class:`Filterable` adds filters, :class:`ExternalIndex` indexes that somebody else made, :class:`ClientEngine` a client
-that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
+:class:`Filterable` adds filters, :class:`ExternalIndex` adds indexes made outside the harness, :class:`ClientEngine`
+adds a client that translates its own errors, and :class:`harness.engines.changeable.Changeable` adds changes to a
+finished index.
 """
 
 from __future__ import annotations
@@ -107,12 +108,12 @@ __all__ = [
 
 _DAMAGED = "delete the index folder and index again"
 Column = TypeVar("Column")
-"""The type that an engine reads: Float32Array, SparseVectors, an Arrow column of texts or of terms, or Inputs."""
+"""The types that an engine reads: Float32Array, SparseVectors, an Arrow column of texts or of terms, or Inputs."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Documents(Generic[Column]):
-    """CheckResult documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
+    """Checked documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
 
     ids: Ids
     column: Column
@@ -134,14 +135,14 @@ class Documents(Generic[Column]):
             progress.advance(stop - start)
 
     def records(self, start: int, stop: int) -> list[dict[str, str]]:
-        """Return the fields that each document of the rows ``start`` to ``stop`` has; empty without metadata."""
+        """Return the fields of each document in rows ``start`` to ``stop``; empty without metadata."""
         if self.metadata is None:
             return [{} for _ in range(start, stop)]
         rows = self.metadata.slice(start, stop - start).to_pylist()
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     def with_ids(self) -> Documents[Column]:
-        """Return the documents with ids in the metadata: a kept collection can be searched as an external one."""
+        """Return the documents with ids in the metadata: a kept collection can serve as an external index."""
         ids, table = strings(self.ids.to_list()), self.metadata
         metadata = pa.table({ID_FIELD: ids}) if table is None else table.append_column(ID_FIELD, ids)
         return replace(self, metadata=metadata)
@@ -152,11 +153,11 @@ class LoadedIndex:
     """The engine's own account of an index that can be searched.
 
     Attributes:
-        documents: How many documents it holds; with ``missing`` they must be all that were sent.
-        state: For the report: segments, dimensions. Of an approximate engine of dense vectors ``vectors_in_graph``
-            (int) says how many vectors its graph holds: the report and the contract suite read it.
-        dimensions: Dimensions that dense queries must have; None for any number.
-        missing: Rows (int32) of documents that it does not hold.
+        documents: Number of documents that it holds; with ``missing`` they must add up to all documents sent.
+        state: For the report: segments, dimensions. For an approximate engine of dense vectors, ``vectors_in_graph``
+            (int) is the number of vectors in its graph: the report and the contract suite read it.
+        dimensions: Dimensions required of dense queries; None for any number.
+        missing: Rows (int32) of the documents that it does not hold.
     """
 
     documents: int
@@ -166,14 +167,14 @@ class LoadedIndex:
 
 
 class Engine(EngineInterface, Generic[Column]):
-    """An engine in a folder of its own.
+    """An engine with its own folder.
 
     Attributes:
-        name: Written into the manifest of each index, and into messages.
+        name: Name in the manifest of each index and in messages.
         search_parameters: Parameters that may differ when an index is opened again, because they do not change it.
         faults: Exceptions of the library; they leave the engine as a BackendError. An engine may set them in
             :meth:`info`, once the library is imported.
-        packages: Distributions whose versions decide the engine's hits, beside its parameters: they are part of a
+        packages: Distributions whose versions, like its parameters, determine the engine's hits: they are part of a
             stored trial's key.
     """
 
@@ -184,9 +185,9 @@ class Engine(EngineInterface, Generic[Column]):
     _reserved: ClassVar[Mapping[str, Reserved]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Declare the filters and external indexes that the class implements: nobody declares them by hand.
+        """Declare the filters and external indexes that the class implements.
 
-        Raises CardError for a name of a base class that the class uses for something else.
+        Raises CardError if the class uses a base class's name for something else.
         """
         super().__init_subclass__()
         require_free_names(cls)
@@ -197,21 +198,21 @@ class Engine(EngineInterface, Generic[Column]):
             cls.capabilities = replace(declared, filters=filters, external=external)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse to hide a name of a base class by an attribute; raises CardError."""
+        """Refuse an attribute that hides a base class's name; raises CardError."""
         reserved = self._reserved.get(name)
         if reserved is not None and (name not in ASSIGNED_ONCE or name in vars(self)):
             raise hidden_name(type(self), name, reserved)
         super().__setattr__(name, value)
 
     def _keep(self, **state: object) -> None:
-        """Assign attributes of the base classes."""
+        """Assign the base classes' attributes."""
         vars(self).update(state)
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Check that an engine can be made of a card's defaults, and that both agree about the parameters.
+        """Check that an engine can be made from a card's defaults, and that both agree about the parameters.
 
-        They must agree about which of them change an index.
+        They must also agree about which parameters change an index.
 
         Raises:
             CardError: They disagree, or the card names a scoring that does not exist.
@@ -241,23 +242,23 @@ class Engine(EngineInterface, Generic[Column]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
         self.resources = ExitStack()
-        """Resources that an engine must let go of: closed by :meth:`close`, and when opening fails."""
+        """Resources that the engine must release; :meth:`close` closes them, as does a failed opening."""
         self.finished = False
-        """True where the folder holds a finished index; set before :meth:`info` is called."""
+        """True if the folder holds a finished index; set before :meth:`info` is called."""
         self._folder: Path | None = None
         self.ids = Ids.of([])
-        """Ids of the documents, of an external index those that it holds: rows of hits are places among them."""
+        """Ids of the documents that the index holds; rows of hits are positions in this list."""
         self.deleted: Int32Array = np.empty(0, dtype=np.int32)
-        """Rows of documents that were deleted, ascending; see :class:`harness.engines.changeable.Changeable`."""
+        """Rows of the deleted documents, ascending; see :class:`harness.engines.changeable.Changeable`."""
         self._loaded: LoadedIndex | None = None
 
     # The hooks.
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Start the library or the client, outside all measured times, and return what runs.
+        """Start the library or the client, outside all measured times, and return its name and version.
 
-        :attr:`folder` is set, and :attr:`finished` says whether it holds an index.
+        :attr:`folder` is set, and :attr:`finished` is true if it holds an index.
         """
 
     @abstractmethod
@@ -265,22 +266,22 @@ class Engine(EngineInterface, Generic[Column]):
         """Write an index of all documents.
 
         Args:
-            folder: The engine's own; empty but for what :meth:`info` wrote.
-            documents: With the ids that were announced, and a column that :meth:`check` let pass.
-            progress: Advance it by the documents of each batch. ``progress.start("save", None)`` ends ingestion: the
-                time from then on counts as getting ready.
+            folder: The engine's own folder; empty except for files that :meth:`info` wrote.
+            documents: Documents with the announced ids, and a column that :meth:`check` accepted.
+            progress: Advance it by the documents of each batch. ``progress.start("save", None)`` ends ingestion: later
+                time counts as getting ready.
         """
 
     @abstractmethod
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the index for searching: after :meth:`build`, and whenever a finished index is opened again."""
+        """Open the index for searching, after :meth:`build` and each time a finished index is opened again."""
 
     @abstractmethod
     def retrieve(self, query: Any, k: int) -> Any:
-        """Search for one query; this is its search time.
+        """Search for one query; the duration is the query's search time.
 
         Args:
-            query: As :meth:`prepare` made it: by default one row of the column.
+            query: The result of :meth:`prepare`: by default one row of the column.
             k: At least 1, and at most the number of documents.
 
         Returns:
@@ -288,7 +289,7 @@ class Engine(EngineInterface, Generic[Column]):
         """
 
     def size(self, folder: Path) -> Storage:
-        """Return the bytes of the index: unless overridden, those of all files in ``folder``, without a log."""
+        """Return the bytes of the index: unless overridden, the bytes of all files in ``folder``, without a log."""
         return Storage(allocated_bytes(folder), 0)
 
     # Methods that an engine may override.
@@ -299,7 +300,7 @@ class Engine(EngineInterface, Generic[Column]):
         Args:
             inputs: Documents or queries.
             what: ``document`` or ``query``, for messages.
-            dimensions: Of the index, for queries to one of dense vectors.
+            dimensions: Dimensions of the index, for queries to an index of dense vectors.
 
         Raises:
             RejectedInputError: NaN, repeated columns, a zero vector under cosine, another number of dimensions.
@@ -319,22 +320,22 @@ class Engine(EngineInterface, Generic[Column]):
         return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
-        """Make the empty index that :meth:`build` fills, where its time should not count as ingestion."""
+        """Make the empty index that :meth:`build` fills, if its time should not count as ingestion."""
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:
-        """Return the argument of :meth:`retrieve` for each query; None, as for no terms, finds nothing, unsent."""
+        """Return the argument of :meth:`retrieve` for each query; None (no terms) is not sent and finds nothing."""
         rows = (_row_of(queries, row) for row in range(len(cast("Any", queries))))
         return (row or None for row in rows) if self.capabilities.input == "terms" else rows
 
     def columns(self, answer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-        """Return rows and scores of an answer; this is the time of transfer."""
+        """Return rows and scores of an answer; the duration is the query's transfer time."""
         return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
 
     @contextmanager
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
     ) -> Iterator[None]:
-        """Raise an error of the library as a ``kind`` that says what the engine was doing."""
+        """Raise an error of the library as a ``kind`` that names the engine's activity."""
         try:
             yield
         except (CacheError, DataError, UsageError) as error:
@@ -344,20 +345,20 @@ class Engine(EngineInterface, Generic[Column]):
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
-        """Parameters that decide what an index holds; they must be the same when it is opened again."""
+        """Parameters that determine an index's content; they must be the same when it is opened again."""
         return {name: value for name, value in self.parameters.items() if name not in self.search_parameters}
 
     @property
     def repeated_calls(self) -> int:
-        """Calls that the client made again so far, because the first answer was an error that may pass."""
+        """Number of calls that the client has repeated so far after a transient error."""
         return 0
 
     def absent_rows(self, documents: int, stored: Callable[[], Iterable[npt.ArrayLike]]) -> Int32Array:
-        """Return which rows (int32) of documents that were just sent are not there; deleted ones may be among them.
+        """Return the rows (int32) of just sent documents that are missing; they may include deleted documents.
 
         Args:
-            documents: How many the index holds; none is missing where these are all, or where it was opened again.
-            stored: Lists the rows that the index holds, in parts.
+            documents: Number of documents in the index; none is missing if it holds all, or if it was opened again.
+            stored: Function that lists the rows in the index, in parts.
         """
         if self.finished or documents == len(self.ids) - len(self.deleted):
             return np.empty(0, dtype=np.int32)
@@ -370,14 +371,14 @@ class Engine(EngineInterface, Generic[Column]):
 
     @property
     def folder(self) -> Path:
-        """Return where the engine is open. Raises EngineUnavailableError when it is not."""
+        """Return the folder in which the engine is open. Raises EngineUnavailableError if it is not open."""
         if self._folder is None:
             raise EngineUnavailableError(f"the {self.name} engine is not open", fix="open it first")
         return self._folder
 
     @property
     def loaded(self) -> LoadedIndex:
-        """Return the index that is searched. Raises EngineUnavailableError when there is none."""
+        """Return the index that is searched. Raises EngineUnavailableError if there is no index."""
         self.folder  # noqa: B018 - raises when the engine is not open
         if self._loaded is None:
             raise EngineUnavailableError(f"the {self.name} engine has no index yet", fix="index documents first")
@@ -387,9 +388,9 @@ class Engine(EngineInterface, Generic[Column]):
         """Start on an empty folder, or load the index that it holds.
 
         Raises:
-            EngineUnavailableError: The library is not there or does not start, or the index is damaged.
+            EngineUnavailableError: The library is missing or does not start, or the index is damaged.
             LostDocumentsError: The index does not hold all the documents.
-            RejectedInputError: The index was built with other parameters, or from other documents.
+            RejectedInputError: The index was built with other parameters or from other documents.
         """
         indexed = check_manifest(folder, self.name, self.index_parameters, ids, free=self.search_parameters)
         self._keep(_folder=folder, ids=ids, finished=indexed is not None)
@@ -402,7 +403,7 @@ class Engine(EngineInterface, Generic[Column]):
         return info
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Check, build, load and count; the manifest, written last, makes the index a finished one."""
+        """Check, build, load and count; the manifest, written last, marks the index as finished."""
         folder = self.folder
         if self._loaded is not None:
             raise RejectedInputError(f"'{folder}' holds an index already", fix="index into a new folder")
@@ -425,9 +426,9 @@ class Engine(EngineInterface, Generic[Column]):
         return IndexReport(len(documents), loaded.documents, loaded.missing, *times, loaded.state)
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """Return the best ``k`` documents of each query, asked one by one, each timed.
+        """Return the best ``k`` documents of each query; queries are sent and timed one by one.
 
-        ``retrieve`` is the search time of a query, ``columns`` its transfer; ``prepare`` is in neither.
+        Search time covers ``retrieve``, transfer time ``columns``; ``prepare`` counts as neither.
         """
         loaded = self.loaded
         require_positive_k(k)
@@ -440,7 +441,7 @@ class Engine(EngineInterface, Generic[Column]):
         return hits._replace(repeated_calls=self.repeated_calls - repeated)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
-        """Search for one query after the other; override this to answer several in one call."""
+        """Search for one query after the other; override this to search for several in one call."""
         collector = HitCollector()
         with self.translated(lambda: f"searching for query '{ids[len(collector)]}'"):
             for query in prepared:
@@ -455,14 +456,14 @@ class Engine(EngineInterface, Generic[Column]):
                         f"{whose} is not rows and scores: {error}",
                         fix="return two columns of equal length, row numbers and their scores, best first",
                     ) from error
-                del answer  # freed here: the next query's hits would be made beside them, and they be freed in its time
+                del answer  # freed here: otherwise they would be freed during the next query's time
                 collector.add(rows, scores, searched - started, clock() - searched)
         return collector.result()
 
     def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:
         """Return rows (int32) and scores (float32) of an answer; raises TypeError or ValueError for anything else.
 
-        A score of -0.0, as the negative of a distance can be, becomes 0.0: that is the reference's, bit for bit.
+        A score of -0.0, which a negated distance can be, becomes 0.0, as in the reference, bit for bit.
         """
         columns = self.columns(answer)
         rows, scores = np.asarray(columns[0]), np.asarray(columns[1], dtype=np.float32) + np.float32(0)
@@ -473,17 +474,17 @@ class Engine(EngineInterface, Generic[Column]):
         return rows.astype(np.int32, copy=False), scores
 
     def storage(self) -> Storage:
-        """Return what :meth:`size` says of the folder that is open."""
+        """Return :meth:`size` of the open folder."""
         with self.translated(lambda: "measuring the index"):
             return self.size(self.folder)
 
     def close(self) -> None:
-        """Let go of everything; calling it again does nothing."""
+        """Release everything; calling it again does nothing."""
         self._keep(_folder=None, _loaded=None, finished=False, deleted=np.empty(0, dtype=np.int32))
         self.resources.close()
 
     def _load(self, folder: Path, indexed: int | None = None) -> LoadedIndex:
-        """Load the index; ``indexed`` is how many documents it held when it was finished."""
+        """Load the index; ``indexed`` is the number of documents that it held when it was finished."""
         with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, REBUILD):
             loaded = self.load(folder)
         if len(self.deleted):
@@ -509,9 +510,9 @@ class Engine(EngineInterface, Generic[Column]):
 
 
 class Filterable(Engine[Column]):
-    """An engine that can return only the documents whose metadata match. Its index holds all of them.
+    """An engine that can return only the documents whose metadata match. Its index holds all documents.
 
-    ``stores_metadata`` is false for an engine that keeps no values: the harness keeps them beside its index, for
+    ``stores_metadata`` is false for an engine that keeps no values: the harness keeps them next to its index, for
     :func:`matching_documents`.
     """
 
@@ -519,12 +520,12 @@ class Filterable(Engine[Column]):
 
     @abstractmethod
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Return from now on only documents whose field has the value, for every field; all of them for none."""
+        """From now on return only documents whose fields have these values; without fields, all documents."""
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Filter from now on; raises RejectedInputError for a field that was not indexed."""
+        """Filter all later searches; raises RejectedInputError for a field that was not indexed."""
         self.loaded  # noqa: B018 - raises when there is no index
-        require_fields(self.folder, wanted)  # the engine would find nothing, silently
+        require_fields(self.folder, wanted)  # the engine would silently find nothing
         with self.translated(lambda: "building the filter"):
             self.filter(wanted)
 
@@ -534,25 +535,25 @@ class Client(Protocol):
 
     @property
     def repeated(self) -> int:
-        """Calls that were made again so far, because the first answer was an error that may pass."""
+        """Number of calls repeated so far after a transient error."""
 
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return a context that raises the client's errors as ours."""
+        """Return a context that raises the client's errors as the harness's."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 C = TypeVar("C", bound=Client)
 
 
 class ClientEngine(Engine[Column]):
-    """An engine on a client, which translates its own errors and counts repeated calls."""
+    """An engine with a client that translates its own errors and counts repeated calls."""
 
     client: Client | None = None
 
     def use(self, client: C) -> C:
-        """Use a client from now on; it is closed with the engine."""
+        """Use a client, which is closed with the engine."""
         self.resources.callback(client.close)
         self._keep(client=client)
         return client
@@ -564,7 +565,7 @@ class ClientEngine(Engine[Column]):
         kind: type[BackendError] = EngineFailureError,
         fix: str | None = None,
     ) -> Iterator[None]:
-        """Raise the client's errors as ours."""
+        """Raise the client's errors as the harness's."""
         with nullcontext() if self.client is None else self.client.translated(doing):
             yield
 
@@ -576,15 +577,15 @@ class ClientEngine(Engine[Column]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class External:
-    """An index that somebody else made, open to be read.
+    """An index made outside the harness, open for reading.
 
     Attributes:
         info: The engine that reads it.
-        ids: Ids of its documents, each once; rows of hits are places among them.
+        ids: Ids of its documents, each once; rows of hits are positions in this list.
         loaded: The engine's account of it.
-        folder: The argument of :meth:`Engine.size`: the user's folder, or a copy.
-        changed: For servers: returns after the last search what changed meanwhile, None for nothing.
-        content: Its vectors, for an :class:`ExternalVectorIndex`.
+        folder: Argument of :meth:`Engine.size`: the user's folder, or a copy.
+        changed: For servers: returns a change since the opening, after the last search; None if nothing changed.
+        content: Vectors of the index, for an :class:`ExternalVectorIndex`.
     """
 
     info: EngineInfo
@@ -596,35 +597,35 @@ class External:
 
 
 class ExternalIndex(Engine[Column]):
-    """An engine that can search an index made by somebody else, and never writes to it."""
+    """An engine that can search an index made outside the harness and never writes to it."""
 
     opened: External | None = None
-    """The external index that is searched; None for an index of the harness's own."""
+    """The external index that is searched; None for the harness's own index."""
 
     @cached_property
     def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
-        """Return the user's folder, or file, which is hashed before and after; None for a server."""
+        """Return the user's folder or file, which is hashed before and after; None for a server."""
         return source_folder(self.parameters) if self.parameters.get("path") else None
 
     @abstractmethod
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open the index that the parameters name; ``folder`` is empty and the engine's own, for copies.
+        """Open the index that the parameters name; ``folder`` is the engine's own empty folder, for copies.
 
         Raises:
             EngineUnavailableError: It cannot be read.
-            RejectedInputError: Its documents have no ids or the same id twice, or the parameters contradict it.
+            RejectedInputError: Documents have no ids or share an id, or the parameters contradict the index.
         """
 
     @abstractmethod
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
+        """Return why no reference can be made from ``content``; None if the index is proven to hold it.
 
         Raises:
-            RejectedInputError: Answers to these queries would be nonsense.
+            RejectedInputError: The answers to these queries would be meaningless.
         """
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
-        """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as ever."""
+        """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as usual."""
         if not self.parameters.get("external"):
             raise RejectedInputError("no external index is named", fix="give external=true and say where it is")
         opening = self.translated(lambda: "opening the external index", EngineUnavailableError)
@@ -635,14 +636,14 @@ class ExternalIndex(Engine[Column]):
 
 
 class ExternalVectorIndex(ExternalIndex[Column]):
-    """An engine whose external indexes give their vectors back: :attr:`External.content` compares and samples them."""
+    """An engine whose external indexes return their vectors: :attr:`External.content` compares and samples them."""
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector; see :meth:`ExternalIndex.mismatch`."""
         return self._external_content().mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return documents from all over the external index, with their texts where it keeps them."""
+        """Return documents sampled across the external index, with their texts if it keeps them."""
         return self._external_content().stored_documents(count)
 
     def _external_content(self) -> ExternalRows:
@@ -652,7 +653,7 @@ class ExternalVectorIndex(ExternalIndex[Column]):
 
 
 class Ingestion:
-    """The progress of ``build``: notes the end of ingestion, and counts the documents that ``build`` left uncounted."""
+    """The progress of ``build``: records the end of ingestion, and counts documents that ``build`` did not count."""
 
     def __init__(self, progress: Progress, documents: int, clock: Clock, phase: str = "index") -> None:
         self._progress, self._left, self._clock = progress, documents, clock
@@ -671,7 +672,7 @@ class Ingestion:
         self._progress.advance(amount)
 
     def end(self) -> int:
-        """Return when ingestion ended: now, if no phase after it has begun."""
+        """Return the time when ingestion ended: now, if no later phase has begun."""
         if self._ended is None:
             self._ended = self._clock()
             self._progress.advance(self._left)
@@ -691,7 +692,7 @@ class HitCollector:
         return len(self._rows)
 
     def add(self, rows: Int32Array, scores: Float32Array, search_ns: int, transfer_ns: int) -> None:
-        """Add the next query's hits, and how long searching and transferring them took; rows below 0 are padding."""
+        """Add the next query's hits with their search and transfer times; rows below 0 are padding."""
         self._rows.append(rows)
         self._scores.append(scores)
         self._times.append((search_ns, transfer_ns))
@@ -709,10 +710,10 @@ class HitCollector:
 
 @contextmanager
 def as_backend_errors(damaged: str = _DAMAGED) -> Iterator[None]:
-    """Raise what ``harness.exact`` and ``harness.store`` raise as an error of a backend.
+    """Raise errors of ``harness.exact`` and ``harness.store`` as errors of a backend.
 
-    EngineUnavailableError for a damaged index, of which ``damaged`` is the remedy; RejectedInputError for data or
-    arguments that do not fit.
+    EngineUnavailableError for a damaged index, with ``damaged`` as the remedy; RejectedInputError for data or arguments
+    that do not fit.
     """
     try:
         yield

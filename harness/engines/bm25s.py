@@ -1,8 +1,8 @@
-"""bm25s, which weighs every posting when it indexes: five variants of BM25, in NumPy, in the process.
+"""bm25s, which weights every posting when it indexes: five variants of BM25, in NumPy, in the process.
 
 It takes N and avgdl over all documents, keeps the IDF and weights as float32, and adds them in float32 in the order of
-the query's terms (``bm25s/scoring.py``). Its top k is filled up with documents that match nothing; here they are no
-hits. ``bm25l`` and ``bm25+`` give a document something for each term that it lacks, which is in the scores.
+the query's terms (``bm25s/scoring.py``). Its top k is filled up with documents that match nothing; the engine removes
+them. ``bm25l`` and ``bm25+`` add to a document's score for each term that it lacks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         return EngineInfo("bm25s", str(self._bm25s.__version__), "embedded")
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        """Number the terms and weigh them; getting ready is saving the arrays."""
+        """Number the terms and weight them; getting ready means saving the arrays."""
         weighing = {name: self.parameters[name] for name in ("k1", "b", "delta")}
         retriever = self._bm25s.BM25(backend="numpy", method=self.parameters["variant"], **weighing)
         vocabulary: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         return LoadedIndex(int(retriever.scores["num_docs"]), state)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[_Query | None]:
-        """Return the terms of each query, and the score of a document that has none of them."""
+        """Return the terms of each query, and the score of a document without these terms."""
         absent = self._retriever.nonoccurrence_array
         for text in queries.to_pylist():
             tokens = text.split(" ")
@@ -80,7 +80,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
             yield (tokens, np.float32(weight)) if text else None
 
     def retrieve(self, query: _Query, k: int) -> tuple[Any, Any, np.float32]:
-        """Return the best ``k``, filled up with documents that match nothing, and the score of those."""
+        """Return the best ``k``, filled up with documents that match nothing, and the score of such documents."""
         tokens, absent = query
         documents, scores = self._retriever.retrieve(
             [tokens], k=k, show_progress=False, backend_selection="numpy", weight_mask=self._mask
@@ -88,7 +88,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         return documents[0], scores[0], absent
 
     def columns(self, answer: tuple[Any, Any, np.float32]) -> tuple[Int64Array, Float32Array]:
-        """Leave out what matches nothing, or not the filter."""
+        """Leave out documents that match no term or not the filter."""
         rows, scores, absent = answer
         hits = scores > absent
         return rows[hits].astype(np.int64), scores[hits]

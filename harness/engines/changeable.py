@@ -2,7 +2,7 @@
 
 An engine implements one hook, :meth:`Changeable.change`. The base keeps ids and rows, refuses impossible changes, times
 the change, loads the index again and counts its documents. Rows never move: a new document gets the next row, a
-replaced one keeps its row, and the row of a deleted one stays empty.
+replaced document keeps its row, and a deleted document's row stays empty.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Changes(Generic[Column]):
     """Documents to delete from an index, and documents to write into it.
 
     Attributes:
-        deleted: Rows of documents to delete (int32, ascending), all of them in the index.
-        rows: The row of each document of ``written`` (int32).
-        written: Documents as :meth:`Engine.build` gets them.
+        deleted: Rows of documents to delete (int32, ascending), all in the index.
+        rows: Row of each document of ``written`` (int32).
+        written: Documents in the form that :meth:`Engine.build` gets.
         replaced: Rows of ``written`` that the index holds with earlier content (int32, ascending).
     """
 
@@ -43,12 +43,12 @@ class Changes(Generic[Column]):
     replaced: Int32Array
 
     def __len__(self) -> int:
-        """Return how many documents leave or are written."""
+        """Return the number of documents that are deleted or written."""
         return len(self.deleted) + len(self.written)
 
     @property
     def outdated(self) -> Int32Array:
-        """Rows whose content must go: of documents that leave, and of those that are replaced (int32, ascending)."""
+        """Rows whose content must go: rows of deleted and of replaced documents (int32, ascending)."""
         return np.union1d(self.deleted, self.replaced).astype(np.int32)
 
 
@@ -68,17 +68,17 @@ class Changeable(Engine[Column]):
     """An engine that deletes, replaces and adds documents.
 
     Attributes:
-        change_number: How many changes the index has seen since it was built or opened.
-        dropped: The contents that these changes deleted or replaced, the earliest first.
+        change_number: Number of changes since the index was built or opened.
+        dropped: Contents that these changes deleted or replaced, the earliest first.
     """
 
     change_number = 0
     dropped = DroppedContents.of([], [])
     _written_by = np.empty(0, dtype=np.int32)
-    """The number of the change that wrote what each row holds, 0 for the build; of later rows it is unknown."""
+    """The number of the change that wrote each row's content, 0 for the build; unknown for later rows."""
 
     def __init_subclass__(cls) -> None:
-        """Declare what the class implements."""
+        """Declare the class's capabilities."""
         super().__init_subclass__()
         declared = getattr(cls, "capabilities", None)
         if declared is not None:
@@ -86,23 +86,23 @@ class Changeable(Engine[Column]):
 
     @abstractmethod
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
-        """Delete and write documents of the index that is open; :meth:`load` follows.
+        """Delete and write documents of the open index; :meth:`load` follows.
 
         Args:
-            folder: Where the index is.
+            folder: The index's folder.
             changes: The documents to delete and to write, checked.
-            progress: As for :meth:`build`: a phase of its own ends ingestion.
+            progress: As for :meth:`build`: a separate phase ends ingestion.
         """
 
     def unchangeable(self) -> str | None:
-        """Return why the open index cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None if it can."""
         return None
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Check, change, load and count; the manifest is gone meanwhile, so that an interrupted change is noticed.
+        """Check, change, load and count; the manifest is removed during the change, so that an interruption is noticed.
 
         Raises:
-            RejectedInputError: The index cannot be changed, a document to delete is not there or is to be written too,
+            RejectedInputError: The index cannot be changed, a document to delete is missing or is also to be written,
                 or the documents or the index have metadata.
             LostDocumentsError: The engine lost documents.
         """
@@ -128,9 +128,9 @@ class Changeable(Engine[Column]):
         return IndexReport(len(ids) - len(self.deleted), loaded.documents, loaded.missing, *times, loaded.state)
 
     def note(self, changes: Changes[Column]) -> None:
-        """Count the change, and note the contents that it drops, and who wrote the others: before the time is taken.
+        """Count the change, and record the contents that it drops and the origin of the others, before timing starts.
 
-        An engine may override it to note more.
+        An engine may override it to record more.
         """
         number = self.change_number + 1
         written = np.zeros(len(self.ids), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Checks of documents and queries that an engine would take silently and answer wrongly."""
+"""Checks of documents and queries that an engine would silently accept and answer wrongly."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
 
 
 def require_positive_k(k: int) -> None:
-    """Refuse k below 1: engines answer it with nothing, without a word."""
+    """Refuse k below 1: engines silently return nothing."""
     if k < 1:
         raise RejectedInputError(f"k is {k}", fix="ask for at least one document: k must be 1 or more")
 
 
 def require_announced_ids(documents: Inputs, announced: Ids) -> None:
-    """Refuse documents other than those announced to ``open``: results would name the wrong ones; and none at all."""
+    """Refuse no documents, and documents not announced to ``open``: results would name wrong documents."""
     if not documents.ids.values.equals(announced.values):
         raise RejectedInputError(
             f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",
             fix="open the engine with the ids of the documents that it will index",
         )
-    if not len(documents):  # some libraries make no index of nothing, others one that they cannot search
+    if not len(documents):  # without documents, some libraries make no index, others an index that they cannot search
         raise RejectedInputError("there are no documents to index", fix="hand over at least one")
 
 
 def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
     """Return the texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
 
-    Raises RejectedInputError when there are none, or another number than of ids.
+    Raises RejectedInputError if there are no texts, or not as many as ids.
     """
     return _column(inputs, inputs.texts, what, "texts", "the engine analyses texts by itself: pass them")
 
@@ -51,8 +51,8 @@ def require_terms(inputs: Inputs, what: str) -> pa.ChunkedArray:
 def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
     """Return the sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
 
-    Raises RejectedInputError when there are none, when their number is not that of the ids, and for the first row
-    with NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
+    Raises RejectedInputError if there are no vectors, if their number differs from the ids', and for the first row with
+    NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
     """
     vectors = _column(inputs, inputs.sparse, what, "sparse vectors", "encode them, with bm25 for example")
     for row, words in faulty_rows(vectors):
@@ -61,7 +61,7 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
 
 
 def _column(inputs: Inputs, column: C | None, what: str, name: str, fix: str) -> C:
-    """Return ``column``, which must be there, with as many rows as there are ids."""
+    """Return ``column``, which must exist and have as many rows as there are ids."""
     if column is None:
         raise RejectedInputError(f"the {what} inputs hold no {name}", fix=fix)
     if len(column) != len(inputs.ids):
@@ -74,10 +74,10 @@ def require_dense(
 ) -> Float32Array:
     """Return the dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
 
-    Raises RejectedInputError when there are none, when their number is not that of the ids, when they have not
+    Raises RejectedInputError if there are no vectors, if their number differs from the ids', if they do not have
     ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With
-    ``cosine`` also for the first whose squared length is no float32 number of at least ``least``: engines normalise in
-    float32, and make nothing, NaN or an arbitrary direction of it; some leave short vectors as they are.
+    ``cosine`` also for the first row whose squared length is not a float32 number of at least ``least``: engines
+    normalise in float32, and get nothing, NaN or an arbitrary direction; some leave short vectors as they are.
     """
     vectors = _column(inputs, inputs.dense, what, "dense vectors", "encode them with a dense model")
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not vectors.flags.c_contiguous or not vectors.shape[1]:

@@ -1,4 +1,4 @@
-"""The exact sparse reference as a backend of its own: exact scores, the one order of ties."""
+"""The exact sparse reference as a backend: exact scores, in the documented order of ties."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COLUMNS = "columns.npy"
 
 
 class UsedColumns:
-    """The columns that documents use, of a huge number of dimensions (hashed terms).
+    """The columns that documents use among a huge number of dimensions (hashed terms).
 
     They ascend, so that sums keep their order of terms.
     """
@@ -49,13 +49,13 @@ class UsedColumns:
 
     @classmethod
     def of(cls, documents: SparseVectors) -> UsedColumns | None:
-        """Return the used columns; None where they are not far fewer than the dimensions: an index is then as small."""
+        """Return the used columns; None unless they are far fewer than the dimensions and so make the index smaller."""
         if documents.dimensions <= 2 * documents.nnz + 1_000_000:
             return None
         return cls(np.unique(documents.indices))
 
     def narrow(self, vectors: SparseVectors) -> SparseVectors:
-        """Return the vectors over the used columns; values in other columns are dropped, as no document has them."""
+        """Return the vectors over the used columns; values in other columns, which no document uses, are dropped."""
         places = np.searchsorted(self._columns, vectors.indices)
         known = np.zeros(len(places), dtype=bool)
         inside = places < len(self._columns)
@@ -66,24 +66,24 @@ class UsedColumns:
         )
 
     def widen(self, vectors: SparseVectors) -> SparseVectors:
-        """Return vectors over the used columns as they were before :meth:`narrow`."""
+        """Return vectors over the used columns in their form before :meth:`narrow`."""
         dimensions = int(self._columns.max(initial=-1)) + 1
         return SparseVectors(vectors.indptr, self._columns[vectors.indices], vectors.values, dimensions)
 
     def save(self, folder: Path) -> None:
-        """Write the table into a folder that is there."""
+        """Write the table into an existing folder."""
         np.save(folder / _COLUMNS, self._columns, allow_pickle=False)
 
     @classmethod
     def load(cls, folder: Path) -> UsedColumns:
-        """Read what :meth:`save` wrote; raises CacheError when it is damaged."""
+        """Read the file of :meth:`save`; raises CacheError if it is damaged."""
         return cls(load_column(folder / _COLUMNS))
 
 
 class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changeable[SparseVectors]):
     """Exact sparse top-k in the process; equal scores by document id descending, as trec_eval orders them.
 
-    A change makes the whole index anew.
+    A change rebuilds the whole index.
     """
 
     name = "csr"
@@ -97,12 +97,12 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
     _columns: UsedColumns | None = None
 
     def info(self) -> EngineInfo:
-        """Compile the kernels, so that no search does."""
+        """Compile the kernels before any search."""
         compile_kernels()
         return EngineInfo("harness csr", __version__, "embedded")
 
     def build(self, folder: Path, documents: Documents[SparseVectors], progress: Progress) -> None:
-        """Transpose the vectors into postings; getting ready is saving them and mapping the files."""
+        """Transpose the vectors into postings; getting ready means saving them and mapping the files."""
         columns = UsedColumns.of(documents.column)
         vectors = documents.column if columns is None else columns.narrow(documents.column)
         idf: Literal["bm25"] | None = "bm25" if self.parameters["idf"] else None
@@ -113,14 +113,14 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
             columns.save(folder)
 
     def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
-        """Make the index of all vectors anew, in place of the one that is there; deleted rows are empty."""
+        """Rebuild the index of all vectors in place of the existing index; deleted rows are empty."""
         earlier = _saved_vectors(load_index(folder / "index", verify=False))
         if self._columns is not None:
             earlier = self._columns.widen(earlier)
         written = changes.written.column
         dimensions = max(earlier.dimensions, written.dimensions)
         earlier, written = widen(earlier, dimensions), widen(written, dimensions)
-        content = np.full(len(self.ids), len(earlier) + len(written), dtype=np.int64)  # the last of all is an empty row
+        content = np.full(len(self.ids), len(earlier) + len(written), dtype=np.int64)  # the last row is empty
         content[: len(earlier)] = np.arange(len(earlier))
         content[changes.rows] = len(earlier) + np.arange(len(written))
         content[self.deleted] = len(earlier) + len(written)
@@ -135,7 +135,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         self.build(folder, replace(changes.written, column=both.take(content)), progress)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Map the saved postings; those of an index opened again are compared with their checksums first."""
+        """Map the saved postings, after comparing those of a reopened index with their checksums."""
         self._index = SparseIndex.load(folder / "index", verify=self.finished)
         self._columns = UsedColumns.load(folder) if (folder / _COLUMNS).exists() else None
         self._filtered = None
@@ -158,11 +158,11 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         return index.retrieve(query, k, int(self.parameters["threads"]))[1:]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Leave out the postings of documents that do not match: a search is one of the rest."""
+        """Leave out the postings of documents that do not match, so that searches see only the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Map a saved index; ``idf`` must be what it was saved with."""
+        """Map a saved index; ``idf`` must equal the saved value."""
         info, source = self.info(), source_folder(self.parameters)
         progress.start("attach", None)
         with as_backend_errors(_KEEP):
@@ -179,9 +179,9 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         return External(info, ids, LoadedIndex(len(index), {"dimensions": index.dimensions}), source)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, and the IDF; the columns of all must be the encoder's."""
+        """Compare every stored vector and the IDF; all columns must be the encoder's."""
         queries = content.queries.sparse
-        # of fewer columns the encoder may know only those that it gave
+        # with fewer columns, the encoder may know only those that it produced
         if queries is not None and queries.dimensions > self._index.dimensions:
             raise RejectedInputError(
                 f"the index has {self._index.dimensions} dimensions, the encoder {queries.dimensions}",
@@ -200,7 +200,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
 
 
 def _saved_vectors(stored: StoredIndex) -> SparseVectors:
-    """Return the vectors that an index was made of, by row."""
+    """Return the vectors from which an index was made, by row."""
     from scipy.sparse import csc_array
 
     columns, rows, values, _ = stored.postings

@@ -25,7 +25,7 @@ __all__ = ["DuckdbEngine"]
 _FILE = "vectors.duckdb"
 _ROWS_AT_ONCE = 4096
 _OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-"""DuckDB would download extensions that a query wants; those that are compiled in are enough."""
+"""DuckDB would download extensions that a query needs; the built-in extensions are enough."""
 _SCORES = {
     "cosine": "array_cosine_similarity",
     "dot": "array_inner_product",
@@ -36,7 +36,7 @@ _SCORES = {
 class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     """Every vector is scored, by SQL: ``ORDER BY score DESC, document LIMIT k`` over a column of arrays.
 
-    Equal scores come by row ascending. DuckDB gives the distance for l2, and the score is its negative square.
+    Equal scores come by row ascending. For l2 DuckDB gives the distance, and the score is its negative square.
     """
 
     name = "duckdb"
@@ -50,13 +50,13 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     _values: Mapping[str, str]
 
     def info(self) -> EngineInfo:
-        """Import the library, and translate its errors from now on."""
+        """Import the library, and start to translate its errors."""
         self._library = require("duckdb", extra="duckdb", feature="the backend 'duckdb'")
         self.faults = (*self.faults, self._library.Error)
         return EngineInfo("DuckDB", self._library.__version__, "embedded")
 
     def _attach(self, folder: Path, *, read_only: bool) -> None:
-        """Take the file into the database in memory that all of an engine's life is spent in: starting one is slow."""
+        """ATTACH the file to the engine's only in-memory database; opening another is slow."""
         file = str(folder / _FILE)
         if self._connection is None:
             settings = {**_OFFLINE, "threads": int(self.parameters["threads"]), "temp_directory": f"{file}.tmp"}
@@ -73,19 +73,19 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._connection = None
 
     def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
-        """Make the table: vectors with a column for each field of the metadata."""
+        """Make the table: vectors, and a column for each field of the metadata."""
         columns = "".join(f", {column} VARCHAR" for column in field_columns(documents.fields).values())
         self._attach(folder, read_only=False)
         vector = f"FLOAT[{documents.column.shape[1]}]"
         self._connection.execute(f"CREATE TABLE documents (document INTEGER, vector {vector}{columns})")
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Insert in batches; getting ready is bringing the log into the file."""
+        """Insert in batches; getting ready means moving the log into the file."""
         self._insert(np.arange(len(documents), dtype=np.int32), documents, progress)
         self._finish(progress)
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Delete and insert in batches; getting ready is what it is after a build."""
+        """Delete and insert in batches; getting ready is the same as after a build."""
         self._detach()
         self._attach(folder, read_only=False)
         self._connection.execute("DELETE FROM documents WHERE document IN (SELECT unnest(?))", [changes.outdated])
@@ -113,7 +113,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._detach()
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the file to be read only, so that several processes may."""
+        """Open the file read-only, so that several processes can open it."""
         self._attach(folder, read_only=True)
         (count,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
         (column,) = self._connection.execute("SELECT vector FROM documents LIMIT 0").description
@@ -140,7 +140,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"
 
     def retrieve(self, query: Float32Array, k: int) -> Any:
-        """Run the statement to its end, with the answer still in DuckDB's form."""
+        """Run the statement to its end; the answer stays in DuckDB's form."""
         return self._connection.execute(self._search, {"query": query[0], "k": k, **self._values}).fetchnumpy()
 
     def columns(self, answer: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Indexes that somebody else made: reading their ids, and comparing their vectors with the encoder's."""
+"""Indexes made outside the harness: reading their ids, and comparing their vectors with the encoder's."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ NOT_THESE_VECTORS = (
     "with the same model, or for BM25 with the same dataset, analyzer, k1 and b"
 )
 TEXT_FIELDS = ("text", "content", "page_content", "document")
-"""Where texts are looked for when no field is named: LangChain's and LlamaIndex's names."""
+"""Fields searched for texts if no field is named: LangChain's and LlamaIndex's names."""
 Kept: TypeAlias = Literal["bits", "unit", "direction", "product"]
-"""How an index keeps a vector: as it came, divided by its length, times any number above 0, or as direction and length
-apart, whose product it gives back."""
+"""How an index keeps a vector: unchanged, divided by its length, times any number above 0, or as a separate direction
+and length, whose product it returns."""
 _PRODUCT_STEPS = 8
-"""Steps of its largest value by which a product of direction and length may differ (Chroma's: 4 were seen)."""
+"""Steps of its largest value by which a product of direction and length may differ (4 were seen with Chroma)."""
 Page = TypeVar("Page", Float32Array, SparseVectors)
 _ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
 _AS_IT_IS = 1e-6
-"""Qdrant leaves a vector as it is whose squared length is within this of 1."""
+"""Qdrant leaves a vector unchanged if its squared length differs from 1 by at most this."""
 _STEPS = 2
-"""Steps of its datatype by which a number may differ: one of its own rounding, one of the expected number's."""
+"""Steps of its datatype by which a number may differ: one from its own rounding, one from the expected number's."""
 
 
 class DocumentKeys:
@@ -54,13 +54,13 @@ class DocumentKeys:
         """Read the keys and ids of all documents.
 
         Args:
-            pages: Keys of documents and, aligned, their values in the field of ids.
-            field: The name of that field in messages.
-            key: The name of the engine's keys in messages: they are the ids if no document has a value in the field.
-                "" if every document must have one.
+            pages: Keys of documents, and their values in the id field, aligned.
+            field: Name of the id field in messages.
+            key: Name of the engine's keys in messages: they are the ids if no document has a value in the field. "" if
+                every document must have a value.
 
         Raises:
-            RejectedInputError: Documents have no id, or the same.
+            RejectedInputError: Documents have no id, or share an id.
         """
         ids: list[str | None] = []
         self._keys: list[Any] = []
@@ -77,7 +77,7 @@ class DocumentKeys:
         return [self._keys[row] for row in rows.tolist()]
 
     def rows(self, keys: Iterable[Any]) -> Int32Array:
-        """Return the rows (int32) of keys; raises IndexChangedError for a document that was not there before."""
+        """Return the rows (int32) of keys; raises IndexChangedError for a document that did not exist before."""
         try:
             return np.fromiter((self._row_of[key] for key in keys), dtype=np.int32)
         except KeyError as error:
@@ -89,7 +89,8 @@ class DocumentKeys:
 class DocumentSample(NamedTuple):
     """Documents of an external index that have a vector: ``rows`` int32 (n,) in any order, ``vectors`` and texts.
 
-    ``texts`` maps places that texts may be found in, as messages name them, to a text of each document, None for none.
+    ``texts`` maps possible locations of texts, as named in messages, to a text of each document, None if it has no
+    text.
     """
 
     rows: Int32Array
@@ -98,7 +99,7 @@ class DocumentSample(NamedTuple):
 
 
 class ExternalRows(ABC):
-    """The vectors of an external index, by row: their comparison with the encoder's, and samples.
+    """The vectors of an external index, by row, for comparison with the encoder's and for samples.
 
     A subclass implements :meth:`pages` and :meth:`sample`, which read from the index.
 
@@ -129,9 +130,9 @@ class ExternalRows(ABC):
         return compare_dense(content, len(self.ids), self.pages(), progress, self.stored_as, half=self.half)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the index that have a vector, by row ascending.
+        """Return at most ``count`` documents with a vector, sampled across the index, by row ascending.
 
-        Their texts are those of the only place, or of the first of several in which a document has a text.
+        Their texts come from the only location, or from the first location in which a document has a text.
         """
         rows, vectors, texts = self.sample(spread_rows(len(self.ids), count))
         order = np.argsort(rows)
@@ -148,7 +149,7 @@ class ExternalRows(ABC):
 
 @contextmanager
 def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
-    """Replace the remedy ``rebuild`` of an error by ``instead``: never tell users to delete their own index."""
+    """Replace an error's remedy ``rebuild`` with ``instead``: never advise users to delete their own index."""
     try:
         yield
     except BackendError as error:
@@ -163,7 +164,7 @@ def source_folder(parameters: Mapping[str, ParameterValue]) -> Path:
 
 
 def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
-    """Return the ids of an index's documents, each once and none missing; ``where`` says what they were read from.
+    """Return the ids of an index's documents, unique and complete; ``where`` names their source.
 
     Raises RejectedInputError, naming documents by number, or ids that occur twice.
     """
@@ -195,12 +196,12 @@ def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str
     Args:
         where: The table, for messages.
         parameter: Names the column.
-        wanted: Its value; "" for the first ``usual`` name that is there, or without usual names for the only column.
+        wanted: Its value; "" for the first existing ``usual`` name, or without usual names for the only column.
         present: Columns that can be it.
         usual: Names that are looked for.
 
     Raises:
-        RejectedInputError: There is no such column, or no single one.
+        RejectedInputError: There is no such column, or more than one.
     """
     known = ", ".join(f"'{name}'" for name in present) or "none"
     if wanted and wanted not in present:
@@ -216,7 +217,7 @@ def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str
 
 
 class Columns(NamedTuple):
-    """Columns of a table that somebody else made; ``text`` is "" if there is none."""
+    """Columns of a table made outside the harness; ``text`` is "" without a text column."""
 
     vector: str
     id: str
@@ -235,14 +236,14 @@ def choose_columns(
 
     Args:
         table: The table, for messages.
-        parameters: Of the backend.
-        vectors: Columns of vectors, ``plain`` those that ids can be in, and ``texts`` those that texts can be in.
+        parameters: Parameters of the backend.
+        vectors: Columns of vectors; ``plain`` columns can hold ids, ``texts`` columns can hold texts.
         plain: See ``vectors``.
         texts: See ``vectors``.
         id_names: Usual names of the column of ids.
 
     Raises:
-        RejectedInputError: There is no such column, or no single one.
+        RejectedInputError: There is no such column, or more than one.
     """
     text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
     return Columns(
@@ -255,7 +256,8 @@ def choose_columns(
 def require_similarity(described: str, similarities: Sequence[str], wanted: str) -> str:
     """Return the ``wanted`` similarity, the first one for "".
 
-    Raises RejectedInputError for another than the ``similarities`` of the index; ``described`` names what it has.
+    Raises RejectedInputError for a similarity that is not among the index's ``similarities``; ``described`` names
+    these.
     """
     if wanted not in ("", *similarities):
         raise RejectedInputError(
@@ -268,7 +270,7 @@ def require_similarity(described: str, similarities: Sequence[str], wanted: str)
 def sparse_of(
     columns: Sequence[Sequence[int]], weights: Sequence[Sequence[float]], dimensions: int | None = None
 ) -> SparseVectors:
-    """Return vectors with ascending columns, in whatever order an index gives them back.
+    """Return vectors with ascending columns; the index may return them in any order.
 
     Without ``dimensions`` there are as many columns as the vectors have.
     """
@@ -277,28 +279,28 @@ def sparse_of(
     indices = np.array([column for row in columns for column in row], dtype=np.int64)
     values = np.array([weight for row in weights for weight in row], dtype=np.float32)
     order = np.lexsort((indices, np.repeat(np.arange(len(columns)), np.diff(indptr))))
-    # a column beyond the vocabulary stays one: it differs from any that the encoder gives
+    # a column beyond the vocabulary stays so: it differs from all columns of the encoder
     narrow = np.minimum(indices[order], np.iinfo(np.int32).max).astype(np.int32)
     return SparseVectors(indptr, narrow, values[order], dimensions or int(narrow.max(initial=-1)) + 1)
 
 
 def places_of(content: ExpectedContent, documents: int) -> Int32Array:
-    """Return each index document's place in the dataset (int32), -1 for those that it does not hold."""
+    """Return each index document's position in the dataset (int32), -1 if the dataset lacks it."""
     places = np.full(documents, -1, dtype=np.int32)
     places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
     return places
 
 
 def spread_rows(documents: int, count: int) -> Int32Array:
-    """Return at most ``count`` rows (int32, ascending) from all over an index of so many documents."""
+    """Return at most ``count`` rows (int32, ascending), spread across an index of this many documents."""
     return np.unique(np.linspace(0, documents - 1, num=min(documents, count)).astype(np.int32))
 
 
 def read_ids(path: Path, documents: int) -> Ids:
-    """Read the ids of an index of so many documents from a file with one a line, in the order of its rows.
+    """Read the ids of an index from a file with an id per line, in the order of its rows.
 
-    Raises EngineUnavailableError for a file that cannot be read, RejectedInputError for another number of ids, or one
-    that occurs twice.
+    Raises EngineUnavailableError for a file that cannot be read, RejectedInputError for a wrong number of ids or a
+    repeated id.
     """
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # an id may hold U+2028
@@ -324,18 +326,17 @@ def compare_dense(
     *,
     half: bool = False,
 ) -> str | None:
-    """Compare the vectors of an index with those of ``content``; return why they differ, None where they do not.
+    """Compare an index's vectors with ``content``; return why they differ, None if they are equal.
 
     Args:
-        content: What the index should hold.
-        documents: How many documents it has.
+        content: Expected content of the index. documents: Number of its documents.
         pages: Rows of documents that have a vector, and the vectors, float32 (n, d).
         progress: Advanced by the rows of each page.
         kept: How the index keeps vectors.
         half: Whether it keeps them as float16.
 
     Raises:
-        RejectedInputError: There is nothing to compare with, or the dimensions are others than the encoder's.
+        RejectedInputError: There is nothing to compare with, or the dimensions differ from the encoder's.
     """
     expected, queries, ids = content.documents.dense, content.queries.dense, content.documents.ids
     if expected is None or queries is None:
@@ -362,8 +363,8 @@ def compare_sparse(
 ) -> str | None:
     """Compare sparse vectors as :func:`compare_dense` does dense ones.
 
-    Columns are terms by number only: with other columns for one document the numbers mean something else, and every
-    answer is nonsense. Raises RejectedInputError naming the first such document.
+    Columns are only numbers of terms: if one document has other columns, the numbers mean something else and every
+    answer is meaningless. Raises RejectedInputError naming the first such document.
     """
     expected, ids = content.documents.sparse, content.documents.ids
     if expected is None:
@@ -388,7 +389,7 @@ def compare_sparse(
 def _of_the_dataset(
     content: ExpectedContent, documents: int, pages: Iterable[tuple[Int32Array, Page]], progress: Progress
 ) -> Iterator[tuple[Int32Array, Int64Array, Page]]:
-    """Yield each page that has documents of the dataset: their places in it, their places in the page, the page."""
+    """Yield the pages with documents of the dataset: their positions in the dataset and in the page, and the page."""
     place_of = places_of(content, documents)
     progress.start("compare", documents)
     for rows, page in pages:
@@ -400,7 +401,7 @@ def _of_the_dataset(
 
 
 def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
-    """Return a sentence that the documents at ``places`` differ; None without any."""
+    """Return a sentence that the documents at ``places`` differ; None if ``places`` is empty."""
     if len(places) == 0:
         return None
     return f"{len(places):,} documents have other {what} than the encoder gives, '{ids[int(places.min())]}' first"
@@ -409,13 +410,13 @@ def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
 def same_vectors(
     stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows of ``stored`` (n, d) equal those of ``expected`` (n, d), kept that way: bool (n,).
+    """Return which rows of ``stored`` (n, d) equal the rows of ``expected`` (n, d), kept that way: bool (n,).
 
-    A length is summed in float32 in an order that is not known. So a vector that was divided by it may have a common
-    factor, as far from 1 as the rounding of that sum can be; each value is then within two steps of the datatype,
-    float32 or (``half``) float16.
+    A length is summed in float32 in an unknown order. So a vector divided by it may have a common factor that is as far
+    from 1 as the rounding of the sum allows; each value is then within two steps of the datatype, float32 or (``half``)
+    float16.
     """
-    from harness.exact.dense import vector_lengths  # loads what only dense vectors need
+    from harness.exact.dense import vector_lengths  # only dense vectors need this import
 
     if kept == "bits":
         whole = expected.astype(np.float16).astype(np.float32) if half else expected

@@ -1,4 +1,4 @@
-"""Exact dense search as a backend of its own: every vector scored, the one order of ties."""
+"""Exact dense search as a backend: every vector scored, in the documented order of ties."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _ROWS_AT_ONCE = 4096
 class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
     """Exact dense top-k in the process; equal scores by document id descending, as trec_eval orders them.
 
-    Scores are cosines, dot products or negative squared distances. There is no graph: every search looks at all
-    vectors. A change writes all vectors anew; those of deleted documents stay, and no search looks at them.
+    Scores are cosines, dot products or negative squared distances. There is no graph: every search reads all vectors. A
+    change rewrites all vectors; vectors of deleted documents stay, but no search reads them.
     """
 
     name = "flat"
@@ -52,18 +52,18 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     _filtered: FilteredDenseIndex | None = None
 
     def info(self) -> EngineInfo:
-        """Compile the kernels, so that no search does."""
+        """Compile the kernels before any search."""
         compile_dense_kernels()
         return EngineInfo("harness flat", __version__, "embedded")
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Measure the vectors; getting ready is saving them and mapping the files."""
+        """Measure the vectors; getting ready means saving them and mapping the files."""
         index = DenseIndex.build(documents.column, tie_break=documents.ids.tie_rank)
         progress.start("save", None)
         index.save(folder / "index")
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Map the saved vectors; those of an index opened again are compared with their checksums first."""
+        """Map the saved vectors, after comparing those of a reopened index with their checksums."""
         self._index = DenseIndex.load(folder / "index", verify=self.finished)
         held = np.ones(len(self._index), dtype=np.bool_)
         held[self.deleted] = False
@@ -75,7 +75,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         return LoadedIndex(documents, {"dimensions": dimensions, "vectors_in_graph": 0}, dimensions)
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Write all vectors anew, in place of those that are there."""
+        """Rewrite all vectors in place of the existing ones."""
         vectors = np.zeros((len(self.ids), self._index.dimensions), dtype=np.float32)
         vectors[: len(self._index)] = self._index.vectors
         vectors[changes.rows] = changes.written.column
@@ -91,7 +91,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         return index.retrieve(query, k, int(self.parameters["threads"]), similarity=similarity)[1:]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Leave out the vectors of documents that do not match: a search is one of the rest."""
+        """Leave out the vectors of documents that do not match, so that searches see only the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
@@ -111,6 +111,6 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         return compare_dense(content, len(vectors), ((rows, vectors[rows]) for rows in parts), progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return vectors from all over the external index, which keeps no texts."""
+        """Return vectors sampled across the external index, which keeps no texts."""
         rows = spread_rows(self.loaded.documents, count)
         return StoredDocuments(rows, (None,) * len(rows), np.array(self._index.vectors[rows]))

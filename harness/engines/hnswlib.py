@@ -26,14 +26,15 @@ _FILE, _DIMENSIONS = "index.hnswlib", "dimensions.txt"
 _ROWS_AT_ONCE = 4096
 _NOTHING = np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
 _TOO_FEW = "contiguous 2D array"
-"""Part of hnswlib's message where its graph reaches fewer documents than a search asks for."""
+"""Part of hnswlib's message if its graph reaches fewer documents than a search requests."""
 
 
 class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
     """Dense vectors in hnswlib's graph. One thread and a fixed seed make two builds equal.
 
-    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. hnswlib raises an error where
-    its graph reaches fewer than k documents; the engine then searches for the longest answer, in the query's time.
+    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. hnswlib raises an error if its
+    graph reaches fewer than k documents; the engine then searches for the longest possible answer, which counts as the
+    query's time.
     """
 
     name = "hnswlib"
@@ -52,15 +53,15 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._short: set[bytes] = set()
-        """Queries for which the graph reached too few documents."""
+        """Number of queries for which the graph reached too few documents."""
 
     def info(self) -> EngineInfo:
-        """Import the library, which tells its version by its distribution only."""
+        """Import the library; only its distribution has the version."""
         self._library = require("hnswlib", extra="hnswlib", feature="the backend 'hnswlib'")
         return EngineInfo("hnswlib", versions_of("hnswlib")["hnswlib"], "embedded")
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
+        """Put all vectors into the graph, numbered by row; getting ready means writing the file."""
         settings, vectors = self.parameters, documents.column
         index = self._library.Index(_SPACES[str(settings["similarity"])], vectors.shape[1])
         index.init_index(
@@ -74,9 +75,9 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         (folder / _DIMENSIONS).write_text(str(vectors.shape[1]), encoding="utf-8")
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Mark as deleted, and add: a number that is there gets its new vector; getting ready is writing the file.
+        """Mark as deleted, and add: an existing number gets its new vector; getting ready means writing the file.
 
-        Deleted vectors stay in the graph, where searches pass through them and do not return them.
+        Deleted vectors stay in the graph: searches pass through them but do not return them.
         """
         for row in changes.deleted.tolist():
             self._index.mark_deleted(row)
@@ -92,7 +93,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._index.save_index(str(folder / _FILE))
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Read the file; its vectors' dimensions are not in it and lie beside it."""
+        """Read the file, and the vectors' dimensions from a separate file."""
         written = (folder / _DIMENSIONS).read_text(encoding="utf-8")
         if not written.isdecimal():
             raise EngineUnavailableError(f"'{folder / _DIMENSIONS}' is damaged", fix=REBUILD)
@@ -111,12 +112,12 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return LoadedIndex(count - len(self.deleted), state, self._dimensions)
 
     def prepare(self, queries: Float32Array, k: int) -> list[Float32Array]:
-        """Set the number of candidates, at least k: hnswlib takes fewer, and then finds fewer."""
+        """Set the number of candidates, at least k: hnswlib accepts fewer, and then finds fewer."""
         self._index.set_ef(max(int(self.parameters["ef"]), k))
         return [queries[row : row + 1] for row in range(len(queries))]
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
-        """Ask for ``k`` documents, or as many as match."""
+        """Search for ``k`` documents, or as many as match."""
         wanted = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
         if wanted == 0:
             return _NOTHING
@@ -127,7 +128,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return answer
 
     def _ask(self, query: Float32Array, k: int) -> tuple[Any, Any] | None:
-        """Return rows and distances, None where the graph reaches fewer than ``k`` documents."""
+        """Return rows and distances, None if the graph reaches fewer than ``k`` documents."""
         matching, threads = self._matching, int(self.parameters["threads"])
         chosen = {} if matching is None else {"filter": lambda row: bool(matching[row])}
         try:
@@ -139,7 +140,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return rows, distances
 
     def _most_of(self, query: Float32Array, k: int) -> tuple[Any, Any]:
-        """Return the longest answer shorter than ``k``, by bisection: hnswlib does not say how long it is."""
+        """Return the longest answer shorter than ``k``, by bisection: hnswlib does not report its length."""
         answer: tuple[Any, Any] = _NOTHING
         reached, too_many = 0, k
         while too_many - reached > 1:
@@ -157,11 +158,11 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Have hnswlib ask a callback about every document that a search visits."""
+        """Have hnswlib call a function for every document that a search visits."""
         self._matching = matching_documents(self.folder, wanted) if wanted else None
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return the candidates that these searches kept."""
+        """Return the number of candidates that these searches kept."""
         return {"ef": max(int(self.parameters["ef"]), k)}
 
     def caveats(self, k: int) -> Caveats:

@@ -24,12 +24,12 @@ JSON = "application/json"
 
 
 def as_json(body: object) -> bytes:
-    """Encode ``body``, in which NumPy's arrays may be of any layout and memory-mapped; raises TypeError."""
+    """Encode ``body``, whose NumPy arrays may have any layout or be memory-mapped; raises TypeError."""
     return orjson.dumps(body, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _plain(value: object) -> object:
-    """Return an array that the encoder does not take, such as a ``numpy.memmap``, as a contiguous plain one."""
+    """Return an array that the encoder does not accept, such as a ``numpy.memmap``, as a plain contiguous array."""
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value.view(np.ndarray))
     raise TypeError(f"{type(value).__name__} has no JSON")
@@ -59,10 +59,10 @@ class HttpServer:
 
         Args:
             method: ``GET``, ``POST`` …
-            path: Below the server's address.
+            path: Path below the server's address.
             content: The body of the request.
             kind: The type of ``content``.
-            timeout_s: Seconds that this call may take; None for those of every call.
+            timeout_s: Limit of this call in seconds; None for the client's limit.
             options: The URL's query.
         """
         answer = self._client.request(
@@ -84,7 +84,7 @@ class HttpServer:
         timeout_s: float | None = None,
         options: Mapping[str, str | int] | None = None,
     ) -> Any:
-        """Make one call and return its decoded answer, None for an empty one; ``body`` is sent as JSON, None not."""
+        """Send ``body`` as JSON, or no body for None, and return the decoded answer, None if it is empty."""
         content = None if body is None else as_json(body)
         answer = self.send(method, path, content, timeout_s=timeout_s, options=options)
         return orjson.loads(answer) if answer else None
@@ -95,27 +95,27 @@ class HttpServer:
 
 
 class HttpRetrier(Retrier):
-    """Calls of an :class:`HttpServer`, repeated while the fault may pass."""
+    """Calls of an :class:`HttpServer`, repeated while the fault may be transient."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of a call: of HTTP, of bodies that are not JSON, and of answers of another form."""
+        """Return the errors of a call: HTTP errors, bodies that are not JSON, and answers of another form."""
         return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return the fault that an error of a call stands for."""
+        """Return the fault of a call's error."""
         if isinstance(error, httpx.HTTPStatusError):
             return status_fault(error.response, self.words_of(error.response))
         return transport_fault(error) or Fault(cause_of_misreading(), f"{type(error).__name__}: {error}")
 
     @abstractmethod
     def words_of(self, answer: httpx.Response) -> str:
-        """Return the server's own message in an answer that refuses, else the body's beginning."""
+        """Return the server's own message in a refusing answer, else the body's beginning."""
 
 
 def status_fault(answer: httpx.Response, words: str) -> Fault:
     """Return the fault of an answer with a status above 399; ``words`` are the server's."""
     text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
-    pause = answer.headers.get("retry-after", "")  # a date is not kept to
+    pause = answer.headers.get("retry-after", "")  # a date is ignored
     return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
 
 
@@ -133,7 +133,7 @@ def transport_fault(error: BaseException) -> Fault | None:
 
 
 def _cause_of_connecting(text: str) -> Cause:
-    """Return why no connection was made, by the words of Python's module ``ssl``."""
+    """Return why no connection was made, in the words of Python's module ``ssl``."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return Cause.UNTRUSTED
     return Cause.UNENCRYPTED if "[SSL" in text else Cause.UNREACHABLE

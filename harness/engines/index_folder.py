@@ -1,8 +1,9 @@
 """Files that the base class keeps in an index's folder: the manifest of a finished build, and metadata to filter by.
 
-The manifest is written last: an index without it was interrupted. It is compared when the index is opened again:
-an index of other parameters or documents would answer without an error. Metadata are kept beside the index of an engine
-that stores none, otherwise their names: an engine that is asked for a field it lacks finds nothing, without an error.
+The manifest is written last: an index without it was interrupted. It is compared when the index is opened again: an
+index of other parameters or documents would answer without an error. Metadata are kept next to the index of an engine
+that stores none; for other engines only their names are kept: given an unknown field, an engine finds nothing, without
+an error.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def write_manifest(
     indexed: int,
     deleted: Int32Array | None = None,
 ) -> None:
-    """Write the manifest of a finished index: through a temporary name, so that it is whole or not there.
+    """Write the manifest of a finished index through a temporary name, so that it is complete or missing.
 
-    ``indexed`` is how many of the documents the engine holds, by its own count; ``deleted`` are rows of documents that
-    were deleted since the index was built.
+    ``indexed`` is the engine's own count of its documents; ``deleted`` are rows of documents that were deleted since
+    the build.
     """
     content = {"format": _FORMAT, "engine": engine, "parameters": dict(parameters), "documents": len(ids)}
     content |= {"ids_sha256": _digest(ids), "indexed": indexed}
@@ -63,18 +64,18 @@ def write_manifest(
 def check_manifest(
     folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, free: Iterable[str] = ()
 ) -> int | None:
-    """Return how many documents the index in ``folder`` held when it was finished; None when there is nothing yet.
+    """Return the number of documents that the index in ``folder`` held when it was finished; None if it is empty.
 
     Args:
-        folder: Holds an index of exactly this engine and these documents, or nothing.
+        folder: Folder with an index of exactly this engine and these documents, or empty.
         engine: The engine's name.
-        parameters: What the index must have been built with.
+        parameters: Parameters with which the index must have been built.
         ids: Ids of the documents, in the order of their rows.
         free: Names of parameters that may differ because they do not change the index.
 
     Raises:
         EngineUnavailableError: The build was interrupted, or the manifest is damaged.
-        RejectedInputError: It is another index.
+        RejectedInputError: It is a different index.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -120,7 +121,7 @@ def _digest(ids: Ids) -> str:
 
 
 def save_metadata(folder: Path, metadata: pa.Table, *, values: bool = True) -> None:
-    """Write the fields of documents into the folder of an index, or only their names."""
+    """Write the fields of documents, or only their names, into the folder of an index."""
     if values:
         save_table(folder / _TABLE, metadata)
     else:
@@ -128,9 +129,9 @@ def save_metadata(folder: Path, metadata: pa.Table, *, values: bool = True) -> N
 
 
 def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
-    """Return which documents match, bool (n,), by what :func:`save_metadata` wrote.
+    """Return which documents match, bool (n,), from the file of :func:`save_metadata`.
 
-    The fields are there: see :func:`require_fields`. Raises EngineUnavailableError for a damaged file.
+    The fields must exist: see :func:`require_fields`. Raises EngineUnavailableError for a damaged file.
     """
     try:
         return matching_rows(load_table(folder / _TABLE), wanted)
@@ -139,9 +140,9 @@ def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
 
 
 def saved_fields(folder: Path) -> list[str]:
-    """Return the names of the fields that the index was given, in their order.
+    """Return the names of the index's fields, in their order.
 
-    Raises EngineUnavailableError when the file that names them is damaged.
+    Raises EngineUnavailableError if the file that names them is damaged.
     """
     try:
         if (folder / _TABLE).exists():
@@ -153,7 +154,7 @@ def saved_fields(folder: Path) -> list[str]:
 
 
 def field_columns(names: Iterable[str]) -> dict[str, str]:
-    """Return a plain name for the column of each field: its own may hold a dot, or differ from another's by case."""
+    """Return a plain column name for each field: its own may contain a dot, or differ from another's only by case."""
     return {name: f"field_{place}" for place, name in enumerate(names)}
 
 

@@ -1,8 +1,8 @@
 """The interface between the harness and an engine: the data that pass between them, and the methods that it calls.
 
 Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once. An engine's life: ``open``
-an empty folder and ``index``, or ``open`` a folder that holds an index, or ``attach`` to an index that somebody else
-made; then ``search`` any number of times, and ``close``.
+an empty folder and ``index``, or ``open`` a folder that holds an index, or ``attach`` to an index made outside the
+harness; then ``search`` any number of times, and ``close``.
 """
 
 from __future__ import annotations
@@ -26,40 +26,41 @@ from harness.registry.parameters import ParameterValue
 InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
 
 LEFT_BEHIND = "left behind: "
-"""The beginning of a line on standard error that names something an engine could not remove outside its folder."""
+"""The beginning of a line on standard error that names something outside its folder that an engine could not remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Promises of an engine. The contract suite tests what is declared, and requires a minimum."""
+    """Promises of an engine. The contract suite tests the declared promises, and requires a minimum."""
 
     input: InputKind
     """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``, and
-    ``terms+dense`` both of these. ``terms`` are analysed already, and the engine weighs them by a BM25 of its own."""
+    ``terms+dense`` both ``terms`` and ``dense``. ``terms`` are already analysed, and the engine weights them by its own
+    BM25."""
     exact: bool
-    """True when the engine computes its scoring function over all documents, without approximation."""
+    """True if the engine computes its scoring function over all documents, without approximation."""
     deterministic: bool
-    """True when two builds from the same input give the same rankings."""
+    """True if two builds from the same input give the same rankings."""
     reopens: bool
-    """True when a closed index can be opened again from its folder."""
+    """True if a closed index can be opened again from its folder."""
     keeps_k_prefix: bool
-    """True when the top 3 is always a prefix of the top 5, ties included."""
+    """True if the top 3 is always a prefix of the top 5, ties included."""
     shares_index: bool = False
-    """True when several processes may have one finished index open at once, to search it."""
+    """True if several processes may have one finished index open at once, to search it."""
     threads: bool = False
-    """True when several threads may search one open engine at once, and its client releases Python's lock meanwhile."""
+    """True if several threads may search one open engine at once, and its client releases Python's lock to search."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
     external: bool = False
-    """True when the engine can search an index that somebody else made: see :meth:`EngineInterface.attach`."""
+    """True if the engine can search an index made outside the harness: see :meth:`EngineInterface.attach`."""
     filters: bool = False
-    """True when the engine can return only documents whose metadata match: see :meth:`EngineInterface.restrict`."""
+    """True if the engine can return only documents whose metadata match: see :meth:`EngineInterface.restrict`."""
     changes: bool = False
-    """True when documents of a finished index can be deleted, replaced and added: see :meth:`EngineInterface.apply`."""
+    """True if documents of a finished index can be deleted, replaced and added: see :meth:`EngineInterface.apply`."""
     warm_up_queries: int = 0
-    """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
+    """Number of warm-up queries, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
     external_input: InputKind | None = None
-    """Which column the engine reads to search an index that somebody else made; None for the same as ever."""
+    """The column that the engine reads to search an external index; None for the same as in its own."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -67,15 +68,15 @@ class Capabilities:
         return ("sparse", "dense") if self.input == "hybrid" else tuple(self.input.split("+"))
 
     def reads(self, *, external: bool) -> InputKind:
-        """Return which column the engine reads for an index of its own, or for an ``external`` one."""
+        """Return the column that the engine reads for its own index, or for an ``external`` index."""
         return self.external_input or self.input if external else self.input
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """The engine that ran: its own name and version, and how it was reached (``embedded``, ``server`` …).
+    """The engine that ran: its name and version, and how it was reached (``embedded``, ``server`` …).
 
-    ``note`` is what a reader must know before comparing it with another; empty when there is nothing.
+    ``note`` is a warning for readers who compare it with another engine; empty without a warning.
     """
 
     name: str
@@ -118,7 +119,7 @@ class IndexReport:
 class Storage(NamedTuple):
     """Allocated bytes on disk (or in memory, for engines without files): the index, and its write-ahead log apart.
 
-    ``index_bytes`` is None where a server does not tell.
+    ``index_bytes`` is None if a server does not report it.
     """
 
     index_bytes: int | None
@@ -126,12 +127,12 @@ class Storage(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """Hits of a batch of queries in the engine's own order, and the time of every query.
+    """Hits of a batch of queries in the engine's own order, and the times of each query.
 
     ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,); ``search_ns`` int64 (Q,) is the engine's
     work, ``transfer_ns`` int64 (Q,) the time to bring its hits into these arrays. ``repeated_calls`` counts calls that
-    were made again after an error that passed; the time of a query includes them. With ``queries_per_call`` above 1
-    queries were sent together, and their times are equal shares of the calls'.
+    were repeated after a transient error; the time of a query includes them. With ``queries_per_call`` above 1 queries
+    were sent together, and their times are equal shares of the calls'.
     """
 
     indptr: Int64Array
@@ -147,8 +148,9 @@ class SearchResult(NamedTuple):
 class IndexHandle:
     """An external index that is open.
 
-    ``ids`` are those of its documents, each once: their positions are the rows of its results. ``state`` is as in
-    :class:`IndexReport`. ``changed``, for servers, says after the last search what changed meanwhile, None for nothing.
+    ``ids`` are its documents' ids, each once: their positions are the rows of its results. ``state`` is as in
+    :class:`IndexReport`. ``changed``, for servers, returns after the last search any change since the opening, None if
+    nothing changed.
     """
 
     info: EngineInfo
@@ -159,7 +161,7 @@ class IndexHandle:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExpectedContent:
-    """Content that an external index has if it was made of the dataset.
+    """Content that an external index has if it was made from the dataset.
 
     ``rows`` int32 (m,), ascending, are the rows of :class:`IndexHandle` that the dataset knows; ``documents`` the
     dataset's documents of these ids in the same order; ``queries`` all queries. ``terms`` are the analyzer's counts of
@@ -177,7 +179,7 @@ class StoredDocuments:
     """Documents of an external index that have a vector, as the index keeps them.
 
     ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors;
-    ``texts`` are None where the index keeps none; ``place`` is where the texts were found, for messages.
+    ``texts`` are None if the index keeps no texts; ``place`` names the source of the texts, for messages.
     """
 
     rows: Int32Array
@@ -198,9 +200,10 @@ class Hits(NamedTuple):
 class Placement(NamedTuple):
     """Shards and order of an engine's documents, as far as scores and ties show them.
 
-    ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None where the statistics
-    are those of all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked.
-    ``unindexed`` int32 are rows in no index, which statistics of all documents score, those of the index the others.
+    ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None if statistics cover
+    all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked. ``unindexed``
+    int32 are rows outside any index: statistics of all documents score them, and statistics of the index score the
+    others.
     """
 
     shards: Int32Array | None
@@ -209,10 +212,10 @@ class Placement(NamedTuple):
 
 
 class Caveats(NamedTuple):
-    """Reservations about the results of a trial, for whoever reads them.
+    """Reservations about the results of a trial, for their readers.
 
-    ``notes`` are whole statements. ``without_effect`` maps names of parameters that changed nothing about the searches
-    to the reason; the report shows those of them that somebody set.
+    ``notes`` are complete sentences. ``without_effect`` maps names of parameters that did not affect the searches to
+    the reason; the report shows only parameters that the user set.
     """
 
     notes: tuple[str, ...] = ()
@@ -223,9 +226,10 @@ class Caveats(NamedTuple):
 class ComparedVectors:
     """Vectors as an engine compares them: ``documents`` float32 (n, d) as its index keeps them, decoded.
 
-    ``queries`` float32 (Q, d) are what it makes of them before it compares. ``similarity`` of both is what its scores
-    are, whatever it is of the vectors that were sent. Where its index compares others than its scores are made of, and
-    so orders hits otherwise, ``index_documents`` and ``index_queries`` are these, compared by ``index_similarity``.
+    ``queries`` float32 (Q, d) are the queries as it compares them. Its scores are the ``similarity`` of both, which may
+    differ from the similarity of the vectors as sent. If its index compares other vectors than its scores use, and so
+    orders hits differently, ``index_documents`` and ``index_queries`` hold these vectors, compared by
+    ``index_similarity``.
     """
 
     documents: Float32Array
@@ -236,7 +240,7 @@ class ComparedVectors:
     index_similarity: Similarity | None = None
 
     def of_documents(self, select: Callable[[Float32Array], Float32Array]) -> ComparedVectors:
-        """Return the same with documents that ``select`` makes of these, both of scores and of the index."""
+        """Return a copy with ``select`` applied to the documents, both of scores and of the index."""
         in_index = None if self.index_documents is None else select(self.index_documents)
         return replace(self, documents=select(self.documents), index_documents=in_index)
 
@@ -246,17 +250,17 @@ class Remains:
     """Remains of changes in an index, as far as scores and ties show them.
 
     Attributes:
-        rows: Rows (int32) of documents whose earlier content is deleted, and which statistics still count; None where
-            the engine does not tell.
-        written: int32, aligned with ``rows``: the number of the change that wrote that content, 0 for the build.
-        order: Rows (int32) of the documents held, in the order in which equal scores are ranked; None where it is that
-            of the rows, or where there is no fixed one.
-        shards: int32, by row: the shard whose statistics score each document, counted from 0; None where the statistics
-            are those of all documents, or follow from the rows.
-        unindexed: Rows (int32) of documents held that are in no index: statistics that count them score them, those of
-            the index the others.
-        rounded: Rows (int32) of documents held whose lengths the mean length counts rounded, as the index stores them.
-        rounded_rows: bool, aligned with ``rows``: the same of deleted contents; None for none.
+        rows: Rows (int32) of documents whose earlier content is deleted but still counted in statistics; None if the
+            engine does not report them.
+        written: Number of the change that wrote that content (int32, aligned with ``rows``), 0 for the build.
+        order: Rows (int32) of the documents held, in the order in which equal scores are ranked; None if it is the
+            order of the rows, or not fixed.
+        shards: Shard whose statistics score each document (int32, by row), counted from 0; None if statistics cover all
+            documents, or follow from the rows.
+        unindexed: Rows (int32) of documents held outside any index: statistics that count them score them, and
+            statistics of the index score the others.
+        rounded: Rows (int32) of documents held whose lengths enter the mean length rounded, as the index stores them.
+        rounded_rows: The same for deleted contents (bool, aligned with ``rows``); None if there are none.
     """
 
     rows: Int32Array | None = None
@@ -272,11 +276,11 @@ class EngineInterface(ABC):
     """An engine that indexes and searches. One class per engine, one instance per index.
 
     The constructor takes the card's engine parameters, already parsed and complete, and does nothing else. Methods that
-    are not abstract are optional: by default an engine has nothing to say, and refuses what it does not offer.
+    are not abstract are optional: by default an engine returns nothing, and refuses operations that it does not offer.
 
     Attributes:
-        capabilities: What the engine promises; the contract suite tests it.
-        no_changes: Why documents of its index cannot be deleted and replaced, where the engine does not offer that.
+        capabilities: Promises of the engine; the contract suite tests them.
+        no_changes: Reason why documents of its index cannot be deleted and replaced, if the engine does not offer that.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -295,11 +299,11 @@ class EngineInterface(ABC):
 
     @abstractmethod
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed."""
+        """Return the best ``k`` (at least 1) documents of each query; queries are sent and timed one by one."""
 
     @abstractmethod
     def storage(self) -> Storage:
-        """Return the bytes that the index takes now."""
+        """Return the current bytes of the index."""
 
     @abstractmethod
     def close(self) -> None:
@@ -311,12 +315,12 @@ class EngineInterface(ABC):
         return None
 
     def require_address(self) -> None:  # noqa: B027 - most engines run in the process
-        """Raise EngineUnavailableError if the engine needs a server that no parameter and no variable names.
+        """Raise EngineUnavailableError if the engine needs a server but no parameter or variable names it.
 
-        Called when a comparison is planned, so nothing is sent.
+        It is called when a comparison is planned, so it sends nothing.
         """
 
-    # What an engine tells of its searches, after everything was searched.
+    # Facts about its searches that an engine reports after all searches.
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the entries of the index's state that differ for searches of the best ``k`` with these parameters.
@@ -326,7 +330,7 @@ class EngineInterface(ABC):
         return {}
 
     def caveats(self, k: int) -> Caveats:
-        """Return the reservations about the searches of the best ``k`` that only the open engine knows of."""
+        """Return the reservations about the searches of the best ``k`` that only the open engine knows."""
         return Caveats()
 
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
@@ -337,29 +341,29 @@ class EngineInterface(ABC):
         return {}
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors that the engine compares, by row; None where they are those that were sent.
+        """Return the vectors that the engine compares, by row; None if they are the vectors as sent.
 
-        They prove whether compression explains a difference.
+        They show whether compression explains a difference.
         """
         return None
 
     def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
         """Return the same searches, each hit scored by its vector, not its code, by list: ``dense``.
 
-        They prove whether the codes explain a difference; empty where searches score by vectors.
+        They show whether the codes explain a difference; empty if searches score by vectors.
         """
         return {}
 
     def placement(self) -> Placement | None:
-        """Return where the documents of an index of its own are; None where neither scores nor ties show it."""
+        """Return the placement of the documents in its own index; None if neither scores nor ties show it."""
         return None
 
-    # What an engine offers beside searching an index of its own.
+    # Operations of an engine besides searching its own index.
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
+        """From now on return only documents whose fields have the values in ``wanted``; all documents if it is empty.
 
-        Values are compared as text, exactly; statistics stay those of all documents. Raises RejectedInputError for a
+        Values are compared exactly, as text; statistics still cover all documents. Raises RejectedInputError for a
         field that was not indexed.
         """
         raise EngineFailureError(
@@ -368,32 +372,32 @@ class EngineInterface(ABC):
         )
 
     def unchangeable(self) -> str | None:
-        """Return why the open index cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None if it can."""
         return self.no_changes
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Delete some documents and write others, and wait until all can be searched and the engine is idle.
 
-        ``documents`` replace those of their ids, or are new and get the next rows; a deleted one's row stays empty.
-        ``sent`` of the report counts the documents that the index is to hold now. Raises RejectedInputError for ids
-        that are deleted and not there, or deleted and written.
+        ``documents`` replace the documents with the same ids, or are new and get the next rows; the row of a deleted
+        document stays empty. ``sent`` of the report counts the documents that the index should hold now. Raises
+        RejectedInputError for ids to delete that are missing or also written.
         """
         raise RejectedInputError(f"the index cannot be changed: {self.no_changes}", fix="index all documents again")
 
     def remains(self) -> Remains:
-        """Return the remains of earlier changes in the index; nothing is known of them by default."""
+        """Return the remains of earlier changes in the index; unknown by default."""
         return Remains()
 
     source: Path | None = None
     """The folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
-        """Open the external index that the parameters name; ``folder`` is empty and the engine's own, for copies.
+        """Open the external index that the parameters name; ``folder`` is the engine's own empty folder, for copies.
 
-        A parameter that the card has it read (``external_index.read``) is "" unless it was given, and is in the
-        ``state`` that comes back. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own;
-        nothing is ever written to it. Raises EngineUnavailableError for an index that cannot be read,
-        RejectedInputError for documents without ids or with the same id, and for an index that the parameters
+        A parameter that the card lets it read from the index (``external_index.read``) is "" unless the user sets it,
+        and is in the returned ``state``. Afterwards ``search``, ``storage`` and ``close`` work as for its own index;
+        nothing is ever written to the external index. Raises EngineUnavailableError for an index that cannot be read,
+        RejectedInputError for documents without ids or with repeated ids, and for an index that the parameters
         contradict.
         """
         raise EngineFailureError(
@@ -402,27 +406,27 @@ class EngineInterface(ABC):
         )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Return why no reference can be made of ``content``; None where the external index is proven to hold it.
+        """Return why no reference can be made from ``content``; None if the external index is proven to hold it.
 
-        Raises RejectedInputError where answers to the queries would be nonsense.
+        Raises RejectedInputError if answers to the queries would be meaningless.
         """
         return "its engine does not compare what the index holds"
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the external index, which show one of another model.
+        """Return at most ``count`` documents sampled across the external index, which reveal another model's vectors.
 
-        None of them where the index does not give its vectors back.
+        Returns no documents if the index does not return its vectors.
         """
         return StoredDocuments(np.empty(0, dtype=np.int32), ())
 
 
 @runtime_checkable
 class Identified(Protocol):
-    """Optional protocol of an engine class: name what, beside its parameters, decides its hits."""
+    """Optional protocol of an engine class: names influences on its hits besides its parameters."""
 
     def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return names and versions of what computes the hits, for a stored trial's key; a class method.
+        """Return names and versions of the software that computes the hits, for a stored trial's key; a class method.
 
-        A name that is a parameter's replaces it by the value in effect. Called in a worker, before anything is opened.
-        Raises HarnessError when it cannot be told.
+        A parameter's name replaces the parameter with the value in effect. It is called in a worker, before anything is
+        opened. Raises HarnessError if the versions are unknown.
         """

@@ -1,7 +1,7 @@
 """Documents and queries as engines get them: columns of files, memory-mapped and read-only.
 
-Workers read here what the parent has written. The contract suite writes its samples to files and reads them here too,
-so that an engine that passes it is handed the same kind of arrays in a comparison.
+Workers read files that the parent wrote. The contract suite also writes its samples to files and reads them here, so
+that an engine gets the same kind of arrays as in a comparison.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def load_inputs(
 
     Args:
         table: Arrow file with columns id and text.
-        vectors: Folders of their vectors, none for engines that read text.
-        name: Which of the two: the name of their vectors in the folders.
-        dimensions: Columns that sparse vectors get at least.
+        vectors: Folders of their vectors, empty for engines that read text.
+        name: Name of their vectors in the folders, for documents or for queries.
+        dimensions: Minimum number of columns of sparse vectors.
         term_texts: Folder of their analysed terms as texts.
         metadata: Arrow file with the fields to filter by, a row for each document.
 
@@ -56,12 +56,11 @@ def load_inputs(
 
 
 def expected_content(rows: Int32Array, documents: Inputs, queries: Inputs, terms: TermCounts | None) -> ExpectedContent:
-    """Return what an external index holds if it was made of a dataset.
+    """Return the content of an external index if it was made from a dataset.
 
     Args:
-        rows: int32, the dataset's row of each document of the index, -1 for those that the dataset lacks.
-        documents: The dataset's.
-        queries: All of them.
+        rows: The dataset's row of each document of the index (int32), -1 if the dataset lacks it. documents: Documents
+            of the dataset. queries: All queries.
         terms: The analyzer's counts of both; None for a backend without an encoder.
     """
     shared = np.flatnonzero(rows >= 0).astype(np.int32)

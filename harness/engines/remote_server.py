@@ -1,8 +1,8 @@
-"""A server that an engine runs on: its address, its credentials, its faults and the calls made again.
+"""A server that an engine runs on: its address, credentials, faults and repeated calls.
 
 Credentials come from the environment and go nowhere else. A call that may succeed later is repeated with growing pauses
 until a deadline: documents are sent under their row numbers, so sending a batch twice changes nothing. Each engine
-package says what the errors of its client library mean.
+package interprets the errors of its client library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Cause(Enum):
-    """Why a call failed. The value says what happened, after the server's name; ``{engine}`` stands for its kind."""
+    """The reason why a call failed. The value follows the server's name in messages; ``{engine}`` is its kind."""
 
     UNREACHABLE = "cannot be reached"
     UNTRUSTED = "has a certificate that this machine does not trust"
@@ -59,10 +59,10 @@ class Cause(Enum):
 class Place(NamedTuple):
     """Names of the servers of one engine: environment variables, port, and words for their faults.
 
-    ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
+    ``engine`` is its usual name; ``url_variable`` and ``key_variable`` are environment variables, the second a default
     that the parameter ``api_key_env`` may replace. ``batch`` names in quotes the parameters that make calls smaller;
-    ``remedies`` stand in place of those for any server. ``doctor_option`` is the option of ``harness doctor`` that
-    takes an address, "" for an engine whose address comes from the variable only.
+    ``remedies`` replace the general remedies. ``doctor_option`` is the option of ``harness doctor`` that takes an
+    address, "" for an engine whose address comes only from the variable.
     """
 
     engine: str
@@ -76,10 +76,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: ``url`` without user-info, fit to be shown, and the secrets apart.
+    """A server: ``url`` without user-info, safe to show, and separate secrets.
 
-    ``key_variable`` names the environment variable that an API key is looked for in; ``headers`` hold a user name and a
-    password; ``secrets`` are whatever must not be shown. ``batch`` and what follows are those of its :class:`Place`.
+    ``key_variable`` names the environment variable for an API key; ``headers`` hold a user name and a password;
+    ``secrets`` are texts that must not be shown. ``batch`` and the following fields come from its :class:`Place`.
     """
 
     engine: str
@@ -95,22 +95,22 @@ class Address:
 
     @property
     def authentication(self) -> str:
-        """Return which credentials are sent, in words."""
+        """Return a description of the credentials that are sent."""
         used = (["API key"] if self.api_key else []) + (["user name and password"] if self.headers else [])
         plainly = ", not encrypted" if used and self.url.startswith("http:") else ""
         return (" and ".join(used) or "none") + plainly
 
     def hide(self, text: str) -> str:
-        """Return ``text`` without any secret in it, in every form that :func:`hide` knows: a server may repeat them."""
+        """Return ``text`` without secrets in any form that :func:`hide` knows: a server may repeat them."""
         return hide(text, self.secrets, _HIDDEN)
 
 
 def read_address(place: Place, url: str, key_variable: str, environment: Mapping[str, str]) -> Address:
-    """Read an address from the parameter ``url``, or from the environment where that is empty.
+    """Read an address from the parameter ``url``, or from the environment if that is empty.
 
-    A user name and a password are taken from the environment only. Raises RejectedInputError for a URL that is
-    none or that holds what must not be shown, EngineUnavailableError when a variable that was asked for is not set
-    or holds a key that cannot be sent.
+    A user name and a password are taken only from the environment. Raises RejectedInputError for an invalid URL or a
+    URL that contains secrets, EngineUnavailableError if a requested variable is not set or holds a key that cannot be
+    sent.
     """
     named = url or environment.get(place.url_variable, "")
     if not named:
@@ -127,9 +127,9 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
     try:
         parts = urlsplit(named)
         usable = parts.port != 0 and is_plain_url(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
-    except ValueError:  # a port that is no number, brackets that do not match
+    except ValueError:  # a port that is not a number, brackets that do not match
         usable = False
-    if not usable:  # the message does not repeat it: it may hold a password
+    if not usable:  # the message does not repeat it: it may contain a password
         raise RejectedInputError(
             f"the URL of the {place.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
             fix=f"mend the parameter 'url' or the variable {place.url_variable}, in which / ? # @ of a password are "
@@ -178,7 +178,7 @@ _REMEDIES = {
 }
 _BROKEN_AT_FIRST = "write https:// in 'url' if the server encrypts; if it does not, look into its log"
 _OF_ANOTHER_SERVICE = frozenset({Cause.MISSING, Cause.REFUSED, Cause.UNREADABLE})
-"""Faults that are never an answer of the server that is looked for to the question for its version."""
+"""Faults that the expected server never returns when its version is requested."""
 _PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
 _BY_STATUS = {401: Cause.UNAUTHORISED, 403: Cause.UNAUTHORISED, 404: Cause.MISSING, 409: Cause.CONFLICT}
 _BY_STATUS |= {408: Cause.SLOW, 429: Cause.LIMITED, 502: Cause.BUSY, 503: Cause.BUSY, 504: Cause.SLOW}
@@ -197,7 +197,7 @@ _BY_CODE = {
     "UNKNOWN": Cause.FAILED,
 }
 _OF_MESSAGES = {"Exception serializing request": Cause.CLIENT, "Exception deserializing": Cause.UNREADABLE}
-"""Beginnings of what gRPC says of messages that it cannot write or read, both with the code of a server's failure."""
+"""Prefixes of gRPC's errors for messages that it cannot write or read, both with the code of a server's failure."""
 _FAILURES = frozenset({Cause.MISSING, Cause.CONFLICT, Cause.REFUSED, Cause.FAILED, Cause.UNREADABLE, Cause.CLIENT})
 
 
@@ -205,27 +205,27 @@ _this_thread = threading.local()
 
 
 def note_answer(answer: object) -> None:
-    """Note the answer to the call that this thread is making; None when a call begins."""
+    """Record the answer to this thread's current call; None when a call begins."""
     _this_thread.answer = answer
 
 
 def last_answer() -> Any | None:
-    """Return the answer to the call that this thread is making; None until there is one."""
+    """Return the answer to this thread's current call; None until it arrives."""
     return getattr(_this_thread, "answer", None)
 
 
 def cause_of_misreading() -> Cause:
-    """Return the cause of an error in the client's code: the answer, if there is one, or else the client."""
+    """Return the cause of an error in the client's code: the answer, if any, or else the client."""
     return Cause.CLIENT if last_answer() is None else Cause.UNREADABLE
 
 
 def cause_of_status(status: int) -> Cause:
-    """Return the cause that an HTTP status above 399 stands for."""
+    """Return the cause for an HTTP status above 399."""
     return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
 
 
 class Fault(NamedTuple):
-    """One failed call: its cause, the server's words (see :func:`redact`), and the pause that the server wants."""
+    """A failed call: its cause, the server's words (see :func:`redact`), and the pause that the server requests."""
 
     cause: Cause
     text: str
@@ -233,7 +233,7 @@ class Fault(NamedTuple):
 
 
 def grpc_fault(error: Any) -> Fault:
-    """Return what an ``RpcError`` of gRPC means; some have neither a status nor details."""
+    """Return the fault of gRPC's ``RpcError``; some have neither a status nor details."""
     code = error.code().name if hasattr(error, "code") else "UNKNOWN"
     details = str(error.details() if hasattr(error, "details") else error)
     of_messages = next((cause for words, cause in _OF_MESSAGES.items() if details.startswith(words)), None)
@@ -254,11 +254,11 @@ def redact(text: str, address: Address | None) -> str:
 
 
 class Retrier(ABC):
-    """Calls that are repeated while the fault may pass, until ``limit_s`` seconds after the first try.
+    """Calls that are repeated while the fault may be transient, until ``limit_s`` seconds after the first try.
 
-    Pauses double from 0.2 s to 10 s, each drawn between half and the whole of that, so that several clients do not come
-    back together; a pause that the server asks for is kept to. ``repeated`` counts the calls that were made again.
-    Several threads may use one; :meth:`give_up` ends what they wait for.
+    Pauses double from 0.2 s to 10 s, each drawn between half and all of that, so that several clients do not return
+    together; a pause that the server requests is observed. ``repeated`` counts the repeated calls. Several threads may
+    share an instance; :meth:`give_up` ends their waits.
     """
 
     def __init__(
@@ -280,10 +280,10 @@ class Retrier(ABC):
 
     @abstractmethod
     def fault_of(self, error: Exception) -> Fault:
-        """Return the fault that an error of the client stands for; see :func:`cause_of_misreading`."""
+        """Return the fault of a client error; see :func:`cause_of_misreading`."""
 
     def give_up(self) -> None:
-        """Let every call that waits fail now, and every later one after its first try."""
+        """Let every waiting call fail now, and every later call after its first try."""
         self._ended.set()
 
     def call(self, operation: Callable[[], T]) -> T:
@@ -307,14 +307,14 @@ class Retrier(ABC):
             self._sleep(pause)
 
     def ask(self, address: Address, doing: str, operation: Callable[[], T]) -> T:
-        """Return the result of ``operation``; raises what :func:`server_errors` makes of a fault."""
+        """Return the result of ``operation``; raises as :func:`server_errors`."""
         with server_errors(address, lambda: doing):
             return self.call(operation)
 
     def identify(self, address: Address, operation: Callable[[], T], doing: str = "asking for its version") -> T:
-        """Return the result of the first call to a server, which asks what it is.
+        """Return the result of the first call to a server, which identifies it.
 
-        Raises as :meth:`ask`, and EngineUnavailableError where another service answers.
+        Raises as :meth:`ask`, and EngineUnavailableError if another service answers.
         """
         first = address
         if address.url.startswith("http:"):
@@ -333,7 +333,7 @@ class Retrier(ABC):
 
 @contextmanager
 def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
-    """Turn a FaultError into an error of the harness that names the server, what was being done, and a remedy.
+    """Turn a FaultError into an error of the harness that names the server, the activity, and a remedy.
 
     Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
     """
@@ -347,7 +347,7 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
         remedies = {**_REMEDIES, **address.remedies}
         if fault.cause in remedies:
             fix = remedies[fault.cause].format(engine=address.engine, batch=address.batch)
-        else:  # the credentials are refused, which are an API key's or those of HTTP
+        else:  # the credentials, an API key or HTTP's, are refused
             variable, sent = address.key_variable, f"what was sent ({address.authentication}) is not accepted"
             missing = f"put the API key into the environment variable {variable}, or name another with api_key_env"
             fix = f"{sent}: check {variable}, and its rights" if address.secrets else missing
@@ -374,12 +374,12 @@ class ServerClient:
 
 
 class ServerConnection(ServerClient, ABC):
-    """A server that answered, with all its collections: those of the harness and those of other programs.
+    """A server that answered, with all its collections, the harness's and other programs'.
 
     Attributes:
-        version: The server's own.
-        doubt: A remark on the version; "" if there is none.
-        kind: The server's own word for a collection; ``kinds`` is its plural.
+        version: Version of the server.
+        doubt: Remark on the version; "" without a remark.
+        kind: Server's own word for a collection; ``kinds`` is its plural.
     """
 
     version: str
@@ -414,10 +414,10 @@ class ServerConnection(ServerClient, ABC):
 
 
 class ServerKind(NamedTuple):
-    """Servers that an engine runs on: how they are named, and the function that connects to one.
+    """Servers that an engine runs on: their names, and the function that connects to a server.
 
-    ``connect`` takes all parameters of a backend, of which an empty ``url`` stands for the variable of ``place``. It
-    raises BackendError where nothing answers, or another service.
+    ``connect`` takes all parameters of a backend; an empty ``url`` means the variable of ``place``. It raises
+    BackendError if nothing answers, or another service does.
     """
 
     place: Place

@@ -1,7 +1,7 @@
 """Names of an engine's base classes that its class may not use for anything else.
 
 The harness calls ``engine.index(…)`` and the like. An engine that overrides such a method loses its checks and times,
-and an engine that keeps its library's index as ``self.index`` fails in a place that names neither.
+and an engine that keeps its library's index as ``self.index`` fails with an error that names neither.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _FINAL: Mapping[str, str] = {
     "storage": "implement 'size'",
     "use": "call it with the client",
 }
-"""Methods that an engine may not override, and what it does instead."""
+"""Methods that an engine may not override, and the alternative."""
 _STATE = frozenset({"parameters", "resources", "finished", "ids", "deleted", "opened", "dropped", "change_number"})
 """Attributes that the base classes assign."""
 ASSIGNED_ONCE = frozenset({"parameters", "resources", "finished", "ids", "deleted", "_folder", "_loaded"})
-"""Those that the constructor assigns."""
+"""Attributes that the constructor assigns."""
 
 
 class Reserved(NamedTuple):
-    """A name of the base classes: what it is there, and whether an engine may override it."""
+    """A name of the base classes: its kind, and whether an engine may override it."""
 
     kind: str
     final: bool
@@ -64,7 +64,7 @@ def reserved_names(engine: type) -> dict[str, Reserved]:
 
 
 def require_free_names(engine: type) -> None:
-    """Raise CardError where the class of an engine overrides what it may not, or hides a method by something else."""
+    """Raise CardError if an engine's class overrides a reserved method, or hides a method with something else."""
     if engine.__module__ in _FAMILY:
         return
     reserved = reserved_names(engine)
@@ -96,9 +96,9 @@ def _free(name: str) -> str:
 
 
 def _declared(engine: type) -> Iterator[tuple[str, object]]:
-    """Yield the names that the class and its mix-ins declare, with their values; None for an annotation without one.
+    """Yield the names that the class and its mix-ins declare, with their values; None for a mere annotation.
 
-    A mix-in is a base that is not an engine. Its names count if they come before those of the base class.
+    A mix-in is a base that is not an engine. Its names count if they precede the base class's.
     """
     yield from (dict.fromkeys(get_annotations(engine)) | dict(vars(engine))).items()
     for base in engine.__mro__[1:]:

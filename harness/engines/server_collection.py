@@ -1,4 +1,4 @@
-"""Engines with a server: which mode runs; the name of a collection made there, where it is saved, and its removal."""
+"""Engines with a server: their mode, and the name, the saved name and the removal of a collection made there."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 COLLECTION_FILE = "collection.json"
-"""Beside the manifest: which collection of the server holds the index."""
+"""The file, next to the manifest, with the name of the server's collection that holds the index."""
 _REMOVAL_S = 1.5
 _ANSWER_S = 2.0
-"""Both are shorter than the time that a worker has to end: a collection that stays must still be named."""
+"""Both limits are shorter than the time that a worker has to end: a collection that stays must still be named."""
 _log = logging.getLogger("harness")
 
 T = TypeVar("T")
 
 
 def mode_of(parameters: Mapping[str, ParameterValue], neutral: Mapping[str, Mapping[str, ParameterValue]]) -> str:
-    """Return how an engine is reached: ``mode``, or where that is empty ``server`` with a ``url``, else the other mode.
+    """Return how an engine is reached: ``mode``, or if it is empty, ``server`` with a ``url``, else the other mode.
 
-    ``neutral`` are the modes, that in the process first, each with parameters that it cannot honour and the only value
-    that they may have. Raises RejectedInputError for another value.
+    ``neutral`` are the modes, the in-process mode first, each with the parameters that it cannot honour and their only
+    allowed value. Raises RejectedInputError for another value.
     """
     mode = str(parameters["mode"]) or ("server" if parameters["url"] else next(iter(neutral)))
     wrong = [name for name, value in neutral[mode].items() if parameters[name] != value]
@@ -44,13 +44,13 @@ def mode_of(parameters: Mapping[str, ParameterValue], neutral: Mapping[str, Mapp
 
 
 def new_name(folder: Path) -> str:
-    """Return a name for the collection of the index in ``folder`` that no other has."""
+    """Return a unique name for the collection of the index in ``folder``."""
     key = re.sub(r"[^A-Za-z0-9_-]", "", folder.name)[:40]
     return f"harness-{key}-{secrets.token_hex(4)}"
 
 
 def save_name(folder: Path, name: str) -> None:
-    """Write down which collection holds the index in ``folder``."""
+    """Save the name of the collection that holds the index in ``folder``."""
     (folder / COLLECTION_FILE).write_bytes(orjson.dumps({"collection": name}))
 
 
@@ -72,7 +72,7 @@ def create_collection(
 ) -> None:
     """Make a collection of a new name; raises FaultError.
 
-    Where it is there after a failure, which ``is_there`` tells, a try whose answer was lost has made it.
+    If it exists after a failure, as ``is_there`` reports, a try whose answer was lost has made it.
     """
     try:
         retrier.call(create)
@@ -82,7 +82,7 @@ def create_collection(
 
 
 def remove_collection(server: ServerConnection, name: str) -> None:
-    """Remove a collection, also after a failure, without raising and without waiting for a server that hangs.
+    """Remove a collection, even after a failure, without raising and without waiting for a server that hangs.
 
     The call is repeated for 1.5 seconds. A collection that stays is named on standard error.
     """
@@ -107,7 +107,7 @@ def remove_collection(server: ServerConnection, name: str) -> None:
 
 
 def within(seconds: float, operation: Callable[[], T]) -> T:
-    """Return the result of ``operation``, which has no limit of its own; raises its error, FaultError when late."""
+    """Return the result of ``operation``, which has no limit itself; raises its error, or FaultError if it is late."""
     done: list[T] = []
     failed: list[Exception] = []
 

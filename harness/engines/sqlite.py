@@ -1,9 +1,9 @@
 """SQLite, through apsw, whose wheel brings a current SQLite: full text by its FTS5, and vectors by sqlite-vec.
 
 FTS5's bm25() fixes k1 = 1.2 and b = 0.75, counts all rows in N and avgdl, gives a term that is in half of the rows or
-more an IDF of 1e-6, and computes in float64 (``ext/fts5/fts5_aux.c``). Its scores are negative, the best the lowest;
-equal ones come by row. The index keeps no texts (``content=''``) and, as FTS5's default, positions. A delete leaves a
-tombstone in it, and its statistics do not count what was deleted. sqlite-vec scans all vectors: it has no graph.
+more an IDF of 1e-6, and computes in float64 (``ext/fts5/fts5_aux.c``). Its scores are negative, the lowest being the
+best; equal scores come by row. The index keeps no texts (``content=''``) and, as FTS5's default, positions. A delete
+leaves a tombstone in it, and its statistics do not count deleted rows. sqlite-vec scans all vectors: it has no graph.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _INSERT = "INSERT INTO metadata VALUES ({})"
 _KIBIBYTES = 1024
 _SEARCH = "SELECT rowid, rank FROM documents WHERE documents MATCH ?{} ORDER BY rank LIMIT ?"
 _MATCHING = " AND +rowid IN (SELECT row FROM metadata WHERE {})"
-"""The plus keeps SQLite from asking for each of these rows by itself."""
+"""The plus keeps SQLite from looking up each of these rows separately."""
 _NEAREST = "SELECT rowid, distance FROM documents WHERE embedding MATCH ?{also} AND k = ?"
 _SORTED = """
     SELECT rowid, vec_distance_{}(embedding, ?) AS distance FROM documents WHERE true{{also}} ORDER BY distance LIMIT ?
 """
 _LARGEST_K = 4096
-"""What sqlite-vec answers at once; for more, every distance is computed and sorted in SQL."""
+"""Largest k that sqlite-vec accepts; for more, every distance is computed and sorted in SQL."""
 
 
 class SqliteEngine(Filterable[Column], Changeable[Column]):
@@ -53,7 +53,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
     values: tuple[str, ...] = ()
 
     def start(self) -> None:
-        """Import the client, whose errors are the engine's from then on."""
+        """Import the client, and start to translate its errors."""
         self.apsw = require("apsw", extra="sqlite", feature=f"backend {self.name}")
         self.faults = (*self.faults, self.apsw.Error)
 
@@ -63,7 +63,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
         return str(self.apsw.sqlite_lib_version())
 
     def connect(self, folder: Path, *, writing: bool) -> Any:
-        """Open the file, for reading only unless ``writing``; it is closed with the engine."""
+        """Open the file, read-only unless ``writing``; it is closed with the engine."""
         flags = self.apsw.SQLITE_OPEN_READONLY
         if writing:
             flags = self.apsw.SQLITE_OPEN_READWRITE | self.apsw.SQLITE_OPEN_CREATE
@@ -81,7 +81,7 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
         """Return the statement that inserts a document, and its values for each."""
 
     def finish(self, database: Any, documents: Documents[Column], progress: Progress) -> None:
-        """Get ready, once documents are in: nothing, unless it is overridden."""
+        """Get ready after documents are inserted; by default, do nothing."""
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
         """Insert documents in one transaction."""
@@ -156,7 +156,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
 
     @staticmethod
     def _store_metadata(database: Any, metadata: pa.Table) -> None:
-        """Write the metadata of documents into a table of their own, with an index on each field."""
+        """Write the metadata of documents into a separate table, with an index on each field."""
         names = list(field_columns(metadata.column_names).values())
         columns = ", ".join(["row INTEGER PRIMARY KEY", *(f"{name} TEXT" for name in names)])
         database.execute(f"CREATE TABLE metadata({columns})")
@@ -166,14 +166,14 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
             database.execute(f"CREATE INDEX of_{name} ON metadata({name})")
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the file for reading only, and count its rows and segments."""
+        """Open the file read-only, and count its rows and segments."""
         self.database = self.connect(folder, writing=False)
         ((documents,),) = self.database.execute("SELECT count(*) FROM documents_docsize")
         ((segments,),) = self.database.execute("SELECT count(DISTINCT segid) FROM documents_idx")
         return LoadedIndex(documents, {"segments": segments, "apsw": str(self.apsw.apsw_version())})
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[str | None]:
-        """Return expressions of FTS5, with every term in quotes: it may be an operator of FTS5."""
+        """Return expressions of FTS5, with every term in quotes, since it may be an operator of FTS5."""
         texts = (text.as_py() for text in queries)
         return (" OR ".join(f'"{term}"' for term in terms.split(" ")) if terms else None for terms in texts)
 
@@ -232,7 +232,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
         return f"INSERT INTO documents({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the file for reading only, and count its rows."""
+        """Open the file read-only, and count its rows."""
         self.database = self.connect(folder, writing=False)
         ((documents,),) = self.database.execute("SELECT count(*) FROM documents_rowids")
         dimensions = None

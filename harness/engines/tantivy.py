@@ -2,7 +2,7 @@
 
 Tantivy fixes k1 = 1.2 and b = 0.75, stores a document's length in one byte, takes N and avgdl over all documents of all
 segments, and computes in float32 (``src/query/bm25.rs``). Equal scores come by segment and document number. Deleted
-documents count until their segment is merged; then those that stay count for avgdl with the lengths that are stored
+documents count until their segment is merged; then the remaining documents count for avgdl with their stored lengths
 (``src/indexer/merger.rs``).
 """
 
@@ -29,14 +29,14 @@ __all__ = ["TantivyEngine"]
 _TERMS = "terms"
 _ROW = "row"
 _CHANGE = "change"
-"""The number of the change that wrote a document; those of the build lack it."""
+"""The number of the change that wrote a document; documents of the build lack it."""
 _MEGABYTE = 1_000_000
 _Contents: TypeAlias = Mapping[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]]
-"""What each segment holds, and the deleted part of that: rows, each with the number of the change that wrote it."""
+"""The content of each segment, and its deleted part: rows, each with the number of the change that wrote it."""
 
 
 class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
-    """Documents of terms without positions; a query is a disjunction of its terms, each as often as it has it.
+    """Documents of terms without positions; a query is a disjunction of its terms, with repeats.
 
     A filter restricts the matching documents and leaves every score as it is.
     """
@@ -58,10 +58,10 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     _schema: Any
     _clauses: list[Any]
     _before: _Contents
-    """What the segments held before the last change, which made the contents of the rows ``_outdated`` go."""
+    """The content of the segments before the last change, which removed the contents of the rows ``_outdated``."""
     _outdated: set[int]
     _rounded: set[tuple[int, int]]
-    """Contents that were in a segment with deleted ones when it was merged."""
+    """Contents that were in a segment with deleted contents when it was merged."""
 
     def info(self) -> EngineInfo:
         """Import the library."""
@@ -69,12 +69,12 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         version, _, index_format = str(self._tantivy.__version__).removeprefix("tantivy v").partition(", ")
         self._format = index_format.removeprefix("index_format ")
         self._clauses = []
-        self.resources.callback(setattr, self, "_searcher", None)  # its files are mapped for as long as it is there
+        self.resources.callback(setattr, self, "_searcher", None)  # its files stay mapped as long as it exists
         self._before, self._outdated, self._rounded = {}, set(), set()
         return EngineInfo("Tantivy", version, "embedded")
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        """Add documents and commit; getting ready is waiting until segments are merged."""
+        """Add documents and commit; getting ready means waiting until segments are merged."""
         schema = self._tantivy.SchemaBuilder()
         schema.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
         schema.add_unsigned_field(_ROW, fast=True, indexed=True)
@@ -85,10 +85,10 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         self._write(writer, np.arange(len(documents), dtype=np.int32), documents, progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
-        """Delete by the field of the row and add, in one commit; getting ready is what it is after a build."""
+        """Delete by the field of the row and add, in one commit; getting ready is the same as after a build."""
         index = _unwatched(self._tantivy.Index.open(str(folder)))
         writer = self._writer(index)
-        # by a query: a term of a field of numbers deletes nothing, without an error
+        # by a query: a term of a numeric field silently deletes nothing
         outdated = self._tantivy.Query.term_set_query(index.schema, _ROW, changes.outdated.tolist())
         writer.delete_documents_by_query(outdated)
         self._write(writer, changes.rows, changes.written, progress)
@@ -135,20 +135,20 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         )
 
     def note(self, changes: Changes[pa.ChunkedArray]) -> None:
-        """Note besides what the segments hold now, before the time is taken."""
+        """Also record the content of the segments before timing starts."""
         self._note_merged()
         self._before, self._outdated = self._contents(), set(changes.outdated.tolist())
         super().note(changes)
 
     def _note_merged(self) -> None:
-        """Note what the last change merged of segments with deleted documents."""
+        """Record the segments with deleted documents that the last change merged."""
         there = {segment["segment_id"] for segment in _segments(self.folder)}
         for segment, (held, dead) in self._before.items():
             if segment not in there and (dead or not self._outdated.isdisjoint(row for row, _ in held)):
                 self._rounded |= held
 
     def _contents(self) -> _Contents:
-        """Return what each segment holds, and the deleted part of it.
+        """Return the content of each segment, and its deleted part.
 
         Columns of deleted documents can be read until the segment is merged.
         """
@@ -164,7 +164,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         return contents
 
     def remains(self) -> Remains:
-        """List the deleted documents that segments hold, and the contents that merging left with stored lengths."""
+        """List the deleted documents in segments, and the contents that merging left with stored lengths."""
         self._note_merged()
         segments = self._contents().values()
         dead = sorted(content for _, deleted in segments for content in deleted)
@@ -204,7 +204,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         return rows, [score for score, _ in answer]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Require the values, without a part in the score."""
+        """Require the values, without an effect on the score."""
         columns = field_columns(saved_fields(self.folder))
         self._clauses = [
             self._tantivy.Query.const_score_query(self._term(columns[name], value, "basic"), 0.0)
@@ -213,7 +213,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
 
 def _unwatched(index: Any) -> Any:
-    """Have no thread open each commit anew, while times are taken, and after the index was closed and is gone."""
+    """Prevent a thread from reopening each commit while times are taken, and after the index is closed and gone."""
     index.config_reader(reload_policy="Manual")
     return index
 

@@ -28,10 +28,10 @@ _WHOLE = ("f64", "f32")
 
 
 class UsearchEngine(Changeable[Float32Array]):
-    """Dense vectors in USearch's graph. One thread makes it, and two builds are equal.
+    """Dense vectors in USearch's graph. One thread builds it, so that two builds are equal.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Documents and queries are
-    rounded to ``datatype``, and compared as they are then. USearch filters nothing from Python.
+    rounded to ``datatype`` before they are compared. USearch has no filters in Python.
     """
 
     name = "usearch"
@@ -70,12 +70,12 @@ class UsearchEngine(Changeable[Float32Array]):
         )
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
+        """Put all vectors into the graph, numbered by row; getting ready means writing the file."""
         self._index = self._new_index(documents.column.shape[1])
         self._write(folder, np.arange(len(documents), dtype=np.int32), documents, progress)
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Remove by number and add; getting ready is writing the file.
+        """Remove by number and add; getting ready means writing the file.
 
         USearch leaves a removed vector's node in the graph, where no search returns it, and puts a new vector there.
         """
@@ -112,7 +112,7 @@ class UsearchEngine(Changeable[Float32Array]):
         return LoadedIndex(len(index), state, index.ndim)
 
     def retrieve(self, query: Float32Array, k: int) -> Any:
-        """Ask USearch; it keeps ``ef`` candidates, at least k."""
+        """Query USearch, which keeps ``ef`` candidates, at least k."""
         exact, threads = bool(self.parameters["exact"]), int(self.parameters["threads"])
         return self._index.search(query[0], k, threads=threads, exact=exact)
 
@@ -123,20 +123,20 @@ class UsearchEngine(Changeable[Float32Array]):
         return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Say how these searches looked: at every vector, or at how many candidates."""
+        """Return whether these searches scanned every vector, or the number of candidates."""
         if self.parameters["exact"]:
             return {"vectors_in_graph": 0, "approximate": False}
         return {"ef": max(int(self.parameters["ef"]), k)}
 
     def caveats(self, k: int) -> Caveats:
-        """Say where a build cannot be repeated, and which parameters an exact search does not look at."""
+        """Note if a build cannot be repeated, and list the parameters that an exact search ignores."""
         several = int(self.parameters["build_threads"]) > 1
         notes = ("several threads made the graph: another build is another graph",) if several else ()
         without = dict.fromkeys(("m", "ef", "ef_construction"), "exact=true scans all vectors")
         return Caveats(notes, without if self.parameters["exact"] else {})
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors as ``datatype`` keeps them; None where it keeps every bit."""
+        """Return the vectors as ``datatype`` keeps them; None if it keeps every bit."""
         if self.parameters["datatype"] in _WHOLE or queries.dense is None:
             return None
         rounded = self._new_index(queries.dense.shape[1])
@@ -150,9 +150,9 @@ class UsearchEngine(Changeable[Float32Array]):
 
 
 def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) -> Float32Array:
-    """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, of which the scale is lost.
+    """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, whose scale is lost.
 
-    Of ``deleted`` rows there are none, and zeros stand for them.
+    Rows in ``deleted`` are zeros.
     """
     whole = "i8" if str(index.dtype).endswith("I8") else "f32"
     keys = np.setdiff1d(np.arange(count), deleted)

@@ -1,7 +1,7 @@
 """Weaviate, a server: dense vectors over REST, and searches in GraphQL.
 
-The tests run against a stub of its protocol, which proves what is sent and how answers are read, not what a Weaviate
-answers. Parity was measured by hand, on Weaviate 1.40.0-dev in November 2026.
+The tests run against a stub of its protocol, which proves the requests and the reading of answers, not the answers of a
+real Weaviate. Parity was measured by hand, on Weaviate 1.40.0-dev in November 2026.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _POLL_S = 0.1
 
 
 class _Retrier(HttpRetrier):
-    """Calls that are repeated while the fault may pass."""
+    """Calls that are repeated while the fault may be transient."""
 
     def words_of(self, answer: httpx.Response) -> str:
-        """Return Weaviate's own words where there are some, else the body's beginning."""
+        """Return Weaviate's own words, if any, or else the body's beginning."""
         try:
             return "; ".join(str(error["message"]) for error in orjson.loads(answer.content)["error"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -70,14 +70,14 @@ def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
 
 
 class Server(HttpServer, ServerConnection):
-    """A Weaviate that answered; several threads may use it."""
+    """A Weaviate server that answered; several threads may use it."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        """Connect to the server at ``url``, or where ``HARNESS_WEAVIATE_URL`` says.
+        """Connect to the server at ``url``, or at the address in ``HARNESS_WEAVIATE_URL``.
 
         Raises:
-            EngineUnavailableError: Nothing answers, or something else.
-            RejectedInputError: The address holds what must not be shown.
+            EngineUnavailableError: Nothing answers, or another service does.
+            RejectedInputError: The address contains secrets.
         """
         self.address = address_of(parameters)
         self.retrier, headers = _Retrier(float(parameters["retry_s"])), dict(self.address.headers)
@@ -94,11 +94,11 @@ class Server(HttpServer, ServerConnection):
             raise
 
     def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:
-        """Make one call, again while its fault may pass, and translate its errors; see :meth:`HttpServer.call`."""
+        """Make a call, repeat it after transient faults, and translate its errors; see :meth:`HttpServer.call`."""
         return self.retrier.ask(self.address, doing, lambda: self.call(method, path, body, options=options))
 
     def query(self, graphql: str) -> Any:
-        """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
+        """Answer a query in GraphQL with its ``data``; raises FaultError, even for an error inside the answer."""
         answer = self.retrier.call(lambda: self.call("POST", "/v1/graphql", {"query": graphql}))
         if answer.get("errors"):
             words = "; ".join(str(error.get("message")) for error in answer["errors"])
@@ -122,8 +122,8 @@ class Server(HttpServer, ServerConnection):
 class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     """Dense vectors in Weaviate's HNSW graph, or scanned (``index=flat``).
 
-    An object's id is its row as a UUID. Metadata are properties of texts that Weaviate does not split: it trims them,
-    so that they are kept between quotation marks.
+    An object's id is its row as a UUID. Metadata are text properties that Weaviate does not split: it trims them, so
+    they are stored in quotation marks.
     """
 
     name = "weaviate"
@@ -150,11 +150,11 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of Weaviate's servers."""
+        """Return the description of Weaviate's servers."""
         return ServerKind(PLACE, Server)
 
     def info(self) -> EngineInfo:
-        """Connect, and find the collection of the folder where there is one."""
+        """Connect, and find the collection of the folder, if any."""
         self._server = self.use(Server(self.parameters))
         if self.finished:
             self._collection = saved_name(self.folder)
@@ -183,7 +183,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         self._server.ask("creating the collection", "POST", "/v1/schema", body)
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Send all documents in batches; getting ready is waiting until every vector is in the index."""
+        """Send all documents in batches; getting ready means waiting until every vector is in the index."""
         properties = field_columns(documents.fields)
         for start, stop in documents.batches(int(self.parameters["insert_batch"]), progress):
             objects = [
@@ -221,7 +221,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         return [shard for shard in shards if shard.get("class") == self._collection]
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Count the objects, and list what is missing of those that were just sent."""
+        """Count the objects, and list the just sent objects that are missing."""
         with self._server.translated(lambda: "counting the objects"):
             answer = self._server.query(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
         documents = int(answer["Aggregate"][self._collection][0]["meta"]["count"])
@@ -264,12 +264,12 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         ]
 
     def retrieve(self, query: str, k: int) -> Sequence[Mapping[str, Any]]:
-        """Ask Weaviate."""
+        """Query Weaviate."""
         answer: Sequence[Mapping[str, Any]] = self._server.query(query)["Get"][self._collection]
         return answer
 
     def columns(self, answer: Sequence[Mapping[str, Any]]) -> tuple[Int32Array, Float64Array]:
-        """Return the rows of ids, and the scores that distances stand for."""
+        """Return the rows of ids, and the scores from distances."""
         hits = [hit["_additional"] for hit in answer]
         rows = np.array([_row_of(hit["id"]) for hit in hits], dtype=np.int32)
         distances = np.array([hit["distance"] for hit in hits], dtype=np.float64)
@@ -286,12 +286,12 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
             self._where = f" where:{operands[0]}" if operands else ""
 
     def size(self, folder: Path) -> Storage:
-        """Return nothing known: a server tells nothing about its disk."""
+        """Return unknown bytes: a server does not report its disk usage."""
         return Storage(None, 0)
 
 
 def _id_of(row: int) -> str:
-    """Return a row as a UUID; none is zero, which is none."""
+    """Return a row as a UUID, never zero, which is not a valid UUID."""
     return str(uuid.UUID(int=row + 1))
 
 

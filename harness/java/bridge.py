@@ -1,6 +1,6 @@
 """The bridge between Python and the JVM: columns cross it as bytes, and Java's errors are translated.
 
-The Java classes beside this module (``make java`` compiles them) do what would take a call for each element otherwise.
+The Java classes next to this module (``make java`` compiles them) do work that would otherwise take a call per element.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from harness.errors import BackendError, EngineFailureError, EngineUnavailableEr
 from harness.java.jvm import Jvm, load_class
 
 JavaObject: TypeAlias = Any
-"""A class or an object of Java: pyjnius gives it no type in Python."""
+"""A Java class or object: pyjnius gives it no type in Python."""
 REBUILD = "delete the index folder; it is rebuilt"
-"""The remedy for an index that cannot be read, when it is the harness's own."""
+"""The remedy for an unreadable index of the harness."""
 _SPAN_TEXTS = 4096
 _SPAN_CHARACTERS = 4_000_000
 
@@ -46,7 +46,7 @@ _TRACE_LINES = 12
 def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
     """Translate a Java exception into a BackendError with the activity, the cause and the remedy.
 
-    ``doing`` may be a function, called when something failed: around a loop, for what naming each turn would cost.
+    ``doing`` may be a function, called only after a failure: around a loop, this avoids the cost of naming each turn.
     """
     from jnius import JavaException
 
@@ -60,14 +60,14 @@ def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
     said = ""
     for place, line in enumerate(trace):
-        if line.startswith("Caused by:"):  # the last one counts; pyjnius writes its words on the next line
+        if line.startswith("Caused by:"):  # the last cause counts; pyjnius writes its words on the next line
             said = line.removeprefix("Caused by:").strip() or "".join(trace[place + 1 : place + 2]).strip()
     said = said or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
     for word, kind, fix in _REMEDIES:
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
-    # nothing else tells what to do about an error that nobody foresaw
+    # nothing else can suggest a remedy for an unforeseen error
     lines = [line.strip() for line in trace[:_TRACE_LINES]]
     lines += [f"… and {len(trace) - _TRACE_LINES} more"] if len(trace) > _TRACE_LINES else []
     shown = "\n    ".join(["Java's trace:", *lines]) if trace else "Java gave no trace"
@@ -77,7 +77,7 @@ def _translated(error: JavaObject, doing: str) -> BackendError:
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:
     """Cut ``texts`` into slices that are small enough to cross at once: by number, and by ``characters``.
 
-    A longer text is a slice of its own. No slice is empty.
+    A longer text is a separate slice. No slice is empty.
     """
     start, crossing = 0, 0
     for place, text in enumerate(texts):
@@ -90,7 +90,7 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
 
 
 def packed_texts(texts: Sequence[str]) -> bytes:
-    """Return texts as the Java classes read them: their number, the length of each, then their UTF-8."""
+    """Return texts in the form that the Java classes read: their number, the length of each, then their UTF-8."""
     parts = [text.encode() for text in texts]
     return np.array([len(parts), *map(len, parts)], dtype="<i4").tobytes() + b"".join(parts)
 
@@ -106,7 +106,7 @@ def unpacked_texts(block: JavaObject) -> list[str | None]:
 
 
 class JavaBridge:
-    """Java's classes in one running JVM, and the harness's own among them, which move whole columns."""
+    """Java's classes in one running JVM, including the harness's own, which move whole columns."""
 
     def __init__(self, jvm: Jvm) -> None:
         self.index = self.load("retrieval_harness.Index")

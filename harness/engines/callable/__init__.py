@@ -1,1 +1,1 @@
-"""Backends that ``harness check --against`` asks besides engines: Python callables and HTTP endpoints."""
+"""Backends besides engines that ``harness check --against`` queries: Python callables and HTTP endpoints."""

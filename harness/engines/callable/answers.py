@@ -1,4 +1,4 @@
-"""Answers of backends, whatever shape they have, and how they are asked: every question in order, one at a time."""
+"""Answers of backends in any shape, from questions that are sent in order, one at a time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ TEXTS = ("text", "page_content", "content")
 _PAIR = 2
 _SHOWN = 80
 _LARGEST_SCORE = (2 - 2**-23) * 2.0**127
-"""The largest float32, in which scores are compared."""
+"""The largest float32, the type in which scores are compared."""
 _GIVE_UP = 5
-"""Failures in a row after which the rest is not asked: each may take all the patience that there is."""
+"""Consecutive failures after which no more questions are sent: each may last until its time limit."""
 _NEVER = -1
 _NS_PER_S = 1e9
 _LINES = 6
@@ -39,8 +39,9 @@ _LINES = 6
 class Answer:
     """Hits in the backend's order.
 
-    ``scores`` is None where it gives none; else one a hit, higher is better unless they rise. ``texts`` holds None for
-    a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty.
+    ``scores`` is None if the backend gives no scores; otherwise a score per hit, higher is better unless they rise.
+    ``texts`` holds None for a hit without its text. ``failure`` is why there is no answer, None for an answer, even an
+    empty one.
     """
 
     ids: tuple[str, ...] = ()
@@ -56,13 +57,13 @@ class _Hit(NamedTuple):
 
 
 def read_answer(returned: object) -> Answer:
-    """Read what a callable returned: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
+    """Read a callable's answer: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
 
     A table, of pandas or any library that Arrow reads, has a row for each hit. Ids are those of
-    :func:`harness.data.python_values.as_id`. Mappings and objects are asked for ``id``, ``score`` and ``text`` and the
-    names that LangChain, LlamaIndex and Haystack have for them; the first of a pair may be one of those. Raises
-    TypeError or ValueError, saying which hit it is about, for anything else: no id, a score that is no finite number,
-    scores for some hits and not for others.
+    :func:`harness.data.python_values.as_id`. Mappings and objects are read by ``id``, ``score`` and ``text`` and by
+    LangChain's, LlamaIndex's and Haystack's names for these; the first of a pair may be a mapping or an object. Raises
+    TypeError or ValueError, naming the hit, for anything else: no id, a score that is not a finite number, scores for
+    only some hits.
     """
     table = as_table(returned)
     if table is not None:
@@ -107,24 +108,24 @@ def _hit(place: int, returned: object) -> _Hit:
 
 
 def _has_id(hit: object) -> bool:
-    """Return whether a sequence is a named tuple with an id of a document, not a pair."""
+    """Return whether a sequence is a named tuple with a document id, not a pair."""
     return not set(_IDS).isdisjoint(getattr(hit, "_fields", ()))
 
 
 def _id(value: object) -> str | None:
-    """Return an id as a string, None for what is none."""
+    """Return an id as a string; None if the value is not an id."""
     return as_id(value) or None
 
 
 def _printable(place: int, document_id: str) -> str:
-    """Hold an id to the rule of every collection: another side must not write to somebody's terminal or log."""
+    """Apply the rule of all collections to an id: the other side must not write to the user's terminal or log."""
     if re.search(BAD_ID, document_id):
         raise ValueError(f"the id of hit {place}, {_shown(document_id)}, {BAD_ID_IS}")
     return document_id
 
 
 def first_of(document: object, names: Sequence[str]) -> Any:
-    """Return the first of some fields or attributes that is not None."""
+    """Return the first of these fields or attributes that is not None."""
     values = (document.get(name) if isinstance(document, Mapping) else getattr(document, name, None) for name in names)
     return next((value for value in values if value is not None), None)
 
@@ -145,18 +146,18 @@ def _shown(value: object) -> str:
 
 
 class CalledBackend(Protocol):
-    """Something that answers questions. Use it as a context manager."""
+    """A backend that answers questions. Use it as a context manager."""
 
     @property
     def repeated(self) -> int:
-        """Calls that were made again after a failure that passed."""
+        """Number of calls repeated after a transient failure."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return facts for reports besides its answers."""
+        """Return facts for reports, besides the answers."""
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Return the hits for one question, best first; raises HarnessError when this question has no answer."""
+        """Return the hits for a question, best first; raises HarnessError if this question gets no answer."""
 
     def __enter__(self) -> Self: ...
 
@@ -169,9 +170,9 @@ class CalledBackend(Protocol):
 class Asked:
     """Answers in the order of the questions, of the first pass.
 
-    ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
-    ``notes`` are the backend's own.
-    ``others`` is what other processes took meanwhile: a server that it searches may be one of them.
+    ``search_ns`` int64 (passes, questions) is the time of each call, negative if it failed or was not made. ``notes``
+    are the backend's own. ``others`` is the use of other processes during the calls; they may include a server that it
+    searches.
     """
 
     answers: tuple[Answer, ...]
@@ -192,11 +193,11 @@ def ask(
     clock: Clock,
     progress: Progress,
 ) -> Asked:
-    """Ask every question ``repeats`` times; with ``warm_up`` the first is asked once before, unmeasured.
+    """Send every question ``repeats`` times; with ``warm_up`` the first is also sent once before, unmeasured.
 
-    A question that fails keeps its reason, and the others are asked; after five failures in a row the rest is not, nor
-    after one that reached no server. Raises EngineUnavailableError where the first call of all reaches none, and
-    EngineTimeoutError when all of it takes longer than ``deadline_s``, looked at between calls.
+    The reason of a failure is kept, and the other questions are still sent; sending stops after five failures in a row,
+    or after a call that reached no server. Raises EngineUnavailableError if the very first call reaches no server, and
+    EngineTimeoutError if all calls take longer than ``deadline_s``, checked between calls.
     """
     started, before = clock(), read_cpu()
     progress.start("ask", len(questions) * repeats)
@@ -225,7 +226,7 @@ def ask(
 
 
 class _Calls:
-    """The calls of one backend, and when to make no more; ``failures`` counts those in a row."""
+    """The calls of one backend, and the rule to stop; ``failures`` counts consecutive failures."""
 
     def __init__(self, backend: CalledBackend, k: int) -> None:
         self._backend, self._k = backend, k

@@ -1,7 +1,7 @@
 """``langchain:MODULE:NAME``, ``llamaindex:…``, ``haystack:…``, ``pyterrier:…``: other frameworks' retrievers.
 
-NAME is the retriever, or a function without arguments that returns it. Nothing of a framework is imported here: what an
-object is shows by its methods.
+NAME is the retriever, or a function without arguments that returns it. No framework is imported here: an object is
+recognised by its methods.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
 Call = Callable[[str, int], object]
 _NAMED = 12
 _OWN_IDS = ("id", "id_", "node_id")
-"""Where LangChain, Haystack and LlamaIndex keep the id that a document has in its store."""
+"""Attributes in which LangChain, Haystack and LlamaIndex keep a document's id in its store."""
 
 
 class Retriever(NamedTuple):
-    """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
+    """The way to query a framework's object: ``call`` returns documents, and ``read`` makes an answer from them.
 
-    ``notes`` say what it is. ``takes_k`` says whether it can be told how many documents to return. ``own_k`` is how
-    many documents it is set to return, None where it is not set.
+    ``notes`` describe the object. ``takes_k`` is whether it accepts the number of documents to return. ``own_k`` is the
+    number of documents that it is set to return, None if it is not set.
     """
 
     call: Call
@@ -43,16 +43,16 @@ class _Asking(NamedTuple):
 
 
 def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:
-    """Return how to ask an object of a framework.
+    """Return the way to query a framework's object.
 
     Args:
-        framework: one of :data:`FRAMEWORKS`.
-        candidate: the retriever, vector store, index, component or pipeline, or a function that returns it.
-        name: what messages call it.
-        id_key: the field of a document's metadata that holds its id; "" for the document's own id.
+        framework: An element of :data:`FRAMEWORKS`.
+        candidate: The retriever, vector store, index, component or pipeline, or a function that returns it.
+        name: Its name in messages.
+        id_key: The field of a document's metadata that holds its id; "" for the document's own id.
 
     Raises:
-        EngineUnavailableError: it is none of these.
+        EngineUnavailableError: It is none of these.
     """
     title, asking_of, expected = FRAMEWORKS[framework]
     asking = asking_of(candidate)
@@ -81,7 +81,7 @@ def _of_langchain(candidate: Any) -> _Asking | None:
 
 
 def _default_k(store: Any) -> object:
-    """Return how many documents a vector store of LangChain returns unless it is told; None if that is not known."""
+    """Return the default number of documents of a LangChain vector store; None if it is not known."""
     search = getattr(store, "similarity_search", None)
     k = inspect.signature(search).parameters.get("k") if search is not None else None
     return k.default if k is not None else None
@@ -114,7 +114,7 @@ def _of_haystack(candidate: Any) -> _Asking | None:
 
 
 def _of_pipeline(pipeline: Any) -> _Asking:
-    """Ask a pipeline: every open input of text is the question; k goes to the component that returns the documents."""
+    """Query a pipeline: every open text input gets the question; k goes to the component that returns the documents."""
     returning = [name for name, outputs in pipeline.outputs().items() if "documents" in outputs]
     if len(returning) != 1:
         listed = ", ".join(returning) or "none"
@@ -143,7 +143,7 @@ def _of_pipeline(pipeline: Any) -> _Asking:
 
 
 def _of_pyterrier(candidate: Any) -> _Asking | None:
-    """Ask a transformer for one query; its documents are in the order of their ranks, where it gives ranks."""
+    """Query a transformer; its documents are in the order of their ranks, if it gives ranks."""
     if not hasattr(candidate, "transform") or not hasattr(candidate, "transform_iter"):
         return None
 
@@ -175,9 +175,9 @@ FRAMEWORKS: Mapping[str, _Framework] = {
 
 
 def _read(returned: object, id_key: str) -> Answer:
-    """Read documents as :func:`read_answer` does, with ids from their metadata where ``id_key`` names a field.
+    """Read documents as :func:`read_answer` does, with ids from their metadata if ``id_key`` names a field.
 
-    Raises TypeError or ValueError as it does; where an id is missing, with the names of the metadata that are there.
+    Raises TypeError or ValueError as it does; if an id is missing, the message lists the existing metadata names.
     """
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
         return read_answer(returned)

@@ -1,9 +1,9 @@
 """``http:url=…;ids=…``: any endpoint that answers a question with JSON.
 
-Where ids, scores and texts are in an answer, a small JSON path says: dotted names, ``[*]`` for every element, ``[n]``
-for one, ``["odd.name"]`` for any name. ``results[*].id`` gives the id of each element; a path that ends at a list
-stands for its elements; ``$.`` may stand before it. An empty path is the whole document. Nothing is skipped: what is
-not there is an error, an empty list is not.
+Small JSON paths locate ids, scores and texts in an answer: dotted names, ``[*]`` for every element, ``[n]`` for a
+single element, ``["odd.name"]`` for any name. ``results[*].id`` gives the id of each element; a path that ends at a
+list means its elements; it may begin with ``$.``. An empty path is the whole document. Nothing is skipped: a missing
+value is an error, an empty list is not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _QUESTION, _K = "{question}", "{k}"
 _METHODS = ("GET", "POST")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _HIDDEN_FROM = 4
-"""Shorter values of a query string are hidden in no message of the server: they are numbers and switches."""
+"""Shorter values of a query string are not hidden in the server's messages: they are numbers and switches."""
 _UNUSABLE = "look at what it answers, and at the JSON paths: ids=, scores=, texts="
 _STEP = re.compile(r'\.?(?P<name>[^\s.|\[\]"$]+)|\[(?P<index>\*|-?\d+)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
 _EVERY = "*"
@@ -57,7 +57,7 @@ class JsonPath:
 
     @classmethod
     def parse(cls, text: str) -> JsonPath:
-        """Parse a path; raises UsageError for a malformed one, with the place where it stops making sense."""
+        """Parse a path; raises UsageError for a malformed path, with the position of the error."""
         steps: list[str | int | None] = []
         place = 1 if text.startswith("$") else 0
         while place < len(text):
@@ -76,7 +76,7 @@ class JsonPath:
         return cls(text, tuple(steps))
 
     def find(self, document: Any) -> list[Any]:
-        """Return the values that the path leads to, in order; raises ValueError saying what is not in its place."""
+        """Return the values that the path leads to, in order; raises ValueError naming a missing part."""
         places: list[tuple[str, Any]] = [("the answer", document)]
         for step in self.steps:
             places = [place for where, value in places for place in _step(where, value, step)]
@@ -109,11 +109,11 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """An endpoint. ``base`` is plain, ``target`` what follows it as a template.
+    """An endpoint. ``base`` is plain; ``target``, a template, follows it.
 
     ``login`` and the ``fixed`` values of the query and the body, by name, are never shown.
 
-    ``body`` is the template as it was given, None for none.
+    ``body`` is the unchanged template, None if there is no body.
     """
 
     base: str
@@ -172,12 +172,12 @@ class HttpSettings:
 
 
 class HttpBackend:
-    """One call a question; what may pass is waited for as :class:`harness.remote.calls.RemoteCalls` does."""
+    """One call per question; transient failures are repeated as in :class:`harness.remote.calls.RemoteCalls`."""
 
     notes: tuple[str, ...] = ()
 
     def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:
-        """``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""
+        """Prepare calls; ``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""
         self._settings = settings
         self._calls = calls or RemoteCalls(
             settings.base,
@@ -199,11 +199,11 @@ class HttpBackend:
 
     @property
     def repeated(self) -> int:
-        """Return how many calls were made again."""
+        """Return the number of repeated calls."""
         return self._calls.repeated
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Ask the endpoint; raises EngineUnavailableError where it cannot be reached, refuses, or is not understood."""
+        """Query the endpoint; raises EngineUnavailableError if it cannot be reached, refuses, or is not understood."""
         settings = self._settings
         path = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
         body = _filled(settings.body, question, k) if settings.body is not None else None
@@ -267,7 +267,7 @@ def _filled(template: str, question: str, k: int) -> Any:
 
 
 def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the texts of a body that are the same for every question, with their names: one may be a token."""
+    """Return the texts of a body that are the same for every question, with their names: any may be a token."""
     pending: list[tuple[str, Any]] = [] if body is None else [("", json.loads(body.replace(_K, "1")))]
     texts = []
     while pending:

@@ -1,4 +1,4 @@
-"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async; retrievers of frameworks as such."""
+"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async, or a framework's retriever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALLED = "it is called as retrieve(question, k)"
 
 
 class PythonBackend:
-    """Somebody's function. One event loop serves all calls of an async one: its clients are bound to it."""
+    """A user's function. One event loop serves all calls of an async function: its clients are bound to the loop."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class PythonBackend:
         own_k: int | None = None,
         takes_k: bool = True,
     ) -> None:
-        """Take a function, how to read what it returns, and notes for reports.
+        """Take a function, a reader of its return values, and notes for reports.
 
-        ``own_k`` is how many documents a framework's object is set to return, None where it is not set; ``takes_k``
-        says whether it can be told to return another number.
+        ``own_k`` is the number of documents that a framework's object is set to return, None if it is not set;
+        ``takes_k`` is whether it accepts another number.
 
-        Raises EngineUnavailableError for what cannot be called with a question and a number.
+        Raises EngineUnavailableError if it cannot be called with a question and a number.
         """
         if inspect.isclass(function) or not callable(function):
             raise EngineUnavailableError(
@@ -67,7 +67,7 @@ class PythonBackend:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return facts for reports, and whether it was asked for another number of documents than it is set to."""
+        """Return facts for reports, and whether the requested number of documents differs from its own."""
         own, asked = self._own_k, self._asked_k
         if not self._takes_k:
             note = "it takes no number of documents: of those that it returns as it is set, the first k count"
@@ -83,7 +83,7 @@ class PythonBackend:
         return (*self._notes, note)
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Call the function; raises EngineFailureError for whatever it raises, with the last lines of its traceback."""
+        """Call the function; raises EngineFailureError for any exception, with the last lines of its traceback."""
         self._asked_k = k
         returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
@@ -108,7 +108,7 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
     """Import a function, or a retriever of a framework; ``framework`` is "" for a function.
 
     Raises as :func:`load_callable` and :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError
-    for what a function raises that makes the retriever.
+    if a function that makes the retriever fails.
     """
     found = load_callable(target, framework or "python")
     if not framework:
@@ -125,11 +125,11 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
 
 
 def load_callable(target: str, scheme: str = "python") -> Callable[..., object]:
-    """Import what ``module:name`` names; the module is looked for in the current folder too.
+    """Import the object ``module:name``; the module is also looked for in the current folder.
 
-    ``scheme`` is what stands before the name, for messages.
+    ``scheme`` is the prefix of the name, for messages.
 
-    Raises EngineUnavailableError when it cannot be imported, with the last lines of the traceback, or has no such name.
+    Raises EngineUnavailableError if it cannot be imported, with the last lines of the traceback, or has no such name.
     """
     module_name, _, path = target.partition(":")
     here = str(Path.cwd())
@@ -162,7 +162,7 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # written in C, without one: the call will tell
+        return  # written in C, without a signature: the call will show
     try:
         signature.bind("question", 1)
     except TypeError as error:
@@ -174,7 +174,7 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
 
 
 def _of_user(what: str, work: Callable[[], Result]) -> Result:
-    """Run somebody else's code; whatever it raises is its failure, with the last lines of the traceback."""
+    """Run a user's code; raise any exception as its failure, with the last lines of the traceback."""
     try:
         return work()
     except HarnessError:

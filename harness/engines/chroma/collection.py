@@ -1,6 +1,6 @@
 """A collection of Chroma, in the process or on a server: writing, reading and searching.
 
-:mod:`harness.engines.chroma.embedded` and :mod:`harness.engines.chroma.server` do what differs.
+The differences are in :mod:`harness.engines.chroma.embedded` and :mod:`harness.engines.chroma.server`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 _NOT_TOLD = "num_threads, batch_size"
 _COUNTED = "the count of records: Chroma does not tell"
-"""It has no other index of dense vectors, and puts every record into the graph, on disk or in memory."""
+"""Chroma has no other index of dense vectors, and puts every record into the graph, on disk or in memory."""
 
 
 class Collection(ABC):
-    """Ids are row numbers in a collection of the harness's own. Errors come translated, but for :meth:`query`.
+    """A collection. In the harness's own, ids are row numbers. Errors are translated, except those of :meth:`query`.
 
     It is opened once, by :meth:`create`, :meth:`load` or :meth:`attach`.
     """
@@ -42,13 +42,13 @@ class Collection(ABC):
 
     @property
     def repeated(self) -> int:
-        """Calls that were made again so far, because the first answer was an error that may pass."""
+        """Number of calls repeated so far after a transient error."""
         return 0
 
     @property
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Return the engine that runs, once the collection is open."""
+        """Return the running engine, once the collection is open."""
 
     @abstractmethod
     def create(self, folder: Path) -> None:
@@ -72,16 +72,16 @@ class Collection(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
     def flush(self) -> None:  # noqa: B027 - a server writes by its own schedule
-        """Write everything to disk, where Chroma can be told to."""
+        """Write everything to disk, if Chroma offers that."""
 
     def finish(self) -> None:  # noqa: B027 - a server needs nothing
-        """Note what tells later whether the index is still whole."""
+        """Record facts for a later check that the index is complete."""
 
     def changed(self) -> str | None:
-        """Return what changed in a user's collection since :meth:`attach`; None for nothing."""
+        """Return the change in a user's collection since :meth:`attach`; None if nothing changed."""
         return None
 
     def call(self, operation: Callable[[], T]) -> T:
@@ -90,13 +90,13 @@ class Collection(ABC):
 
     @property
     def dimensions(self) -> int | None:
-        """Dimensions of the vectors that the collection held when it was opened; None when it held none."""
+        """Dimensions of the vectors in the collection when it was opened; None if it was empty."""
         known = self._collection.get_model().dimension
         return None if known is None else int(known)
 
     @property
     def batch(self) -> int:
-        """Documents in one upsert: ``upsert_batch``, or fewer where the client takes no more."""
+        """Documents per upsert: ``upsert_batch``, or fewer if the client accepts no more."""
         return max(1, min(self.parameters.upsert_batch, self._largest_batch()))
 
     def _largest_batch(self) -> int:
@@ -106,9 +106,9 @@ class Collection(ABC):
     def upsert(
         self, rows: Int32Array, vectors: Float32Array, records: Sequence[Mapping[str, str]] | None = None
     ) -> None:
-        """Store vectors under the numbers ``rows``. ``add`` would leave out ids that it knows, silently."""
+        """Store vectors under the numbers ``rows``. ``add`` would silently skip existing ids."""
         ids, embeddings = [str(row) for row in rows.tolist()], np.asarray(vectors)
-        # Chroma takes None for a record without metadata, and refuses an empty dictionary
+        # Chroma accepts None for a record without metadata, and refuses an empty dictionary
         metadatas = [record or None for record in records] if records else None
         with self.translated(lambda: f"storing documents {ids[0]} to {ids[-1]}"):
             self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=metadatas))
@@ -131,34 +131,34 @@ class Collection(ABC):
         return answer
 
     def pages(self, size: int, *include: str) -> Iterator[Mapping[str, Any]]:
-        """Yield all records, ``size`` at a time, with their ids and what else to ``include``."""
+        """Yield all records, ``size`` at a time, with their ids and the fields of ``include``."""
         start = 0
         while (page := self.get("listing the records", limit=size, offset=start, include=list(include)))["ids"]:
             yield page
             start += len(page["ids"])
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Answer queries with records whose metadata have these values; with all records for none."""
+        """Answer queries with records whose metadata have these values; without values, with all records."""
         conditions = [{field: {"$eq": value}} for field, value in wanted.items()]
         self._where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
     def query(
         self, vector: Float32Array, k: int, *include: str, only: Sequence[str] | None = None
     ) -> Mapping[str, Any]:
-        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and what else to ``include``.
+        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and the fields of ``include``.
 
-        ``only`` are the ids among which to search, None for all.
+        ``only`` are the ids to search among, None for all.
         """
         wanted: dict[str, Any] = {"n_results": k, "where": self._where, "include": list(include), "ids": only}
         answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **wanted))
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return the graph's parameters that Chroma tells, those that it does not, and the number of vectors."""
+        """Return the graph's parameters, reported by Chroma or not, and the number of vectors."""
         said = {name: value for name, value in self.configured().items() if value is not None}
         graph: dict[str, ParameterValue] = {"vectors_in_graph": self.count(), "vectors_in_graph_from": _COUNTED}
         return {**said, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **graph}
 
     def configured(self) -> Mapping[str, Any]:
-        """Return Chroma's own account of the graph's parameters; empty where there is no HNSW graph."""
+        """Return Chroma's own account of the graph's parameters; empty without an HNSW graph."""
         return dict(self._collection.configuration_json.get("hnsw") or {})

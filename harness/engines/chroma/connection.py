@@ -53,7 +53,7 @@ _SILENT = (
 )
 _ERROR_STATUS = 400
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
-"""Errors of the client where an answer has an unexpected shape."""
+"""Errors of the client for an answer of unexpected shape."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Connection(ServerConnection):
     note: str
 
     def list_names(self) -> Iterator[str]:
-        """Yield the names of all collections, which are read page by page."""
+        """Yield the names of all collections, read page by page."""
         count = 0
         while page := self.client.list_collections(_PAGE, count):
             yield from (str(collection.name) for collection in page)
@@ -78,7 +78,7 @@ class Connection(ServerConnection):
         self.client.delete_collection(name)
 
     def close(self) -> None:
-        """Close the client with all its connections."""
+        """Close the client and all its connections."""
         close_http_client(self.client)
 
 
@@ -88,24 +88,24 @@ def address_of(parameters: ChromaParameters, environment: Mapping[str, str] = os
 
 
 def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
-    """Return a client of the server that the parameters of a backend name; raises what :func:`connect` raises."""
+    """Return a client of the server that a backend's parameters name; raises as :func:`connect`."""
     settings = ChromaParameters.of(parameters)
     return connect(address_of(settings), settings)
 
 
 def persistent_client(folder: Path, database: str) -> Any:
-    """Return a client of Chroma's engine in this process, on ``folder``."""
+    """Return a client of Chroma's embedded engine on ``folder``."""
     settings = _settings(chroma_api_impl="chromadb.api.rust.RustBindingsAPI")
     return require_chroma().PersistentClient(path=str(folder), settings=settings, database=database)
 
 
 def connect(address: Address, parameters: ChromaParameters) -> Connection:
-    """Return a client of the server at ``address``, which notes its answers.
+    """Return a client of the server at ``address``, which records the answers.
 
-    Every later call ends after ``timeout_s``; the client itself knows no limit.
+    Every later call ends after ``timeout_s``; the client itself has no limit.
 
     Raises:
-        EngineUnavailableError: Nothing answers, or it is no Chroma of a known version.
+        EngineUnavailableError: Nothing answers, or the server is not Chroma of a known version.
         EngineTimeoutError, EngineFailureError: Other faults.
     """
     headers, httpx, once = _headers_of(address, parameters.api_key_header), require_chroma("httpx"), Retrier(0)
@@ -132,12 +132,12 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
 
 
 def http_session(client: Any) -> Any:
-    """Return the ``httpx.Client`` of a client, to which there is no public way. It knows no time limit."""
+    """Return the ``httpx.Client`` of a client, which has no public access. It has no time limit."""
     return client._server._session  # noqa: SLF001
 
 
 def close_http_client(client: Any) -> None:
-    """Close the client and its connections, which it would leave open: its own, and those to look for databases."""
+    """Close the client and the connections that it would leave open: its own, and the ones used to find databases."""
     sessions = [http_session(owner) for owner in (client, client._admin_client)]  # noqa: SLF001 - no public way
     client.close()
     for session in sessions:
@@ -145,7 +145,7 @@ def close_http_client(client: Any) -> None:
 
 
 def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:
-    """Return a client of the server; asks it several things, and without a time limit."""
+    """Return a client of the server; sends it several requests without a time limit."""
     tls = uses_tls(address.url)
     return require_chroma().HttpClient(
         host=address.url,
@@ -161,13 +161,13 @@ def _http_client(address: Address, headers: Mapping[str, str], parameters: Chrom
 
 
 def _settings(**settings: Any) -> Any:
-    """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
+    """Return settings without telemetry, and without a ``.env`` file in the current folder."""
     return _read_settings(frozenset(os.environ.items()), **settings).model_copy()  # the client writes into them
 
 
 @lru_cache(maxsize=8)
 def _read_settings(_environment: frozenset[tuple[str, str]], **settings: Any) -> Any:
-    """Make settings: looking for all of them in the environment takes longer than opening a collection."""
+    """Make settings: looking them all up in the environment takes longer than opening a collection."""
     return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **settings)
 
 
@@ -175,7 +175,7 @@ def _headers_of(address: Address, header: str) -> dict[str, str]:
     """Return the headers of every call; ``header`` carries the API key.
 
     Raises:
-        RejectedInputError: A user name needs the header that the key was to have.
+        RejectedInputError: A user name needs the header that was meant for the key.
     """
     headers = dict(address.headers)
     if address.api_key is None:
@@ -189,7 +189,7 @@ def _headers_of(address: Address, header: str) -> dict[str, str]:
 
 
 def _check_version(version: str, address: Address) -> str:
-    """Return a remark on the version, or ''; raises EngineUnavailableError for one that cannot work."""
+    """Return a remark on the version, or ''; raises EngineUnavailableError for a version that cannot work."""
     numbers = re.fullmatch(r"(\d+)\.\d+\.\d+\S*", version)
     if numbers is None:
         raise EngineUnavailableError(
@@ -211,22 +211,22 @@ def require_chroma(module: str = PACKAGE) -> ModuleType:
 class Retrier(remote_server.Retrier):
     """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`.
 
-    The client's errors do not say which status was answered, so its session notes the answers.
+    The client's errors do not contain the status, so its session records the answers.
     """
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return Exception: the client raises bare ones for errors that have not Chroma's form."""
+        """Return Exception: the client raises it for errors that do not have Chroma's form."""
         return (Exception,)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return the fault of an error; raises it again where it is none of the client's."""
+        """Return the fault of an error; raises it again if it is not the client's."""
         return fault_of(error, last_answer())
 
 
 def fault_of(error: Exception, answer: Any = None) -> Fault:
-    """Return the fault that an error of the client stands for; ``answer`` is the last ``httpx.Response``, if any.
+    """Return the fault of a client error; ``answer`` is the last ``httpx.Response``, if any.
 
-    Raises ``error`` again where it is none of the client's.
+    Raises ``error`` again if it is not the client's.
     """
     chroma, httpx = require_chroma("chromadb.errors").ChromaError, require_chroma("httpx")
     cause: BaseException | None = error

@@ -1,6 +1,6 @@
-"""Chroma's engine inside the process: ``PersistentClient``, on a folder of its own.
+"""Chroma's engine inside the process: ``PersistentClient``, on its own folder.
 
-A folder that somebody else made is searched in a copy, because opening one writes to its files.
+A user's folder is searched in a copy, because opening it writes to its files.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _COLLECTION = "harness"
 _DATABASE = "chroma.sqlite3"
 _SIZES = "chroma-files.json"
 _JOURNALS = ("-wal", "-shm", "-journal")
-"""Endings of SQLite's files that come and go."""
+"""Suffixes of SQLite's temporary files."""
 _NOBODY = "harness-flush-"
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 
 
 class EmbeddedCollection(Collection):
-    """A collection in a folder, by Chroma's engine inside the process."""
+    """A collection in a folder, in Chroma's engine inside the process."""
 
     name = _COLLECTION
     _folder: Path
@@ -56,7 +56,7 @@ class EmbeddedCollection(Collection):
     def load(self, folder: Path) -> None:
         """Open the collection below ``folder``; raises EngineUnavailableError for a damaged index.
 
-        Chroma takes a changed ``ef_search`` when it opens a folder and not before.
+        Chroma applies a changed ``ef_search`` only when it opens a folder.
         """
         _require_sizes(folder)
         self._open(folder / _FOLDER)
@@ -64,16 +64,16 @@ class EmbeddedCollection(Collection):
         if self.configured().get("ef_search") == wanted:
             return
         with self.translated(lambda: "changing ef_search"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "legacy embedding function config": the collection has none
+            warnings.simplefilter("ignore")  # "legacy embedding function config": the collection has no such function
             self._collection.modify(configuration={"hnsw": {"ef_search": wanted}})
         self.close()
         self._open(folder / _FOLDER)
 
     def attach(self, folder: Path, progress: Progress) -> None:
-        """Open a copy below ``folder`` of somebody's folder: Chroma writes to one that it opens.
+        """Open a copy of the user's folder below ``folder``: Chroma writes to the folders that it opens.
 
         Raises:
-            EngineUnavailableError: It is no folder of Chroma's.
+            EngineUnavailableError: It is not a folder of Chroma's.
             RejectedInputError: It has no such collection.
         """
         source = self.parameters.source
@@ -90,7 +90,7 @@ class EmbeddedCollection(Collection):
             self._open(copy, source)
 
     def _open(self, folder: Path, source: Path | None = None) -> None:
-        """Open the collection in ``folder``; ``source`` is what that is a copy of, and what messages name then."""
+        """Open the collection in ``folder``; ``source`` is the original of a copy, which messages name."""
         self._folder, doing = folder, f"opening the collection '{self.name}' in '{source or folder}'"
         with _embedded_errors(lambda: doing, EngineUnavailableError):
             self._client = persistent_client(folder, self.parameters.database)
@@ -103,7 +103,7 @@ class EmbeddedCollection(Collection):
                         fix=f"name one that is there (collection=): {known}",
                     )
             self._collection = self._client.get_collection(self.name, embedding_function=None)
-            self._collection.count()  # the folder is read when something is asked, not before
+            self._collection.count()  # the folder is not read before the first call
 
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
         """Return the context in which to call :meth:`query`."""
@@ -112,8 +112,8 @@ class EmbeddedCollection(Collection):
     def flush(self) -> None:
         """Have the whole graph written.
 
-        Chroma writes it when ``sync_threshold`` records have come, whatever they are: these ask it to delete what it
-        does not have, and change nothing else.
+        Chroma writes it after ``sync_threshold`` records of any kind: these records request deletions of unknown ids,
+        and change nothing else.
         """
         threshold, step = self.parameters.sync_threshold, self._largest_batch()
         with self.translated(lambda: "writing the graph to disk"):
@@ -122,17 +122,17 @@ class EmbeddedCollection(Collection):
                 self._collection.delete(ids=[f"{_NOBODY}{number}" for number in range(start, stop)])
 
     def finish(self) -> None:
-        """Remember how long Chroma's files are: it opens files that became shorter, and answers from what is left."""
+        """Record the lengths of Chroma's files: it opens files that became shorter, and answers from the rest."""
         files = (path for path in self._folder.rglob("*") if path.is_file() and not path.name.endswith(_JOURNALS))
         sizes = {str(path.relative_to(self._folder)): path.stat().st_size for path in files}
         (self._folder.parent / _SIZES).write_bytes(orjson.dumps(sizes))
 
     def storage(self) -> Storage:
-        """Return the allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
+        """Return the allocated bytes of the folder. They include the log, which is in Chroma's SQLite file."""
         return Storage(allocated_bytes(self._folder), 0)
 
     def close(self) -> None:
-        """Let go of the folder: a client left open would be served again for the same path, whatever is there then."""
+        """Release the folder: a client left open would be reused for the same path, even with other content."""
         client, self._client = self._client, None
         if client is not None:
             with self.translated(lambda: "closing"):
@@ -157,7 +157,7 @@ def _require_sizes(folder: Path) -> None:
 
 @contextmanager
 def _embedded_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Iterator[None]:
-    """Turn what the engine in the process raises into ``kind``.
+    """Turn errors of the embedded engine into ``kind``.
 
     A panic of its Rust code is a ``BaseException`` that cannot be imported.
     """

@@ -1,7 +1,7 @@
 """The engine on Chroma.
 
 A collection is written and searched in the process (:mod:`harness.engines.chroma.embedded`) or on a server
-(:mod:`harness.engines.chroma.server`); the engine sees no difference but in what the parameters allow.
+(:mod:`harness.engines.chroma.server`); for the engine they differ only in the allowed parameters.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ChromaEngine(
     """Dense vectors in Chroma's HNSW graph.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Two builds from the same
-    vectors give two graphs, and other answers. Chroma may return fewer than it was asked for; nothing is added. The
-    client releases Python's lock while it searches.
+    vectors give different graphs and answers. Chroma may return fewer hits than requested; nothing is added. The client
+    releases Python's lock while it searches.
     """
 
     name = "chroma"
@@ -57,7 +57,7 @@ class ChromaEngine(
     )
     search_parameters = frozenset(
         {
-            *("ef_search", "num_threads"),  # a search with another ef_search needs no other graph
+            *("ef_search", "num_threads"),  # another ef_search does not need another graph
             *("url", "api_key_env", "api_key_header", "keep", "timeout_s", "retry_s"),
         }
     )
@@ -65,7 +65,7 @@ class ChromaEngine(
     collection: Collection
     _external: ExternalRecords
     _dimensions: int | None = None
-    """Of the vectors that were just sent: a collection tells those that it held when it was opened."""
+    """Dimensions of the vectors just sent: a collection reports only its dimensions at opening."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -74,9 +74,9 @@ class ChromaEngine(
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the engine's version, which a server is asked for; loads no engine.
+        """Return the mode and the engine's version, which a server reports; loads no engine.
 
-        Raises EngineUnavailableError when the server does not answer.
+        Raises EngineUnavailableError if the server does not answer.
         """
         settings = ChromaParameters.of(parameters)
         if settings.mode == "embedded":
@@ -87,11 +87,11 @@ class ChromaEngine(
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of Chroma's servers."""
+        """Return the description of Chroma's servers."""
         return ServerKind(PLACE, open_server)
 
     def require_address(self) -> None:
-        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        """Raise EngineUnavailableError if a server is to be searched but is not named."""
         if self._settings.mode == "server":
             address_of(self._settings)
 
@@ -100,7 +100,7 @@ class ChromaEngine(
         return self.collection
 
     def info(self) -> EngineInfo:
-        """Open the collection of the folder, or make an empty one."""
+        """Open the collection of the folder, or make an empty collection."""
         collection = self._new_collection()
         if self.finished:
             collection.load(self.folder)
@@ -109,7 +109,7 @@ class ChromaEngine(
         return collection.info
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Upsert all documents in batches; getting ready is having the graph written, and counting."""
+        """Upsert all documents in batches; getting ready means writing the graph and counting."""
         documents = documents.with_ids() if self._settings.keep else documents
         for start, stop in documents.batches(self.collection.batch, progress):
             records = documents.records(start, stop) if documents.fields else None
@@ -123,7 +123,7 @@ class ChromaEngine(
             self.collection.flush()
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Delete and upsert in batches; getting ready is having the graph written."""
+        """Delete and upsert in batches; getting ready means writing the graph."""
         batch = self.collection.batch
         for start in range(0, len(changes.deleted), batch):
             part = changes.deleted[start : start + batch]
@@ -134,7 +134,7 @@ class ChromaEngine(
         self._flush(progress)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Count the records, and list those just sent that are missing."""
+        """Count the records, and list the just sent records that are missing."""
         collection = self.collection
         dimensions, documents = self._dimensions or collection.dimensions, collection.count()
         missing = self.absent_rows(documents, lambda: (_rows(page["ids"]) for page in collection.pages(_PAGE)))
@@ -148,7 +148,7 @@ class ChromaEngine(
         return self.collection.query(query, k, "distances")
 
     def columns(self, answer: Mapping[str, Any]) -> tuple[Int32Array, Float64Array]:
-        """Make arrays of Chroma's lists, and scores of its distances."""
+        """Convert Chroma's lists to arrays, and its distances to scores."""
         names, distances = answer["ids"][0], np.array(answer["distances"][0], dtype=np.float64)
         rows = self._external.rows(names) if self._settings.external else _rows(names)
         return rows, (0.0 if self._similarity == "l2" else 1.0) - distances
@@ -162,7 +162,7 @@ class ChromaEngine(
         return self.collection.storage()
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open a copy of the user's folder, or look at a collection by calls that only read."""
+        """Open a copy of the user's folder, or a server's collection with read-only calls."""
         collection = self._new_collection()
         collection.attach(folder, progress)
         self._similarity = similarity_of(collection, self._similarity)
@@ -177,7 +177,7 @@ class ChromaEngine(
         return {} if ef_search is None else {"ef_search": ef_search}
 
     def caveats(self, k: int) -> Caveats:
-        """Say whether answers can change at the next opening, unless the harness had the whole graph written."""
+        """Note whether answers can change at the next opening; they cannot if the harness wrote the whole graph."""
         if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()
         records, threshold = self.collection.count(), self.collection.configured().get("sync_threshold")

@@ -1,4 +1,4 @@
-"""Collections that somebody else made: their ids, distance, and whether they hold the expected vectors."""
+"""Collections made outside the harness: their ids and distance, and whether they hold the expected vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.errors import RejectedInputError
 _PAGE = 5_000
 _PAGE_OF_VECTORS = 1_000
 _PROBED = 16
-"""Records of which the longest is used to measure the distance: zeros tell nothing."""
+"""Number of records to read; the longest measures the distance, because zeros do not show it."""
 _CLOSE = 1e-3
 
 
@@ -25,10 +25,10 @@ class ExternalRecords(DocumentKeys, ExternalRows):
     """The records of a collection by row, in the order in which Chroma lists them."""
 
     noun = "record"
-    stored_as = "product"  # of a cosine graph Chroma keeps direction and length, and gives back their product
+    stored_as = "product"  # for a cosine graph Chroma keeps direction and length, and returns their product
 
     def __init__(self, collection: Collection, id_key: str, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for records without one, or with the same."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids."""
         progress.start("attach", None)
         self._collection, key = collection, id_key or ID_FIELD
         listed = (
@@ -38,7 +38,7 @@ class ExternalRecords(DocumentKeys, ExternalRows):
         super().__init__(listed, f"text or whole number in the metadata under '{key}'", "" if id_key else "id")
 
     def sample(self, rows: Int32Array) -> DocumentSample:
-        """Read records with their documents, which Chroma gives in an order of its own."""
+        """Read records with their documents, which Chroma returns in its own order."""
         page = self._collection.get(ids=self.keys(rows), include=["documents", "embeddings"])
         texts = page["documents"] or [None] * len(page["ids"])
         return DocumentSample(self.rows(page["ids"]), _vectors(page), {"Chroma's documents": texts})
@@ -50,14 +50,14 @@ class ExternalRecords(DocumentKeys, ExternalRows):
 
 
 def similarity_of(collection: Collection, wanted: str) -> Similarity:
-    """Return the similarity by which a collection is searched: as Chroma says, and measured.
+    """Return the similarity by which a collection is searched, as Chroma reports it and as measured.
 
-    Its account can be wrong: a folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space,
-    and Chroma 1.5 says that it is ``l2`` (seen with 0.5.23 and 1.5.9).
+    The report can be wrong: a folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space,
+    but Chroma 1.5 reports ``l2`` (seen with 0.5.23 and 1.5.9).
 
     Raises:
-        RejectedInputError: The collection has no HNSW graph, is searched by another distance than Chroma says, or
-            ``wanted`` is another similarity, unless it is empty: its distances would mean something else.
+        RejectedInputError: The collection has no HNSW graph, is searched by another distance than Chroma reports, or
+            ``wanted``, unless empty, is another similarity: its distances would mean something else.
     """
     said = next((name for name, space in SPACES.items() if space == collection.configured().get("space")), None)
     if said is None:
@@ -79,13 +79,13 @@ def similarity_of(collection: Collection, wanted: str) -> Similarity:
 
 
 def _measured(collection: Collection) -> Similarity | None:
-    """Return the similarity by which Chroma compares a stored vector with another; None without a vector to ask for.
+    """Return the similarity by which Chroma compares a stored vector with another; None without a vector to query.
 
-    For ``-2 v / |v|²`` and ``v`` the three distances differ, whatever the length of ``v``.
+    For ``-2 v / |v|²`` and ``v`` the three distances differ for any length of ``v``.
     """
     page = collection.get(limit=_PROBED, include=["embeddings"])
     vectors = _vectors(page).astype(np.float64)
-    if not vectors.any():  # nor where there are no vectors at all
+    if not vectors.any():  # nor if there are no vectors at all
         return None
     squares = np.square(vectors).sum(axis=1)
     longest = int(squares.argmax())

@@ -1,4 +1,4 @@
-"""The parameters of the chroma backend, typed, and those that a mode cannot honour."""
+"""The typed parameters of the chroma backend, and the parameters that a mode cannot honour."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "embedded": {"url": "", "keep": False, "tenant": "default_tenant"},
     "server": {"flush": True},
 }
-"""Parameters that a mode cannot honour, with the only value that they may have there."""
+"""Parameters that a mode cannot honour, with their only allowed value."""
 _OF_CHROMA = ("ef_construction", "ef_search", "max_neighbors", "sync_threshold", "resize_factor")
 
 
 @dataclass(frozen=True, slots=True)
 class ChromaParameters:
-    """The card's parameters of the engine, each by its name.
+    """The card's parameters of the engine, by name.
 
     Attributes:
         mode: ``embedded`` or ``server``, never empty.
-        similarity: Empty for that of an external index, until it is read.
+        similarity: Empty for an external index until its similarity is read.
     """
 
     mode: str
@@ -74,12 +74,12 @@ class ChromaParameters:
 
     @property
     def source(self) -> Path | None:
-        """The folder of an external index; None for a collection on a server, or one of the harness's own."""
+        """The folder of an external index; None for a collection on a server or the harness's own collection."""
         return source_folder({"path": self.path}) if self.external and self.path else None
 
     @property
     def hnsw(self) -> dict[str, ParameterValue]:
-        """Chroma's configuration of the graph; what is left to Chroma is left out."""
+        """Chroma's configuration of the graph, without values that are left to Chroma."""
         optional = {"num_threads": self.num_threads, "batch_size": self.hnsw_batch_size}
         chosen = {name: getattr(self, name) for name in _OF_CHROMA}
         return {"space": SPACES[self.similarity], **chosen} | {name: value for name, value in optional.items() if value}

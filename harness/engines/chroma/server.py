@@ -1,6 +1,6 @@
 """Chroma through ``HttpClient``: a collection on a server.
 
-Only calls that read ever reach a collection that somebody else made.
+A user's collection is only read, never changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OURS = "one that the harness made is removed when its engine closes: build it w
 
 
 class ServerCollection(ServerClient, Collection):
-    """A collection on a server. One that it created it removes when it is closed, unless it is to be kept."""
+    """A collection on a server. On closing, a collection that was created here is removed unless it is to be kept."""
 
     retrier: Retrier
     _server: Connection
@@ -49,12 +49,12 @@ class ServerCollection(ServerClient, Collection):
 
     @property
     def info(self) -> EngineInfo:
-        """Return the version that the server gives, with a doubt about it."""
+        """Return the version that the server reports, with any doubt about it."""
         mode = "server" if self._attached is None else "server, an external collection"
         return EngineInfo("Chroma", self._server.version, mode, self._server.note)
 
     def create(self, folder: Path) -> None:
-        """Make a new, empty collection, named after ``folder``; an answer that was lost on the way does not matter."""
+        """Make a new, empty collection, named after ``folder``; a lost answer does not matter."""
         self._connect(new_name(folder))
         self._owns = True
         save_name(folder, self.name)
@@ -67,8 +67,8 @@ class ServerCollection(ServerClient, Collection):
         """Find the collection that ``folder`` names.
 
         Raises:
-            EngineUnavailableError: It is gone or cannot be told, or it is searched with another ``ef_search``: a server
-                takes a new one when it is started again, not before.
+            EngineUnavailableError: It is gone or not known, or it is searched with another ``ef_search``: a server
+                applies a new value only when it is restarted.
         """
         self._connect(saved_name(folder))
         self._find()
@@ -80,13 +80,13 @@ class ServerCollection(ServerClient, Collection):
             )
 
     def attach(self, folder: Path, progress: Progress) -> None:
-        """Find somebody's collection, and note its content; raises EngineUnavailableError when there is none."""
+        """Find the user's collection and record its state; raises EngineUnavailableError if it does not exist."""
         self._connect(self.parameters.collection)
         self._find(ours=False)
         self._attached = self._content()
 
     def _find(self, *, ours: bool = True) -> None:
-        """Look the collection up, ``ours`` or somebody else's; raises EngineUnavailableError when it is not there."""
+        """Look up the collection, ``ours`` or the user's; raises EngineUnavailableError if it does not exist."""
         with self.translated(lambda: f"looking for the collection '{self.name}'"):
             try:
                 self._collection = self.call(lambda: self._client.get_collection(self.name, embedding_function=None))
@@ -100,17 +100,17 @@ class ServerCollection(ServerClient, Collection):
                 raise EngineUnavailableError(f"there is no collection '{self.name}' {where}", fix=fix) from error
 
     def call(self, operation: Callable[[], T]) -> T:
-        """Call the client, again while the fault may pass; raises FaultError."""
+        """Call the client, and repeat while the fault may be transient; raises FaultError."""
         return self.retrier.call(operation)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return where the index is, the server's account of it, and the number of repeated calls."""
+        """Return the index's location, the server's account of it, and the number of repeated calls."""
         own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
         placed: dict[str, ParameterValue] = {"server": self.address.url, "collection": self.name}
         return {**placed, "authentication": self.address.authentication, **own, **super().state()}
 
     def changed(self) -> str | None:
-        """Return the change of the number of records, or of the configuration; None for neither."""
+        """Return the change in the number of records or in the configuration; None if neither changed."""
         before, now = self._attached, self._content()
         if before is None or before == now:
             return None
@@ -123,11 +123,11 @@ class ServerCollection(ServerClient, Collection):
         return self.count(), str(sorted(self.configured().items()))
 
     def storage(self) -> Storage:
-        """Return unknown bytes: a server tells nothing about its disk."""
+        """Return unknown bytes: a server does not report its disk usage."""
         return Storage(None, 0)
 
     def close(self) -> None:
-        """Remove the collection when it is to be removed, and let go of the client."""
+        """Remove the collection unless it is kept, and close the client."""
         self.retrier.give_up()
         client, self._client = self._client, None
         if client is None:

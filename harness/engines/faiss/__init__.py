@@ -1,1 +1,1 @@
-"""FAISS: dense vectors in any index that its factory makes, and files that somebody else wrote."""
+"""FAISS: dense vectors in any index that its factory makes, and users' own files."""

@@ -1,4 +1,4 @@
-"""The engine on FAISS: an index by its factory string, in a file."""
+"""The engine on FAISS: an index from a factory string, in a file."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _OF_PARTS = {
     "ef_construction": "IndexHNSW",
     "k_factor": "IndexRefine",
 }
-"""Parameters that mean something to one class of indexes only."""
+"""Parameters that apply to only one class of indexes."""
 _LARGE = re.compile(r"IMI|[1-9]\d{6}|x(?:1[3-9]|[2-9]\d)")
-"""In descriptions of indexes whose tables take gigabytes before a vector is added: only a worker makes these."""
+"""In descriptions of indexes whose tables take gigabytes before a vector is added; only a worker makes such indexes."""
 
 
 class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], Changeable[Float32Array]):
-    """Dense vectors in an index of FAISS, which one thread builds, with fixed seeds: two builds are equal.
+    """Dense vectors in a FAISS index, built by one thread with fixed seeds, so that two builds are equal.
 
     Under cosine, vectors are brought to length 1 first and compared by their inner product; scores of l2 are negative
-    squared distances. Training counts as ingestion. A change trains nothing: lists and codes stay those of the vectors
-    that the index was built of. Where FAISS numbers vectors by their places, which move up when one before them is
-    removed, the engine keeps the row of each place.
+    squared distances. Training counts as ingestion. A change does not retrain: lists and codes still come from the
+    vectors of the build. If FAISS numbers vectors by position, which decreases when an earlier vector is removed, the
+    engine keeps the row of each position.
     """
 
     name = "faiss"
@@ -76,7 +76,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
     _selector: Any = None
     _external: ExternalVectors | None = None
     _row_of: Int32Array | None = None
-    """The row of each of FAISS's numbers, once an index whose numbers are places was changed."""
+    """The row of each of FAISS's numbers, after a change of an index that numbers by position."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -89,13 +89,13 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             self._new_index(None)
 
     def info(self) -> EngineInfo:
-        """Import FAISS; one thread runs until searches say otherwise."""
+        """Import FAISS; one thread runs unless searches set another number."""
         faiss = load_library()
         faiss.omp_set_num_threads(1)
         return EngineInfo("FAISS", faiss.__version__, "embedded")
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Train and add; getting ready is writing the file."""
+        """Train and add; getting ready means writing the file."""
         faiss = load_library()
         vectors = documents.column
         faiss.omp_set_num_threads(int(self.parameters["build_threads"]))
@@ -117,11 +117,11 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         faiss.write_index(index, str(folder / _FILE))
 
     def _new_index(self, dimensions: int | None) -> Any:
-        """Make the index; with None, of as many dimensions as suit the description, to see whether there is such a one.
+        """Make the index; with None, of a number of dimensions that suits the description, to test whether it exists.
 
         Raises:
-            RejectedInputError: FAISS makes no such index of this many dimensions, of any number with None; or its
-                scores would not be explained.
+            RejectedInputError: FAISS makes no such index of this many dimensions (with None, of any number), or its
+                scores could not be explained.
         """
         faiss, described = load_library(), str(self.parameters["index"])
         metric = faiss.METRIC_L2 if self._similarity == "l2" else faiss.METRIC_INNER_PRODUCT
@@ -152,12 +152,12 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return self._searchable(load_library().read_index(str(folder / _FILE)))
 
     def unchangeable(self) -> str | None:
-        """Say that FAISS removes nothing from a graph, nor from what refines another index."""
+        """Return that FAISS removes nothing from a graph or from a refined index."""
         name = type(next(components(self._index))).__name__
         return None if numbering(self._index) is not None else f"FAISS removes nothing from its {name}"
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Remove by numbers, then add; getting ready is writing the file."""
+        """Remove by numbers, then add; getting ready means writing the file."""
         faiss, index = load_library(), self._index
         faiss.omp_set_num_threads(int(self.parameters["build_threads"]))
         vectors, outdated = self._directed(changes.written.column), changes.outdated
@@ -180,7 +180,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return LoadedIndex(index.ntotal, {**index_state(index), **state}, index.d)
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
-        """Search for one query; normalising it is part of the search, as it is for FAISS's users."""
+        """Search for one query; normalising it is part of the search, as for FAISS's users."""
         try:
             distances, numbers = self._index.search(self._directed(query), k, params=self._searching)
         except MemoryError as error:
@@ -190,7 +190,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return numbers, distances
 
     def columns(self, answer: tuple[Any, Any]) -> tuple[Int64Array | Int32Array, Float32Array]:
-        """Return rows and scores, without the places that FAISS could not fill."""
+        """Return rows and scores, without the positions that FAISS could not fill."""
         numbers, distances = answer[0][0], answer[1][0]
         filled = numbers >= 0
         numbers, distances = numbers[filled], distances[filled]
@@ -201,7 +201,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return rows, -distances if self._similarity == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Hand a bitmap of the documents that match to every search."""
+        """Pass a bitmap of the matching documents to every search."""
         faiss = load_library()
         self._selector = None
         if wanted:
@@ -217,7 +217,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             ) from error
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Say whether these searches may miss documents, and how much of the lists they look at."""
+        """Return whether these searches may miss documents, and how many of the lists they probe."""
         nprobe, state = int(self.parameters["nprobe"]), index_state(self._index)
         searched: dict[str, ParameterValue] = {"approximate": is_approximate(self._index, nprobe)}
         if "lists" in state:
@@ -227,7 +227,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return searched
 
     def caveats(self, k: int) -> Caveats:
-        """Name parameters without effect on this index, and training on too few documents."""
+        """Return parameters without effect on this index, and a note on training with too few documents."""
         faiss = load_library()
         parts = list(components(self._index))
         without = {
@@ -236,7 +236,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             if not any(isinstance(part, getattr(faiss, kind)) for part in parts)
         }
         notes = []
-        built_here = self._external is None and self._row_of is None  # after changes it holds others than it learned
+        built_here = self._external is None and self._row_of is None  # after changes it holds other vectors
         if built_here and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
             notes.append(few)
         graph = any(isinstance(part, faiss.IndexHNSW) for part in parts)
@@ -245,7 +245,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return Caveats(tuple(notes), without)
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors as FAISS decodes them; None where it compares those that were sent."""
+        """Return the vectors as FAISS decodes them; None if it compares the vectors as sent."""
         if self._external is not None or queries.dense is None or exact_vectors(self._index):
             return None
         rows = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), self.deleted)
@@ -260,7 +260,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Read the user's file, with the ids of its documents."""
+        """Read the user's file and the ids of its documents."""
         info = replace(self.info(), mode="embedded, external index")
         progress.start("attach", None)
         self._external = external = ExternalVectors(self.parameters)
@@ -277,10 +277,10 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
 
 
 def _suitable_dimensions(described: str) -> int:
-    """Return a multiple of all numbers of parts into which a description has vectors cut: 16 and 8 in OPQ16,PQ8+8."""
+    """Return a multiple of all numbers of parts into which a description splits vectors: 16 and 8 in OPQ16,PQ8+8."""
     return math.lcm(8, *(int(parts) for parts in re.findall(r"[Q+]([1-9]\d*)", described)))
 
 
 def _reason(error: RuntimeError) -> str:
-    """Return FAISS's message without the place in its source."""
+    """Return FAISS's message without the source location."""
     return str(error).rpartition(": ")[2]

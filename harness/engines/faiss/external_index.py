@@ -1,4 +1,4 @@
-"""FAISS files that somebody else wrote: document ids, stored vectors, and a comparison with the encoder's vectors."""
+"""Users' FAISS files: document ids, stored vectors, and a comparison with the encoder's vectors."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ __all__ = ["ExternalVectors"]
 
 _PAGE = 4096
 _FILE, _IDS = "index.faiss", "ids.txt"
-"""Names that are looked for in a folder: LangChain and LlamaIndex write the first."""
+"""File names to look for in a folder: LangChain and LlamaIndex write the first."""
 _NEAR_ONE = 1e-3
 _LOOKED_AT = 1000
 
 
 class ExternalVectors(ExternalRows):
-    """A FAISS file of the user's.
+    """A user's FAISS file.
 
     Attributes:
-        index: The index as read, without its map of ids; it is never written.
+        index: Index as read, without its map of ids; it is never written.
         ids: Ids of its documents, by row.
         similarity: Similarity of its metric; inner products of vectors of length 1 are cosines.
-        folder: The folder that the file is in.
+        folder: Folder of the file.
         numbers: FAISS's own number of each row, ascending.
     """
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Read the file that ``path`` names, or ``index.faiss`` in that folder, and the ids in ``id_file``.
 
-        Without an ``id_file`` an ``ids.txt`` beside the index is read, or else the numbers of its own map of ids.
+        Without an ``id_file``, an ``ids.txt`` next to the index is read, or else the numbers of its own map of ids.
 
         Raises:
             EngineUnavailableError: FAISS cannot read the file, or the ids cannot be read.
@@ -60,7 +60,7 @@ class ExternalVectors(ExternalRows):
             index = faiss.read_index(str(file))
         except RuntimeError as error:
             reason = str(error).rpartition(": ")[2]
-            if "read error" in str(error):  # FAISS says how many values it read, and an errno of something else
+            if "read error" in str(error):  # FAISS reports how many values it read, and an unrelated errno
                 reason = "it is empty, or ends too early"
             raise EngineUnavailableError(
                 f"FAISS cannot read '{file}': {reason}",
@@ -70,26 +70,26 @@ class ExternalVectors(ExternalRows):
         if isinstance(index, faiss.IndexIDMap):
             mapped = faiss.vector_to_array(index.id_map).astype(np.int64)
             outer, index = index, faiss.downcast_index(index.index)
-            index.referenced_objects = [outer]  # which owns the inner one
+            index.referenced_objects = [outer]  # which owns the inner index
         self.index, self.folder, self.numbers = index, file.parent, _own_numbers(index)
         self.ids = _ids(str(parameters["id_file"]), file, self.numbers, mapped)
         self.similarity = _similarity(index, self.numbers, str(parameters["similarity"]))
         self.stored_as = "unit" if self.similarity == "cosine" else "bits"
 
     def rows(self, numbers: Int64Array) -> Int32Array:
-        """Return the rows (int32) of FAISS's numbers; raises IndexChangedError for one that was not there."""
+        """Return the rows (int32) of FAISS's numbers; raises IndexChangedError for an unknown number."""
         rows = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
         if not np.array_equal(self.numbers[rows], numbers):
             raise IndexChangedError("the index answers with documents that it did not list", fix="read it again")
         return rows.astype(np.int32)
 
     def vectors(self, rows: Int32Array) -> Float32Array:
-        """Return the vectors of rows as the index gives them back, float32 (n, d)."""
+        """Return the vectors of rows as the index returns them, float32 (n, d)."""
         stored: Float32Array = with_direct_map(self.index).reconstruct_batch(self.numbers[rows])
         return stored
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector of a document that the dataset has, unless the index compresses them."""
+        """Compare the stored vectors of all documents of the dataset, unless the index compresses them."""
         if not exact_vectors(self.index):
             kinds = " > ".join(type(part).__name__ for part in components(self.index))
             return f"FAISS keeps compressed or transformed vectors ({kinds}), of which the whole ones are not known"
@@ -107,7 +107,7 @@ class ExternalVectors(ExternalRows):
 
 
 def _own_numbers(index: Any) -> Int64Array:
-    """Return the numbers by which an index of lists knows its vectors, ascending; else those from 0."""
+    """Return the numbers of the vectors in an index of lists, ascending; in other indexes, numbers from 0."""
     faiss = load_library()
     lists = next((part for part in components(index) if isinstance(part, faiss.IndexIVF)), None)
     if lists is None:
@@ -120,7 +120,7 @@ def _own_numbers(index: Any) -> Int64Array:
 
 
 def _ids(id_file: str, index_file: Path, own: Int64Array, mapped: Int64Array | None) -> Ids:
-    """Return the ids of the vectors that the index numbers by ``own``, and its map of ids by ``mapped``."""
+    """Return the ids of the vectors, which the index numbers by ``own`` and its map of ids by ``mapped``."""
     beside, documents = index_file.parent / user_path(id_file or _IDS), len(own)
     if id_file or beside.is_file():
         if not np.array_equal(own, np.arange(documents)):
@@ -145,7 +145,7 @@ def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
     if index.metric_type == faiss.METRIC_L2:
         fitting = ["l2"]
     elif index.metric_type == faiss.METRIC_INNER_PRODUCT and not exact_vectors(index):
-        fitting = ["dot", "cosine"]  # the lengths of what was added are lost
+        fitting = ["dot", "cosine"]  # the lengths of the added vectors are lost
     elif index.metric_type == faiss.METRIC_INNER_PRODUCT:
         some = with_direct_map(index).reconstruct_batch(numbers[spread_rows(len(numbers), _LOOKED_AT)])
         lengths = np.linalg.norm(some, axis=1)

@@ -1,7 +1,7 @@
 """Inspect a FAISS index: its parts, the vectors that they keep, and their search parameters.
 
-An index of FAISS is a chain: a transformation before an index, lists around a quantiser, a graph over a storage,
-exact vectors that refine what another index found.
+An index of FAISS is a chain: a transformation before an index, lists around a quantiser, a graph over a storage, exact
+vectors that refine another index's results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 _CHILDREN = ("index", "base_index", "quantizer", "storage")
 _TRAINING_DOCUMENTS = 39
-"""Training documents for each centroid below which FAISS itself warns."""
+"""Training documents per centroid below which FAISS itself warns."""
 _EXACT_STORAGE = ("IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexFlat1D", "IndexIVFFlat", "IndexIVFFlatDedup")
 
 
@@ -44,7 +44,7 @@ def load_library() -> Any:
 
 
 def components(index: Any) -> Iterator[Any]:
-    """Yield the index and those that it is made of, each by its own class; the outer index must stay referenced."""
+    """Yield the index and its inner indexes, each by its own class; the outer index must stay referenced."""
     own = load_library().downcast_index(index)
     yield own
     for name in _CHILDREN:
@@ -60,7 +60,7 @@ def _downcast(index: Any) -> tuple[Any, Any]:
 
 
 def exact_vectors(index: Any) -> bool:
-    """Return whether scores come from the vectors as they were added, not compressed or transformed."""
+    """Return whether scores come from the vectors as added, not compressed or transformed."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return exact_vectors(own.refine_index)
@@ -72,7 +72,7 @@ def exact_vectors(index: Any) -> bool:
 
 
 def is_approximate(index: Any, nprobe: int) -> bool:
-    """Return whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
+    """Return whether a search may miss documents: by a graph, by unprobed lists, or by candidates to refine."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return is_approximate(own.base_index, nprobe) or not exact_vectors(own.base_index)
@@ -84,9 +84,9 @@ def is_approximate(index: Any, nprobe: int) -> bool:
 
 
 def numbering(index: Any) -> Literal["ids", "places"] | None:
-    """Return how an index numbers its vectors when some are removed; None where FAISS removes none from it.
+    """Return how an index numbers its vectors after removals; None if FAISS cannot remove any.
 
-    Lists keep the id that each vector was given. Other indexes number by place, and those after a removed vector move
+    Lists keep the id assigned to each vector. Other indexes number by position, and vectors after a removed vector move
     up.
     """
     faiss, own = _downcast(index)
@@ -98,7 +98,7 @@ def numbering(index: Any) -> Literal["ids", "places"] | None:
 
 
 def refuse_estimated_scores(index: Any) -> None:
-    """Refuse indexes whose scores are estimates that no stored vector explains, unless exact vectors refine them.
+    """Refuse indexes whose scores are estimates that stored vectors do not explain, unless exact vectors refine them.
 
     Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, and LSH counts
     bits. Raises RejectedInputError.
@@ -116,7 +116,7 @@ def refuse_estimated_scores(index: Any) -> None:
 
 
 def refuse_unusable(index: Any) -> None:
-    """Refuse what FAISS's factory makes and nothing can be added to, or searched in: it would fail or crash later.
+    """Refuse indexes of FAISS's factory that cannot be filled or searched: they would fail or crash later.
 
     Raises RejectedInputError.
     """
@@ -151,7 +151,8 @@ def search_parameters(
 ) -> Any:
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
 
-    ``selector`` leaves the documents that may be found; None leaves all. Returns None for a plain index without one.
+    ``selector`` keeps the documents that may be found; None keeps all. Returns None for a plain index without a
+    selector.
     """
     faiss, own = _downcast(index)
     chosen = {} if selector is None else {"sel": selector}
@@ -171,7 +172,7 @@ def search_parameters(
 
 
 def index_state(index: Any) -> dict[str, ParameterValue]:
-    """Return FAISS's own account of the index: its classes, what was trained, its graph, its lists, its codes."""
+    """Return FAISS's own account of the index: its classes, training, graph, lists and codes."""
     faiss = load_library()
     parts = list(components(index))
     whole = parts[0]
@@ -200,7 +201,7 @@ def index_state(index: Any) -> dict[str, ParameterValue]:
 
 
 def few_training_documents(index: Any, documents: int) -> str | None:
-    """Say where an index was trained with fewer documents than FAISS itself wants; None where that is not so."""
+    """Return a note on parts trained with fewer documents than FAISS recommends; None if there are none."""
     faiss = load_library()
     for part in components(index):
         quantiser = getattr(part, "pq", None)
@@ -235,12 +236,12 @@ def compared_vectors(
         queries = _bfloat16(queries)
     documents = with_direct_map(own).reconstruct_batch(numbers)
     if isinstance(own, faiss.IndexIVF):
-        own.set_direct_map_type(faiss.DirectMap.NoMap)  # with a map FAISS refuses to remove vectors
+        own.set_direct_map_type(faiss.DirectMap.NoMap)  # with a map, FAISS refuses to remove vectors
     return documents, queries
 
 
 def with_direct_map(index: Any) -> Any:
-    """Let vectors be read by their numbers, in memory only: lists do not know where a number is."""
+    """Make vectors readable by number, in memory only: lists do not record the position of a number."""
     faiss = load_library()
     for part in components(index):
         if isinstance(part, faiss.IndexIVF):
@@ -250,7 +251,7 @@ def with_direct_map(index: Any) -> Any:
 
 
 def _searched(index: Any) -> Any:
-    """Return the part that finds documents: behind transformations, and before what refines them."""
+    """Return the part that finds documents: after transformations, and before any refinement."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexPreTransform):
         return _searched(own.index)
@@ -265,7 +266,7 @@ def _linked(graph: Any) -> int:
 
 
 def _rounds_queries(index: Any) -> bool:
-    """Tell whether codes of bfloat16 are compared with queries rounded to it: FAISS does so on some processors only."""
+    """Return whether bfloat16 codes are compared with rounded queries: FAISS does so only on some processors."""
     faiss = load_library()
     probe = faiss.IndexScalarQuantizer(index.d, faiss.ScalarQuantizer.QT_bf16, index.metric_type)
     probe.add(np.ones((1, index.d), dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Engines on a LanceDB table: their shared base, and dense vectors, scanned or with an IVF or HNSW index."""
+"""Engines on a LanceDB table: their shared base, and dense vectors, either scanned or with an IVF or HNSW index."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ __all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine"]
 TABLE, VECTOR = "documents", "vector"
 _BATCH = 4096
 _SHIFT = {"cosine": 1.0, "dot": 1.0, "l2": 0.0}
-"""A score is this minus LanceDB's distance, which for dot is 1 minus the product, and for l2 the square."""
+"""A score is this minus LanceDB's distance: 1 minus the product for dot, the squared distance for l2."""
 _COMPRESSED = ("Sq", "Pq", "Rq")
-"""How the names of indexes end that hold no vectors, but codes."""
+"""Suffixes of the names of indexes that hold codes, not vectors."""
 _CARGO = re.compile(r", \S*\.cargo/\S+")
-"""Where in its own sources an error of Lance was raised."""
+"""The source location in an error of Lance."""
 
 
 class LanceEngine(Filterable[Column], Changeable[Column]):
-    """Everything that engines on a LanceDB table have in common; a subclass says what is in its columns."""
+    """The common base of engines on a LanceDB table; a subclass defines the columns."""
 
     packages = (PACKAGE,)
 
@@ -91,7 +91,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
                 self.begun()
 
     def begun(self) -> None:
-        """Act on a table that has its first rows; by default nothing."""
+        """Act on a table that has its first rows; by default, do nothing."""
 
     def _rows(self, documents: Documents[Column], rows: Int32Array) -> pa.Table:
         """Return documents with their rows, the columns that are searched, and the fields of their metadata."""
@@ -103,7 +103,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         return pa.table({"row": numbers(rows), **self.stored(documents.column), **metadata})
 
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
-        """Delete and add rows; getting ready is ``optimize``, which takes them into the index and out of it."""
+        """Delete and add rows; getting ready is ``optimize``, which updates the index."""
         if len(changes.outdated):
             self._table.delete(f"row IN ({', '.join(map(str, changes.outdated.tolist()))})")
         progress.advance(len(changes.deleted))
@@ -126,11 +126,11 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         return query.select([score]).with_row_id(True)
 
     def retrieve(self, query: Any, k: int) -> pa.Table:
-        """Ask LanceDB, which answers with an Arrow table."""
+        """Query LanceDB, which answers with an Arrow table."""
         return query.to_arrow()
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Filter before searching, with SQL: the best of the matching rows, as far as an index looks."""
+        """Filter before searching, with SQL: the best of the matching rows that an index visits."""
         columns = field_columns(saved_fields(self.folder))
         self._condition = " AND ".join(
             f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in wanted.items()
@@ -140,7 +140,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
     ) -> Iterator[None]:
-        """Raise LanceDB's errors as ours; a panic of its Rust code is a ``BaseException`` that cannot be imported."""
+        """Raise LanceDB's errors as the harness's; a panic of its Rust code is an unimportable ``BaseException``."""
         try:
             with as_backend_errors():
                 yield
@@ -164,7 +164,7 @@ def _counted(rows: pa.Table, progress: Progress) -> pa.RecordBatchReader:
 
 
 class LanceVectorsEngine(LanceEngine[Column]):
-    """Common base of engines whose table has a column of dense vectors, indexed or not."""
+    """The common base of engines whose table has a column of dense vectors, indexed or not."""
 
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 
@@ -176,7 +176,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         self._similarity = str(parameters["similarity"])
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
-        """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
+        """Write the rows, ``rows_per_add`` at a time; getting ready means making the index."""
         self.write(documents, progress)
         progress.start("index vectors", None)
         if self.parameters["index"] != "flat" and len(documents):
@@ -226,7 +226,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         return self.finished_query(self.tuned(query, k), "_distance")
 
     def tuned(self, query: Any, k: int) -> Any:
-        """Return the query for ``k`` hits, its vectors compared and its index searched as the parameters say."""
+        """Return the query for ``k`` hits, with the parameters for comparing vectors and searching the index."""
         parameters, query = self.parameters, query.distance_type(self._similarity).limit(k)
         if parameters["exact"]:
             query = query.bypass_vector_index()
@@ -239,11 +239,11 @@ class LanceVectorsEngine(LanceEngine[Column]):
         return query
 
     def _least_ef(self, k: int) -> int:
-        """Return the least ``ef`` that LanceDB takes: there must be so many candidates."""
+        """Return the smallest ``ef`` that LanceDB accepts: the number of candidates that a search needs."""
         return k * max(1, int(self.parameters["refine_factor"]))
 
     def nearest(self, answer: pa.Table, *, measured: bool = False) -> tuple[Int32Array, Float32Array]:
-        """Return rows, and scores of LanceDB's distances; ``measured`` says that they are of vectors in any case."""
+        """Return rows, and scores of LanceDB's distances; ``measured`` means that they are of vectors in any case."""
         distances = answer["_distance"].to_numpy()
         if self._scores_codes and self._similarity == "cosine" and not measured:  # 2 - 2 cos instead of 1 - cos
             distances = distances / np.float32(2)
@@ -251,10 +251,10 @@ class LanceVectorsEngine(LanceEngine[Column]):
 
     @property
     def _scores_codes(self) -> bool:
-        """Whether scores are those of codes, and not of vectors that LanceDB measures again.
+        """Whether scores come from codes, not from vectors that LanceDB measures again.
 
-        It does so while some rows are in no index, too. Under cosine LanceDB 0.40 gives the squared distance of vectors
-        of length 1 where it searches codes of them.
+        It also does so while some rows are outside the index. Under cosine, LanceDB 0.40 gives the squared distance of
+        vectors of length 1 if it searches codes of them.
         """
         index = self._index
         return (
@@ -266,11 +266,11 @@ class LanceVectorsEngine(LanceEngine[Column]):
         )
 
     def depth(self, k: int) -> int:
-        """Return how many vectors a search of the best ``k`` looks for."""
+        """Return the number of vectors that a search of the best ``k`` requests."""
         return min(k, self.loaded.documents)
 
     def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
-        """Return the same hits with their vectors measured, where scores are of codes: ``refine_factor`` 1."""
+        """Return the same hits with their vectors measured (``refine_factor`` 1), if scores are of codes."""
         if not self._scores_codes or queries.dense is None:
             return {}
         collector = HitCollector()
@@ -282,13 +282,13 @@ class LanceVectorsEngine(LanceEngine[Column]):
         return {"dense": Hits(hits.indptr, hits.rows, hits.scores)}
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Say how many vectors a graph found, and the ``ef`` in effect where the parameter was too small."""
+        """Return the number of vectors that a graph found, and the ``ef`` in effect if the parameter was too small."""
         wanted, least = int(self.parameters["ef"]), self._least_ef(k)
         raised: dict[str, ParameterValue] = {"ef": least} if 0 < wanted < least else {}
         return {**raised, "vectors_in_graph": 0, "vectors_in_lists": 0} if self.parameters["exact"] else raised
 
     def caveats(self, k: int) -> Caveats:
-        """Say where scores are of codes, and which parameters changed nothing for want of an index or a graph."""
+        """Return notes if scores are of codes, and the parameters without effect for lack of an index or a graph."""
         index, scanned = self._index, "every search scanned all vectors"
         if index is None or self.parameters["exact"]:
             return Caveats((), dict.fromkeys(("nprobes", "ef", "refine_factor"), scanned))
@@ -307,9 +307,8 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
     """Dense vectors in a table of LanceDB.
 
     Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
-    An index that compresses (``_sq``, ``_pq``, ``_rq``) gives distances of what it kept, which are close to these, but
-    where ``refine_factor`` has the best of them measured again. Product and residual quantisation differ from build to
-    build.
+    An index that compresses (``_sq``, ``_pq``, ``_rq``) gives distances of its codes, which are close to these, except
+    if ``refine_factor`` has the best hits measured again. Product and residual quantisation differ from build to build.
     """
 
     name = "lancedb"
@@ -346,7 +345,7 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open the newest version of the user's table, which writes nothing."""
+        """Open the newest version of the user's table, without writing anything."""
         info = replace(self.info(), mode="embedded, an external table")
         content = ExternalTable(self.parameters, progress)
         self._table, self._column, self._row_ids = content.table, content.column, content.row_ids

@@ -1,4 +1,4 @@
-"""A LanceDB table that somebody else made: its ids, its vectors, and whether they are the expected ones."""
+"""A LanceDB table made outside the harness: its ids, and whether its vectors are the expected ones."""
 
 from __future__ import annotations
 
@@ -25,20 +25,18 @@ __all__ = ["ExternalTable"]
 
 _PAGE = 1000
 _IDS = ("id", "doc_id", "_id")
-"""Columns that ids are looked for in, where no name was given: the first is that of LangChain."""
+"""Columns searched for ids if none is named: the first is LangChain's."""
 _LANCES_OWN = "l2"
-"""The distance that LanceDB takes where nobody names one, and no index has one."""
+"""LanceDB's default distance, if neither the query nor an index has a distance."""
 
 
 class ExternalTable(ExternalRows):
     """The rows of a table, in the order in which LanceDB lists them.
 
     Attributes:
-        database: The folder that the user's program connects to.
-        name: Of the table.
-        table: LanceDB's own.
-        column: Of the vectors that are searched.
-        similarity: Similarity of the index; without one the parameter's, or LanceDB's default.
+        database: Folder that the user's program connects to. name: Name of the table. table: LanceDB's table. column:
+            Column of the vectors that are searched. similarity: Similarity of the index; without an index, the
+            parameter's or LanceDB's default.
         row_ids: LanceDB's ids of the rows.
         ids: Ids of the documents.
     """
@@ -47,8 +45,8 @@ class ExternalTable(ExternalRows):
         """Read all ids.
 
         Raises:
-            EngineUnavailableError: There is no such table.
-            RejectedInputError: It has no such column, rows without an id or with the same, or an index for another
+            EngineUnavailableError: The table does not exist.
+            RejectedInputError: It has no such column, rows with missing or repeated ids, or an index for another
                 similarity.
         """
         progress.start("attach", None)
@@ -91,7 +89,7 @@ class ExternalTable(ExternalRows):
         return self.table.search().select(list(columns)).with_row_id(True).to_arrow()
 
     def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
-        """Yield the vectors of all rows that have one."""
+        """Yield the vectors of all rows that have a vector."""
         for page in self.table.search().select([self.column]).with_row_id(True).to_batches(_PAGE):
             stored, present = _vectors(page.column(self.column))
             yield self.row_ids.rows(pa.Table.from_batches([page]))[present], stored[present]
@@ -117,7 +115,7 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _vectors(column: Any) -> tuple[Float32Array, np.ndarray]:
-    """Return vectors float32 (n, d), zeros where there is none, and which rows have one (bool)."""
+    """Return vectors float32 (n, d), zeros for missing vectors, and which rows have a vector (bool)."""
     present = np.asarray(column.is_valid())
     width = column.type.list_size
     vectors = np.zeros((len(column), width), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""A LanceDB table, read only: how it is opened, its row ids, and LanceDB's description of its indexes."""
+"""A LanceDB table, read-only: its opening, its row ids, and LanceDB's description of its indexes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROW_ID = "_rowid"
 
 
 def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:
-    """Import a module of LanceDB; ``threads`` acts when the first one of the process is imported."""
+    """Import a module of LanceDB; ``threads`` takes effect with the first import of the process."""
     if threads:
         os.environ.setdefault("LANCE_CPU_THREADS", str(threads))
     return require(module, extra="lancedb", feature="backend lancedb")
@@ -45,9 +45,9 @@ def folder_of(database: Path, name: str) -> Path:
 
 
 def open_table(database: Path, name: str) -> Any:
-    """Open the newest version of a table, which writes nothing.
+    """Open the newest version of a table, without writing anything.
 
-    Raises EngineUnavailableError where there is none of that name.
+    Raises EngineUnavailableError if there is no table of that name.
     """
     if not folder_of(database, name).is_dir():
         known = ", ".join(f"'{path.stem}'" for path in sorted(database.glob("*.lance"))) or "none"
@@ -58,7 +58,7 @@ def open_table(database: Path, name: str) -> Any:
 
 
 class IndexDescription(NamedTuple):
-    """An index by LanceDB's own account: ``kind`` as it spells it, ``metric`` in small letters."""
+    """An index by LanceDB's own account: ``kind`` in its spelling, ``metric`` in lower case."""
 
     name: str
     kind: str
@@ -81,7 +81,7 @@ class IndexDescription(NamedTuple):
 
 
 def describe_index(table: Any, column: str) -> IndexDescription | None:
-    """Return the index of a column; None where it has none."""
+    """Return the index of a column; None if it has no index."""
     for config in table.list_indices():
         if list(config.columns) == [column]:
             details: Mapping[str, Any] = config.index_details or {}
@@ -92,23 +92,23 @@ def describe_index(table: Any, column: str) -> IndexDescription | None:
 
 
 def table_state(table: Any) -> dict[str, ParameterValue]:
-    """Return what LanceDB says of a table: its version, and the fragments that its rows lie in."""
+    """Return LanceDB's description of a table: its version, and the fragments of its rows."""
     return {"table_version": int(table.version), "fragments": int(table.stats()["fragment_stats"]["num_fragments"])}
 
 
 class RowIds:
-    """LanceDB's ids of a table's rows, and the row of each: its place in the list, or what ``rows`` says."""
+    """LanceDB's ids of a table's rows, and the row of each: its position in the list, or its value in ``rows``."""
 
     def __init__(self, ids: npt.NDArray[np.uint64], rows: Int32Array | None = None) -> None:
         order = np.argsort(ids, kind="stable").astype(np.int32)
         self._sorted, self.by_age = ids[order], order if rows is None else rows[order]
-        """By ascending id, which is the order in which rows were written: their ids, and their rows."""
+        """Ids and their rows by ascending id, which is the order in which the rows were written."""
 
     def __len__(self) -> int:
         return len(self._sorted)
 
     def rows(self, answer: pa.Table) -> Int32Array:
-        """Return the rows (int32) of hits that carry LanceDB's ids; raises IndexChangedError for a row unknown."""
+        """Return the rows (int32) of hits that carry LanceDB's ids; raises IndexChangedError for an unknown row."""
         ids = answer[ROW_ID].to_numpy()
         places = np.searchsorted(self._sorted, ids)
         known = places < len(self._sorted)

@@ -1,4 +1,4 @@
-"""LanceDB's full-text search, its own BM25 over analysed terms: alone, and fused with vectors."""
+"""LanceDB's full-text search, its own BM25 over analysed terms, with or without fusion with vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _TermsEngine(LanceEngine[Column]):
     """An engine whose table has an index of terms."""
 
     def index_terms(self) -> None:
-        """Make the index, which takes the terms as they come."""
+        """Make the index, which takes the terms unchanged."""
         config = require_lancedb("lancedb.index").FTS(
             base_tokenizer="whitespace",
             lower_case=False,
@@ -43,11 +43,11 @@ class _TermsEngine(LanceEngine[Column]):
         self._table.create_index(_TERMS, config=config)
 
     def terms_query(self, text: str, k: int) -> Any:
-        """Return LanceDB's query for the best rows that have one of the terms."""
+        """Return LanceDB's query for the best rows that have any of the terms."""
         return self.finished_query(self._table.search(_match(text), query_type="fts").limit(k), "_score")
 
     def notes_on_unindexed_rows(self) -> tuple[str, ...]:
-        """Return a note where rows outside the index are scored by other statistics."""
+        """Return a note if rows outside the index are scored by other statistics."""
         index = describe_index(self._table, _TERMS)
         if index is None or not index.unindexed:
             return ()
@@ -58,14 +58,14 @@ class _TermsEngine(LanceEngine[Column]):
         return (note,)
 
     def outside_the_index(self) -> Int32Array:
-        """Return the rows that the index of terms lacks, ascending: those that were written last."""
+        """Return the rows that the index of terms lacks, ascending: the rows written last."""
         index, rows = describe_index(self._table, _TERMS), self._row_ids.by_age
         return np.sort(rows[len(rows) - (0 if index is None else index.unindexed) :])
 
     def remains(self) -> Remains:
-        """List the rows outside the index, and what was deleted in it; LanceDB tells nothing once ``optimize`` ran.
+        """List the rows outside the index, and the rows deleted in it; LanceDB reports nothing after ``optimize``.
 
-        ``optimize`` leaves deleted rows in the statistics where they are few: less than a tenth of a fragment.
+        ``optimize`` leaves deleted rows in the statistics if they are few: less than a tenth of a fragment.
         """
         if self.parameters["optimize"]:
             return Remains()
@@ -79,9 +79,9 @@ class _TermsEngine(LanceEngine[Column]):
 class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
     """LanceDB's BM25, k1 1.2 and b 0.75, over terms that the harness analysed: LanceDB only splits them at spaces.
 
-    N, document frequencies and lengths are those of the whole table, however many fragments and parts its index has.
-    Rows that were added since the index was made are scored with statistics that count them, the others with those of
-    the index: the scores of one answer then go by two measures, until ``optimize`` takes these rows in.
+    N, document frequencies and lengths cover the whole table, however many fragments and parts its index has. Rows
+    added after the index was made are scored with statistics that count them, the others with the statistics of the
+    index: the scores of one answer then use two measures, until ``optimize`` indexes these rows.
     """
 
     name = "lancedb-text"
@@ -96,7 +96,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
     )
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        """Write the rows, and make the index at the end, or after the first rows that are added."""
+        """Write the rows, and make the index at the end or after the first rows."""
         self.write(documents, progress)
         progress.start("index terms", None)
         if self.parameters["index_when"] != "first":
@@ -121,7 +121,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         return LoadedIndex(int(self._table.count_rows()), state)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterator[Any]:
-        """Make LanceDB's queries: a row matches that has one of the terms."""
+        """Make LanceDB's queries: a row matches if it has any of the terms."""
         for text in super().prepare(queries, k):
             yield None if text is None else self.terms_query(text, k)
 
@@ -130,20 +130,20 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         return self._row_ids.rows(answer), answer["_score"].to_numpy()
 
     def placement(self) -> Placement:
-        """Say which rows are outside the index: those that were written last."""
+        """Return the rows outside the index: the rows written last."""
         return Placement(None, np.arange(len(self.ids), dtype=np.int32), self.outside_the_index())
 
     def caveats(self, k: int) -> Caveats:
-        """Say where rows outside the index are scored by other statistics."""
+        """Note whether rows outside the index are scored by other statistics."""
         return Caveats(self.notes_on_unindexed_rows())
 
 
 class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     """LanceDB's own hybrid search: its BM25 over analysed terms and dense vectors, fused by its ``RRFReranker``.
 
-    Each list has as many hits as are asked for, or as ``candidates`` says. A document gets ``1 / (rrf_k + place)`` of
-    each list that has it, places counting from 1; equal sums stay in the order of the vectors' list, then of the
-    terms'. So equal documents have different scores, by places that come in no fixed order.
+    Each list has ``candidates`` hits, or by default the requested number. A document gets ``1 / (rrf_k + place)`` from
+    each list that has it, counting places from 1; equal sums stay in the order of the vectors' list, then of the terms'
+    list. So equal documents have different scores, by places that have no fixed order.
     """
 
     name = "lancedb-hybrid"
@@ -160,12 +160,12 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     search_parameters = LanceVectorsEngine.search_parameters | {"rrf_k", "candidates"}
 
     def info(self) -> EngineInfo:
-        """Load LanceDB, without its warning about columns in every hybrid query, which it makes itself."""
+        """Load LanceDB, and silence its warning about columns that it adds itself to every hybrid query."""
         os.environ.setdefault("LANCEDB_LOG", "error")
         return super().info()
 
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
-        """Write the rows; getting ready is making the index of the vectors, if there is one, and that of the terms."""
+        """Write the rows; getting ready means making the index of the terms and, if wanted, of the vectors."""
         super().build(folder, documents, progress)
         self.index_terms()
 
@@ -180,7 +180,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return replace(loaded, state={**loaded.state, **of_terms})
 
     def prepare(self, queries: Inputs, k: int) -> Iterator[Any]:
-        """Make LanceDB's hybrid queries; a query without terms has the list of its vector only."""
+        """Make LanceDB's hybrid queries; a query without terms has only the list of its vector."""
         reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
         depth = self.depth(k)
         for vector, text in zip(_dense(queries), require_terms(queries, "query").to_pylist(), strict=True):
@@ -189,11 +189,11 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
             yield self.finished_query(query, ROW_ID)
 
     def depth(self, k: int) -> int:
-        """Return how many hits each list has: LanceDB takes the limit of a query for both of them."""
+        """Return the number of hits in each list: LanceDB applies the limit of a query to both lists."""
         return super().depth(max(k, int(self.parameters["candidates"])))
 
     def retrieve(self, query: Any, k: int) -> pa.Table:
-        """Ask LanceDB for as many hits as each list has, and keep the best ``k``."""
+        """Request as many hits as each list has, and keep the best ``k``."""
         return super().retrieve(query, k).slice(0, k)
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
@@ -201,7 +201,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return self._row_ids.rows(answer), answer["_relevance_score"].to_numpy()
 
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
-        """Return what LanceDB fuses: the nearest vectors, and the best by terms."""
+        """Return the lists that LanceDB fuses: the nearest vectors, and the best rows by terms."""
         checked = self.check(queries, "query", self.loaded.dimensions)
         depth, rows = self.depth(k), self._row_ids.rows
         by_vector, by_terms = HitCollector(), HitCollector()
@@ -220,7 +220,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
 
 
 def _match(text: str) -> Any:
-    """Return the query for rows that have one of the terms."""
+    """Return the query for rows that have any of the terms."""
     return require_lancedb("lancedb.query").MatchQuery(text, _TERMS)
 
 

@@ -1,4 +1,4 @@
-"""BM25, query likelihood, RM3 and AX of texts, by Lucene and Anserini."""
+"""BM25, query likelihood, RM3 and AX on texts, by Lucene and Anserini."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harness.text.lucene_analyzer import LuceneAnalyzer, languages
 FIELD = "contents"
 _ID = "id"
 _CHANGE = "harness.change"
-"""The field that says in which change a document was written; those of the build lack it."""
+"""The field with the number of the change that wrote a document; documents of the build lack it."""
 _BATCH = 1024
 _PREFIX = "lucene-"
 _NAMED = 3
@@ -39,19 +39,19 @@ _OTHER_FIELD = "name the field (field=) and the analyzer that the index was made
 
 
 def is_blank(text: str) -> bool:
-    """Return whether Anserini leaves a text out: it holds nothing but characters up to U+0020."""
+    """Return whether Anserini leaves a text out: it contains only characters up to U+0020."""
     return not text.strip(_JAVA_BLANK)
 
 
 class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
-    """Texts, analysed by Lucene; documents as Anserini's own generator makes them, which drops those without text.
+    """Texts, analysed by Lucene; Anserini's own generator makes the documents and drops those without text.
 
-    Search times hold Lucene's search (and the feedback round of RM3 and AX), not the analysis of the query's text,
-    which is no part of the search of engines that take vectors either. RM3 and AX rank by the expanded query's scores,
-    and expand by documents that match the filter. Under QL a document that matches can score 0.
+    Search times include Lucene's search (and the feedback round of RM3 and AX), but not the analysis of the query's
+    text, just as they exclude encoding for engines that take vectors. RM3 and AX rank by the expanded query's scores,
+    and expand from documents that match the filter. Under QL a matching document can score 0.
 
-    A change deletes by id and adds: Lucene merges when it wants to, and until then its statistics count what is deleted
-    from the segments that are left.
+    A change deletes by id and adds: Lucene decides when to merge, and until then its statistics count the documents
+    deleted from the remaining segments.
     """
 
     capabilities = promises("text")
@@ -75,7 +75,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         return {**own, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
 
     def start_java(self) -> JavaBridge:
-        """Start the JVM if need be, with the analyzer of the language."""
+        """Start the JVM if necessary, with the analyzer of the language."""
         heap, jar = str(self.parameters["heap"]), str(self.parameters["jar"]) or None
         self.analyzer = LuceneAnalyzer(self._language, heap=heap, jar=jar)
         return self.analyzer.bridge
@@ -96,9 +96,9 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
                 yield Batch(java, np.array(kept[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
-        """Score as the parameters say; refuse AX on a small index.
+        """Set the scoring of the parameters; refuse AX on a small index.
 
-        Anserini draws R times N different documents, for ever when there are fewer.
+        Anserini draws R times N different documents, and never ends if there are fewer.
         """
         parameters, package = self.parameters, "org.apache.lucene.search.similarities"
         documents, sampled = self.reader.documents, int(parameters["axiom_r"]) * int(parameters["axiom_n"])
@@ -114,7 +114,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         self.searcher.setSimilarity(similarity)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:
-        """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
+        """Make Anserini's bag-of-words query of each text, with a term's count as its weight."""
         generator, texts = self.bridge.load(_QUERIES)(), queries.to_pylist()
         built = [generator.buildQuery(self.field, self.analyzer.java, text) for text in texts]
         if not self._with_feedback:
@@ -145,7 +145,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         }
 
     def numbered_rows(self) -> Int32Array:
-        """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that it was never sent."""
+        """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that were never sent."""
         stored, held = self.reader.stored_values(_ID), self.reader.live_documents()
         rows = np.full(len(stored), -1, dtype=np.int32)
         names = [stored[number] for number in held.tolist()]
@@ -158,7 +158,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         return rows
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
-        """Delete by id and add with one thread; getting ready is committing, with the merges that are due."""
+        """Delete by id and add with one thread; getting ready means committing, with any due merges."""
         with ExitStack() as stack:
             writer = self._writer(folder, stack, "APPEND")
             self.bridge.index.delete(writer, _ID, packed_texts(self.ids.take(changes.outdated)))
@@ -172,7 +172,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             self._commit(writer)
 
     def remains(self) -> Remains:
-        """List the deleted documents of segments that were not merged, and the order of Lucene's numbers."""
+        """List the deleted documents of unmerged segments, and the order of Lucene's numbers."""
         deleted = np.flatnonzero(self.row_of < 0)
         names = self.reader.stored_values(_ID)
         written = np.zeros(len(names), dtype=np.int32)
@@ -198,9 +198,9 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare all that BM25 depends on: counts, the byte of each document's length, terms, postings of the queries.
+        """Compare BM25's inputs: counts, the byte of each document's length, terms, postings of the queries.
 
-        Raises RejectedInputError when no query can find anything.
+        Raises RejectedInputError if no query can find anything.
         """
         counts, reader = content.terms, self.reader
         if counts is None:
@@ -249,11 +249,11 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
 
 def _language_of(analyzer: str) -> str:
-    """Return the language of an analyzer; English for ``auto``, which stands only where no dataset's decided.
+    """Return the language of an analyzer; English for ``auto``, which remains only if no dataset set it.
 
     Raises:
-        UsageError: It is no analyzer of Lucene's.
-        UnknownNameError: There is no such language.
+        UsageError: It is not an analyzer of Lucene's.
+        UnknownNameError: The language does not exist.
     """
     language = ENGLISH if analyzer == "auto" else analyzer.removeprefix(_PREFIX)
     if analyzer != "auto" and not analyzer.startswith(_PREFIX):

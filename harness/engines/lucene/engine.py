@@ -32,7 +32,7 @@ from harness.store.digests import steady_digest
 from harness.text.lucene_analyzer import versions
 
 _WARM_UP_QUERIES = 1000
-"""The JVM compiles Lucene's search until about so many queries have run: benchmarks/warm_up.py."""
+"""The JVM compiles Lucene's search until about this many queries have run: benchmarks/warm_up.py."""
 _MOST_CLAUSES = 1 << 20
 _SEARCH, _INDEX = "org.apache.lucene.search", "org.apache.lucene.index"
 
@@ -53,11 +53,11 @@ def promises(kind: InputKind, *, exact: bool = True) -> Capabilities:
 
 
 class Batch(NamedTuple):
-    """Some documents on their way into an index.
+    """A batch of documents to be indexed.
 
     Attributes:
         documents: A Java list of documents, each a collection of fields.
-        rows: The row of each document in the list (int64).
+        rows: Row of each document in the list (int64).
     """
 
     documents: JavaObject
@@ -72,10 +72,10 @@ class Hits(NamedTuple):
 
 
 class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
-    """An index of Lucene, built here or by somebody else; a subclass says what its documents and queries are."""
+    """A Lucene index, built by the harness or outside it; a subclass defines its documents and queries."""
 
     own_field: ClassVar[str]
-    """The field of an index that the harness builds; an external one names its own."""
+    """The field of an index that the harness builds; an external index names its own."""
     search_parameters = frozenset({"heap", "jar"})
 
     bridge: JavaBridge
@@ -84,7 +84,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     row_of: Int32Array
     """The row of each of Lucene's document numbers, -1 for a deleted document."""
     java_filter: JavaObject = None
-    """The query that documents have to match; None for all documents."""
+    """The query that documents must match; None for all documents."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -100,42 +100,42 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     @abstractmethod
     def prepare(self, queries: Column, k: int) -> list[JavaObject]:
-        """Make a Java query of each row that finds its best ``k`` among the documents of the filter."""
+        """Make a Java query from each row that finds its best ``k`` among the documents of the filter."""
 
     @abstractmethod
     def require_field(self) -> None:
-        """Refuse an external index whose field is not what this engine searches; raises RejectedInputError."""
+        """Refuse an external index whose field this engine cannot search; raises RejectedInputError."""
 
     def start_java(self) -> JavaBridge:
-        """Start the JVM if need be."""
+        """Start the JVM if necessary."""
         return JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
 
     def java_analyzer(self) -> JavaObject:
-        """Return the analyzer of Lucene's that makes terms of texts."""
+        """Return Lucene's analyzer, which splits texts into terms."""
         return self.bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
 
     def configure_writer(self, configuration: JavaObject) -> None:
         """Change the configuration of the writer."""
 
     def configure_searcher(self) -> None:
-        """Look at the index that was opened, and change its searcher."""
+        """Inspect the opened index, and change its searcher."""
 
     def hits(self, answer: JavaObject) -> Hits:
-        """Read the hits of what :meth:`retrieve` found: they cross the bridge as one block of bytes."""
+        """Read the hits of a :meth:`retrieve` result: they cross the bridge as one block of bytes."""
         content = self.bridge.index.hits(answer).tostring()
         half = len(content) // 8
         return Hits(np.frombuffer(content, "<i4", half), np.frombuffer(content, "<f4", half, 4 * half))
 
     def scores(self, lucene: Float32Array) -> Float32Array:
-        """Return scores of the harness from Lucene's, in the same order."""
+        """Return the harness's scores from Lucene's, in the same order."""
         return lucene
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return entries of the index's state for the report, beside segments and documents."""
+        """Return entries of the index's state for the report, besides segments and documents."""
         return {}
 
     def numbered_rows(self) -> Int32Array:
-        """Return the row (int32) of each document number of an index that was built here."""
+        """Return the row (int32) of each document number of an index built by the harness."""
         return np.arange(self.reader.max_doc, dtype=np.int32)
 
     def missing_rows(self) -> Int32Array:
@@ -150,7 +150,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return self._info("embedded")
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
-        """Write all documents with one thread; getting ready is committing, merging when asked to, and opening."""
+        """Write all documents with one thread; getting ready means committing, merging if requested, and opening."""
         with ExitStack() as stack:
             writer = self._writer(folder, stack, "CREATE")
             for batch in self.java_documents(documents):
@@ -181,7 +181,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         writer.close()
 
     def _add(self, writer: JavaObject, batch: Batch, documents: Documents[Column]) -> None:
-        """Write documents, each with a field for each of its metadata."""
+        """Write documents, each with a field for each metadata value."""
         java, rows = batch
         first = documents.ids[int(rows[0])]
         with self.translated(lambda: f"indexing '{first}' and {len(rows) - 1} documents after it"):
@@ -215,9 +215,9 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         kind: type[BackendError] = EngineFailureError,
         fix: str | None = None,
     ) -> Iterator[None]:
-        """Translate Java exceptions; nobody is told to delete an index of their own."""
+        """Translate Java exceptions; never advise users to delete their own index."""
         instead = foreign_index_errors(REBUILD, READABLE) if self.external else nullcontext()
-        # to look for Java's exceptions before Java was started would start it, with other options
+        # looking for Java's exceptions before Java has started would start it, with other options
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
             yield
 
@@ -234,7 +234,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return query if self.java_filter is None else self._all_of([(query, "MUST"), (self.java_filter, "FILTER")])
 
     def _all_of(self, clauses: Sequence[tuple[JavaObject, str]]) -> JavaObject:
-        """Return the query for documents that match every clause; only those called MUST score."""
+        """Return the query for documents that match every clause; only MUST clauses score."""
         occur = self.bridge.load(f"{_SEARCH}.BooleanClause$Occur")
         builder = self.bridge.load(f"{_SEARCH}.BooleanQuery$Builder")()
         for query, name in clauses:
@@ -244,7 +244,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     # External indexes.
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open the user's index with a reader, which takes no lock; a writer may have it open meanwhile."""
+        """Open the user's index with a reader, which takes no lock; a writer may have it open at the same time."""
         source = source_folder(self.parameters)
         self.bridge = self.start_java()
         progress.start("attach", None)
@@ -281,7 +281,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return self.bridge.load("org.apache.lucene.store.FSDirectory").open(path)
 
     def _open_reader(self, folder: Path) -> None:
-        """Open a reader, in place of an earlier one."""
+        """Open a reader, in place of an earlier reader."""
         self._reading.close()
         self.resources.callback(self._reading.close)
         directory = self._directory(folder)
@@ -311,5 +311,5 @@ class RowsEngine(LuceneIndexEngine[Column]):
 
 
 def _metadata_field(name: str) -> str:
-    """Return the Lucene field of a metadata field, apart from Anserini's fields and those of vectors."""
+    """Return the Lucene field of a metadata field, distinct from Anserini's fields and fields of vectors."""
     return f"metadata.{name}"

@@ -1,4 +1,4 @@
-"""Lucene indexes that somebody else made: checking their files, and reading their documents' ids."""
+"""Lucene indexes made outside the harness: checking their files, and reading their documents' ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
     """Read every file of the index and compare it with Lucene's own checksum, which opening and searching do not.
 
     Raises:
-        EngineUnavailableError: A file is damaged: its answers would be wrong without a word.
+        EngineUnavailableError: A file is damaged: answers would be silently wrong.
     """
     doing = f"comparing the files of the index in '{folder}' with their checksums"
     with (
@@ -45,7 +45,7 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
 
 
 def require_searchable(reader: IndexReader, what: str) -> None:
-    """Refuse an index without the field; ``what`` it is a field of, for the message. Raises RejectedInputError."""
+    """Refuse an index without the field; ``what`` describes the field in messages. Raises RejectedInputError."""
     indexed = reader.indexed_fields()
     if reader.field not in indexed:
         raise RejectedInputError(
@@ -55,9 +55,9 @@ def require_searchable(reader: IndexReader, what: str) -> None:
 
 
 def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> None:
-    """Refuse a field that holds none of ``terms``, which queries have in common with documents that the index knows.
+    """Refuse a field without any of ``terms``, the queries' terms that occur in documents of the index.
 
-    Every query would be answered with nothing, and a mean of 0 would say that the index is bad.
+    Every query would get no hits, and a mean of 0 would make the index look bad.
     """
     if not terms or any(reader.documents_with(term) for term in terms):
         return
@@ -71,10 +71,10 @@ def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> N
 
 
 def map_documents(reader: IndexReader, id_field: str) -> DocumentMap:
-    """Read the ids of what is not deleted, in Lucene's order, from a stored field, or else from one of doc values.
+    """Read the ids of undeleted documents, in Lucene's order, from a stored field or else from doc values.
 
     Raises:
-        RejectedInputError: The field is not there, or not in every document, or an id occurs twice.
+        RejectedInputError: The field is missing, or missing in some documents, or an id occurs twice.
     """
     live = reader.live_documents()
     names = reader.stored_values(id_field)

@@ -1,4 +1,4 @@
-"""Learned sparse vectors in Lucene: weights as whole numbers, kept where Lucene keeps how often a term occurs."""
+"""Learned sparse vectors in Lucene: weights as whole numbers, stored as term frequencies."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     """Impact search: a document's score is the sum over the query's terms of ``impact in query · impact in document``.
 
     Impacts are weights times ``impact_scale``, rounded, in documents and in queries; with ``idf``, query weights are
-    first multiplied by that of the index. Anserini's ImpactSimilarity adds the products; scores are whole numbers,
-    exact as long as float32 is. Equal scores by row ascending.
+    first multiplied by the IDF of the index. Anserini's ImpactSimilarity adds the products; scores are whole numbers,
+    exact as long as float32 is. Equal scores are ordered by row ascending.
     """
 
     capabilities = promises("sparse")
@@ -61,14 +61,14 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             raise RejectedInputError(f"{what} vectors: {error.what}", fix=error.fix) from error
 
     def java_analyzer(self) -> JavaObject:
-        """Read ``17|250 42|8``: terms are column numbers, and what stands behind the bar is how often they "occur"."""
+        """Read ``17|250 42|8``: terms are column numbers, and the number after the bar is how often they "occur"."""
         bridge = self.bridge
         builder = bridge.load("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
         plain = [bridge.cast("java.util.Map", bridge.load("java.util.HashMap")()) for _ in range(2)]
         return builder.withTokenizer("whitespace", plain[0]).addTokenFilter("delimitedTermFrequency", plain[1]).build()
 
     def java_documents(self, documents: Documents[SparseVectors]) -> Iterator[Batch]:
-        """Make documents of one field without lengths; one without terms is a document too."""
+        """Make documents of one field without lengths, also for vectors without terms."""
         bridge, vectors = self.bridge, documents.column
         for start in range(0, len(vectors), _BATCH):
             texts = [_text(vectors, row) for row in range(start, min(start + _BATCH, len(vectors)))]
@@ -85,7 +85,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         return [self.filtered(query) if length else None for query, length in zip(built, lengths, strict=True)]
 
     def require_field(self) -> None:
-        """Require a field of terms and of how often they occur."""
+        """Require a field of terms and their frequencies."""
         require_searchable(self.reader, "field of terms")
         if not self.reader.has_counts():
             raise RejectedInputError(
@@ -94,7 +94,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare the postings of the queries' terms, on which all scores depend; RejectedInputError without any."""
+        """Compare the postings of the queries' terms, which determine all scores; RejectedInputError if none exist."""
         documents, queries = self.check(content.documents, "document", None), self.check(content.queries, "query", None)
         place_of = places_of(content, len(self.ids))
         columns, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
@@ -123,7 +123,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         return None
 
     def _weighted(self, queries: SparseVectors) -> SparseVectors:
-        """Multiply query weights by the IDF of the index, which is asked for each term once."""
+        """Multiply query weights by the IDF of the index, which is read once for each term."""
         columns = np.unique(queries.indices)
         for column in columns.tolist():
             if column not in self._containing:
@@ -134,7 +134,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         return with_idf(queries, idf)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Count the documents that have an impact, which is what the IDF counts: of the index, whoever searches it."""
+        """Count the documents of the index that have an impact, as the IDF does."""
         return {"documents_with_terms": self._filled}
 
     def _term(self, column: int) -> str:
@@ -154,7 +154,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Read one term a line, as models of the BERT family have it: the number of the line, from 0, is the column.
+    """Read a term per line, as in BERT models: the line number, from 0, is the column.
 
     Raises:
         RejectedInputError: The file cannot be read.

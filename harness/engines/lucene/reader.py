@@ -1,6 +1,6 @@
 """An open index of Lucene, read in whole columns: its fields, ids, terms, lengths, postings and vectors.
 
-``harness/java/Index.java`` walks the index, so that nothing crosses the bridge one by one.
+``harness/java/Index.java`` walks the index, so that no values cross the bridge one by one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FORMAT = "PerFieldKnnVectorsFormat.format"
 
 
 class PostingList(NamedTuple):
-    """Documents of one term, ascending, and how often each has it; both int32."""
+    """Documents of a term, ascending, and its frequency in each; both int32."""
 
     documents: Int32Array
     counts: Int32Array
 
 
 class VectorField(NamedTuple):
-    """A field of vectors: Lucene's name of its similarity, of its numbers and of the formats of its segments."""
+    """A field of vectors: Lucene's names of its similarity, of its numbers and of the formats of its segments."""
 
     dimensions: int
     function: str
@@ -43,7 +43,7 @@ class VectorBlock(NamedTuple):
 
 
 class IndexReader:
-    """Lucene's reader of an index, and the one ``field`` of it that is searched. Deleted documents count everywhere."""
+    """Lucene's reader of an index and its searched ``field``. Deleted documents count everywhere."""
 
     def __init__(self, bridge: JavaBridge, reader: JavaObject, field: str) -> None:
         self.field, self._bridge = field, bridge
@@ -51,17 +51,17 @@ class IndexReader:
 
     @property
     def documents(self) -> int:
-        """How many documents there are, without deleted ones."""
+        """Number of documents, without deleted documents."""
         return int(self.java.numDocs())
 
     @property
     def max_doc(self) -> int:
-        """How many document numbers there are."""
+        """Number of document numbers."""
         return int(self.java.maxDoc())
 
     @property
     def deleted_documents(self) -> int:
-        """How many documents are deleted and not yet merged away."""
+        """Number of documents that are deleted and not yet merged away."""
         return int(self.java.numDeletedDocs())
 
     def leaves(self) -> list[JavaObject]:
@@ -84,7 +84,7 @@ class IndexReader:
             return field is not None and bool(field.hasVectors())
 
     def has_counts(self) -> bool:
-        """Return whether the index says how often a term occurs in a document."""
+        """Return whether the index holds a term's frequency in a document."""
         with java_errors("looking for frequencies"):
             field = self._field_info()
             return field is not None and "FREQS" in str(field.getIndexOptions().toString())
@@ -95,13 +95,13 @@ class IndexReader:
     # Documents.
 
     def stored_fields(self) -> list[str]:
-        """Return the names of what the first document stores."""
+        """Return the names of the first document's stored fields."""
         with java_errors("reading a stored document"):
             fields = self.java.storedFields().document(0).getFields()
             return [str(self._bridge.cast(f"{_INDEX}.IndexableField", field).name()) for field in fields.toArray()]
 
     def stored_values(self, field: str) -> list[str | None]:
-        """Return a stored field of every document, by document number; None where it is not stored."""
+        """Return a stored field of every document, by document number; None if it is not stored."""
         with java_errors(f"reading the stored field '{field}'"):
             return unpacked_texts(self._bridge.index.storedValues(self.java, field))
 
@@ -123,26 +123,26 @@ class IndexReader:
             return [term or "" for term in unpacked_texts(self._bridge.index.terms(self.java, self.field))]
 
     def length_bytes(self) -> Int64Array | None:
-        """Return the byte in which BM25 finds each document's length (int64, by document number).
+        """Return the byte from which BM25 reads each document's length (int64, by document number).
 
-        It means nothing for a document that lacks the field. None stands for a field without lengths.
+        It is meaningless for a document that lacks the field. The result is None for a field without lengths.
         """
         with java_errors("reading the lengths"):
             lengths = self._bridge.index.lengths(self.java, self.field)
         return None if lengths is None else np.frombuffer(lengths.tostring(), np.uint8).astype(np.int64)
 
     def documents_with(self, term: str) -> int:
-        """Return how many documents have the term."""
+        """Return the number of documents with the term."""
         with java_errors(f"looking for the term '{term}'"):
             return int(self.java.docFreq(self._bridge.load(f"{_INDEX}.Term")(self.field, term)))
 
     def documents_with_terms(self) -> int:
-        """Return how many documents have any term."""
+        """Return the number of documents with any term."""
         with java_errors("counting the documents with terms"):
             return int(self.java.getDocCount(self.field))
 
     def total_terms(self) -> int:
-        """Return how many terms there are, each as often as it occurs."""
+        """Return the number of occurrences of all terms."""
         with java_errors("counting the terms"):
             return int(self.java.getSumTotalTermFreq(self.field))
 
@@ -188,7 +188,7 @@ class IndexReader:
                     yield VectorBlock(documents, vectors.reshape(count, dimensions))
 
     def graph_sizes(self) -> list[int]:
-        """Return how many vectors of the field the graph of each segment holds."""
+        """Return the number of vectors of the field in the graph of each segment."""
         sizes, bridge = [], self._bridge
         for leaf in self.leaves():
             if leaf.reader().getFloatVectorValues(self.field) is None:

@@ -31,28 +31,30 @@ _KEPT: Mapping[tuple[str, str], Kept] = {
     ("dot", "DOT_PRODUCT"): "bits",
     ("l2", "EUCLIDEAN"): "bits",
 }
-"""How the vectors of an external index are kept, by the similarity asked for and the function of its field."""
+"""How the vectors of an external index are kept, by the requested similarity and the function of its field."""
 
 
 class _VectorsEngine(RowsEngine[Float32Array]):
-    """Scores are made of Lucene's, which are all positive: ``2s - 1`` for DOT_PRODUCT and COSINE; ``s - 1``, and
-    ``1 - 1/s`` where ``s < 1``, for MAXIMUM_INNER_PRODUCT; ``1 - 1/s`` for EUCLIDEAN, the negative squared distance.
-    Under cosine, vectors are brought to length 1 first, and compared by DOT_PRODUCT.
+    """The common base of engines of dense vectors.
+
+    Scores are computed from Lucene's, which are all positive: ``2s - 1`` for DOT_PRODUCT and COSINE; ``s - 1``, or
+    ``1 - 1/s`` if ``s < 1``, for MAXIMUM_INNER_PRODUCT; ``1 - 1/s`` for EUCLIDEAN, the negative squared distance. Under
+    cosine, vectors are first brought to length 1, and then compared by DOT_PRODUCT.
     """
 
     own_field = "vector"
     graphs: ClassVar[bool]
-    """True for an engine that searches graphs, False for one that scans an index without."""
+    """True for an engine that searches graphs, False for an engine that scans an index without graphs."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
-        self._function = _FUNCTIONS.get(self._similarity, "")  # of an external index, read in require_field
+        self._function = _FUNCTIONS.get(self._similarity, "")  # for an external index, read in require_field
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:
-        """Return dense vectors of at most 1,024 dimensions, those of the index; see :func:`require_dense`."""
+        """Return dense vectors with the index's dimensions, at most 1,024; see :func:`require_dense`."""
         known = self._dimensions if what == "query" else None
         vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=known)
         if vectors.shape[1] > _MOST_DIMENSIONS:
@@ -86,18 +88,18 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return self.bridge.queries(built)
 
     def candidates(self, depth: int) -> int:
-        """Return how many candidates a search for ``depth`` documents keeps in each segment."""
+        """Return the number of candidates that a search for ``depth`` documents keeps in each segment."""
         return depth
 
     def configure_searcher(self) -> None:
-        """Note the dimensions, which queries must have too."""
+        """Record the dimensions, which queries must also have."""
         field = self.reader.vector_fields().get(self.field)
         self._dimensions = field.dimensions if field is not None else None
 
     def scores(self, lucene: Float32Array) -> Float32Array:
         """Return cosines, dot products or negative squared distances; DOT_PRODUCT has no products below -1."""
         wide = lucene.astype(np.float64)
-        lowest = np.finfo(np.float32).tiny  # a score that went below float32's range is no infinity
+        lowest = np.finfo(np.float32).tiny  # a score below float32's range must not become infinite
         inverse = 1 - 1 / np.maximum(wide, lowest)
         if self._function in ("DOT_PRODUCT", "COSINE"):
             scores = 2 * wide - 1
@@ -109,7 +111,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return narrow
 
     def require_field(self) -> None:
-        """Require float32 vectors, with graphs or without, that are compared as ``similarity`` says."""
+        """Require float32 vectors, with or without graphs, that are compared by ``similarity``."""
         fields = self.reader.vector_fields()
         if self.field not in fields:
             raise RejectedInputError(
@@ -147,7 +149,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return compare_dense(content, len(self.ids), live, progress, _KEPT[self._similarity, self._function])
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return documents among the first of the index, which Lucene reads in order; no texts are looked for."""
+        """Return documents from the beginning of the index, which Lucene reads in order; texts are not read."""
         for documents, vectors in self.reader.vectors():
             live = np.flatnonzero(self.row_of[documents] >= 0)
             if len(live):
@@ -165,10 +167,10 @@ class _VectorsEngine(RowsEngine[Float32Array]):
 
 
 class LuceneHnswEngine(_VectorsEngine):
-    """Lucene's HNSW graph of each segment. One thread writes, and levels are drawn with a fixed seed: builds are equal.
+    """Lucene's HNSW graph of each segment. One thread and a fixed seed make builds equal.
 
-    A search keeps ``ef_search`` candidates in each segment's graph (Lucene calls it the query's k), at least as many
-    as documents are asked for; a segment with no more vectors than that is scanned.
+    A search keeps ``ef_search`` candidates in each segment's graph (Lucene calls it the query's k), at least as many as
+    the requested documents; a segment with at most this many vectors is scanned.
     """
 
     capabilities = promises("dense", exact=False)
@@ -186,20 +188,20 @@ class LuceneHnswEngine(_VectorsEngine):
         return self.bridge.load(f"{_CODECS}.lucene99.Lucene99HnswVectorsFormat")(links, width)
 
     def candidates(self, depth: int) -> int:
-        """Return ``ef_search``, or more where more documents are asked for."""
+        """Return ``ef_search``, or the number of requested documents if it is larger."""
         return max(depth, int(self.parameters["ef_search"]))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return how many vectors the segments' graphs hold, by the graphs themselves."""
+        """Return the number of vectors in the segments' graphs, by the graphs' own count."""
         return {**super().state(), "vectors_in_graph": sum(self._sizes)}
 
     def configure_searcher(self) -> None:
-        """Note the dimensions, and the sizes of the graphs."""
+        """Record the dimensions and the sizes of the graphs."""
         super().configure_searcher()
         self._sizes = self.reader.graph_sizes()
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Count the vectors of those segments that have more than a search keeps: the others are scanned."""
+        """Count the vectors of segments that have more vectors than a search keeps: other segments are scanned."""
         return {"vectors_in_graph": sum(size for size in self._sizes if size > self.candidates(k))}
 
 

@@ -1,1 +1,1 @@
-"""Milvus: Milvus Lite in a process of its own, and a Milvus server."""
+"""Milvus: Milvus Lite in a separate process, and a Milvus server."""

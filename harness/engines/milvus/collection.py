@@ -35,7 +35,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["LARGEST_K", "METRICS", "ROW", "VECTOR", "Collection", "IndexSettings", "Schema", "is_server"]
 
 LARGEST_K = 16_384
-"""Milvus returns no more hits of a query, and no more entities of a page."""
+"""The maximum number of hits of a query and of entities of a page in Milvus."""
 ROW, VECTOR = "harness_row", "harness_vector"
 """Fields of a collection that the harness makes: the row of the document, and the vector that is searched."""
 METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"}
@@ -43,13 +43,13 @@ METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
 _LITE_READY_S = 20.0
 _DATABASE = b"SQLite format 3\0"
-"""How a file of Milvus Lite begins."""
+"""The first bytes of a Milvus Lite file."""
 _PAGE = 10_000
 _KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
 _LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
 _LITE_REMEDIES |= {Cause.UNREACHABLE: _KILLED, Cause.BROKEN: _KILLED}
 GRAPH = "HNSW"
-"""How the names of graphs begin: HNSW_SQ, HNSW_PQ and HNSW_PRQ keep codes."""
+"""The prefix of the names of graphs: HNSW_SQ, HNSW_PQ and HNSW_PRQ keep codes."""
 _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
 
 
@@ -57,7 +57,7 @@ class _LiteRetrier(Retrier):
     """Calls of Milvus Lite, repeated while it is starting: on a busy machine it listens before it is ready."""
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error means; only that it is not ready is worth a pause."""
+        """Return the fault of an error; only a server that is not ready is worth a pause."""
         fault = super().fault_of(error)
         return fault if fault.cause is Cause.BUSY else fault._replace(pause_s=inf)
 
@@ -65,7 +65,7 @@ class _LiteRetrier(Retrier):
 class IndexSettings(NamedTuple):
     """The index of the vector field that is searched, in Milvus's own words.
 
-    ``metric`` is empty where it is read from an external index; ``building`` are parameters of the index.
+    ``metric`` is empty if it is read from an external index; ``building`` are parameters of the index.
     """
 
     type: str
@@ -76,9 +76,9 @@ class IndexSettings(NamedTuple):
 class Schema(NamedTuple):
     """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
 
-    ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus makes it of the field that ``made_of`` names)
-    or another type's own name; ``dimensions`` are of dense ones. ``others`` are the names of the other fields, and
-    ``dynamic`` says whether entities can have any beside them.
+    ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus computes it from the field that ``made_of``
+    names) or another type's own name; ``dimensions`` belong to dense vectors. ``others`` are the names of the other
+    fields, and ``dynamic`` is true if entities can have further fields.
     """
 
     key: str
@@ -100,7 +100,7 @@ def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
 
 
 class Collection(ServerClient):
-    """One collection. Errors come translated, but for those of :meth:`search`, where they would take time.
+    """A collection. Errors are translated, except in :meth:`search`, where translation would take time.
 
     ``searching`` are parameters of each search, in Milvus's own words.
     """
@@ -121,7 +121,7 @@ class Collection(ServerClient):
 
     @property
     def info(self) -> EngineInfo:
-        """Name what runs, once it is open."""
+        """Return the running engine, once it is open."""
         external = ", an external collection" if self._counted is not None else ""
         if self._lite is None:
             return EngineInfo("Milvus", self._version, f"server{external}")
@@ -137,7 +137,7 @@ class Collection(ServerClient):
         return self
 
     def load(self, folder: Path) -> Self:
-        """Open what :meth:`create` began; raises EngineUnavailableError when it is gone."""
+        """Open the collection of :meth:`create`; raises EngineUnavailableError if it is gone."""
         if self._on_server:
             self.name = saved_name(folder)
         elif not (folder / _LITE_FILE).is_file():
@@ -146,7 +146,7 @@ class Collection(ServerClient):
         self._require("one that the harness made is removed when its engine closes: build it with keep=true")
         made = self.index()
         if any(name in made and made[name] != str(value) for name, value in self._settings.building.items()):
-            # made with other weights of terms, which are the index's, not the entities'
+            # made with other weights of terms, which belong to the index, not to the entities
             self._ask("releasing it", "release_collection", timeout=self._limit)
             self._ask("dropping its index", "drop_index", VECTOR, timeout=self._limit)
             self._make_index()
@@ -154,9 +154,9 @@ class Collection(ServerClient):
         return self
 
     def attach(self, folder: Path, progress: Progress) -> Self:
-        """Open the user's collection that the parameters name; of a file of Milvus Lite a copy below ``folder``.
+        """Open the user's collection that the parameters name; for a Milvus Lite file, a copy below ``folder``.
 
-        Raises EngineUnavailableError when there is none, or it is on a server that has not loaded it.
+        Raises EngineUnavailableError if it does not exist, or if the server has not loaded it.
         """
         self.name = str(self.parameters["collection"])
         if self.parameters["path"]:
@@ -185,7 +185,7 @@ class Collection(ServerClient):
         return self
 
     def _open(self, file: Path, named: str = "") -> None:
-        """Open the file, or the server; messages call the file what the user ``named``."""
+        """Open the file or the server; messages call the file by the name that the user ``named``."""
         if self._on_server:
             self._server = connect(self.parameters)
             self._client, self._version, self.address = self._server.client, self._server.version, self._server.address
@@ -197,13 +197,13 @@ class Collection(ServerClient):
         self._client = Retrier(0).ask(self.address, "connecting", lambda: open_client(uri, timeout_s))
 
     def _require(self, fix: str) -> None:
-        """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
+        """Raise EngineUnavailableError without the collection; with ``fix`` "", list the existing collections."""
         with self.translated(lambda: f"looking for the collection ('{self.name}')"):
             try:
                 if self.retrier.call(lambda: self._client.has_collection(self.name, retry_times=0)):
                     return
             except FaultError as error:
-                if error.fault.cause is not Cause.REFUSED:  # a name that Milvus refuses is that of no collection
+                if error.fault.cause is not Cause.REFUSED:  # no collection has a name that Milvus refuses
                     raise
         with self.translated(lambda: "listing the collections"):
             names = sorted(self.retrier.call(lambda: self._client.list_collections(retry_times=0)))
@@ -234,14 +234,14 @@ class Collection(ServerClient):
         *,
         replacing: bool = False,
     ) -> None:
-        """Store documents: ``values`` of ``field`` and the fields of ``records``; some are there if ``replacing``."""
+        """Store documents: ``values`` of ``field`` and the fields of ``records``; some exist if ``replacing``."""
         entities = [
             {**record, ROW: row, field: value} for row, record, value in zip(rows, records, values, strict=True)
         ]
         tries = iter([] if replacing else [self._client.insert])
 
         def send() -> None:
-            # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
+            # a row inserted again would exist twice: a call whose answer was lost is repeated as an upsert
             next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
         self.retrier.ask(self.address, f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')", send)
@@ -251,7 +251,7 @@ class Collection(ServerClient):
         self._ask("deleting documents", "delete", ids=list(rows))
 
     def finish(self) -> None:
-        """Flush, make the index and load it; raises BackendError when it takes too long."""
+        """Flush, make the index and load it; raises BackendError if it takes too long."""
         self.flush()
         self._make_index()
         self.make_ready()
@@ -263,7 +263,7 @@ class Collection(ServerClient):
     def _make_index(self) -> None:
         index, described = self._settings, self._client.prepare_index_params()
         described.add_index(VECTOR, index_type=index.type, metric_type=index.metric, params=dict(index.building))
-        # waiting for it, the client would sleep for half a second before it looks; Milvus Lite answers when it is made
+        # to wait for it, the client would sleep for half a second first; Milvus Lite answers when it is made
         self._ask("making the index", "create_index", described, timeout=self._limit, sync=self._on_server)
 
     def make_ready(self) -> None:
@@ -271,7 +271,7 @@ class Collection(ServerClient):
         self._ask("loading the collection", "load_collection", timeout=self._limit)
 
     def count(self) -> int:
-        """Return the number of entities, by a query that sees all that was written."""
+        """Return the number of entities, by a query that sees all writes."""
         answer = self._query("counting the entities", "", ["count(*)"])
         return int(answer[0]["count(*)"])
 
@@ -316,7 +316,7 @@ class Collection(ServerClient):
         return Schema(key, is_number, vectors, dimensions, made_of, others, dynamic)
 
     def index(self) -> Mapping[str, Any]:
-        """Return Milvus's description of the index of the field that is searched; empty where there is none."""
+        """Return Milvus's description of the searched field's index; empty without an index."""
         for name in self._ask("listing its indexes", "list_indexes", self.field):
             index: Mapping[str, Any] | None = self._ask("describing its index", "describe_index", name)
             if index and index.get("field_name") == self.field:
@@ -328,7 +328,7 @@ class Collection(ServerClient):
         self.field, self.key, self._metric = field, key, metric
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Answer with entities whose metadata have these values; with all for none."""
+        """Answer with entities whose metadata have these values; without values, with all entities."""
         self._filter = " and ".join(
             _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in wanted.items()
         )
@@ -351,11 +351,11 @@ class Collection(ServerClient):
         return answer[0]
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return Milvus's description of its index, and of a server's collection also its segments."""
+        """Return Milvus's description of its index and, for a server's collection, of its segments."""
         index = self.index()
         said: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
         said |= {name: str(index[name]) for name in self._settings.building if name in index}
-        if self._lite is not None:  # it counts no rows of an index
+        if self._lite is not None:  # it does not count rows of an index
             left = {name: value for name, value in said.items() if not name.endswith("_rows")}
             return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
         segments = self._ask("listing its segments", "list_loaded_segments")
@@ -373,23 +373,23 @@ class Collection(ServerClient):
         }
 
     def memory(self) -> Mapping[str, ParameterValue]:
-        """Return the memory of Milvus Lite's process, which is not the worker's; empty for a server."""
+        """Return the memory of Milvus Lite's process, which is separate from the worker; empty for a server."""
         memory_bytes = None if self._lite is None else self._lite.memory_bytes()
         return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def changed(self) -> str | None:
-        """Say that an external collection has another number of entities by now; None where it has not."""
+        """Return a note if an external collection's number of entities has changed, else None."""
         now = self.count()
         if now == self._counted:
             return None
         return f"the collection '{self.name}' held {self._counted:,} entities and now holds {now:,}"
 
     def storage(self) -> Storage:
-        """Return the allocated bytes of the file; a server tells nothing about its disk."""
+        """Return the allocated bytes of the file; a server does not report its disk usage."""
         return Storage(None if self._folder is None else allocated_bytes(self._folder), 0)
 
     def close(self) -> None:
-        """Remove the collection where it is to be removed, and let go of the client and the server of a file."""
+        """Remove the collection unless it is kept, and close the client and the server of a file."""
         self.retrier.give_up()
         client, self._client = self._client, None
         try:
@@ -402,7 +402,7 @@ class Collection(ServerClient):
                 self._lite.stop()
 
     def _ask(self, doing: str, method: str, *arguments: object, **options: Any) -> Any:
-        """Return the answer of the client's ``method`` about the collection, whose errors come translated."""
+        """Return the answer of the client's ``method`` about the collection, with translated errors."""
         options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):
             return self.retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
@@ -423,9 +423,9 @@ def _condition(name: str, operator: str, value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text as it stands between quotation marks.
+    """Return text escaped for quotation marks.
 
-    Milvus reads every other escape as it is, and ends a text at a line break: it then answers with nothing, or of
+    Milvus reads every other escape literally, and ends a text at a line break: it then returns nothing, or hits of
     another condition.
     """
     if "\n" in text or "\r" in text:

@@ -1,4 +1,4 @@
-"""The way to Milvus: its client, the address of a server, what errors mean, and which calls are made again."""
+"""The connection to Milvus: its client, a server's address, the meaning of errors, and repeated calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _BY_ERROR = {
     1400: Cause.UNAUTHORISED,
     1800: Cause.UNAUTHORISED,
 }
-"""Numbers that Milvus gives its errors; the rest are failures of its own."""
+"""Milvus's error numbers; the rest are its internal failures."""
 _OF_THE_SERVER = frozenset(
     {
         "MilvusException",
@@ -78,9 +78,9 @@ _OF_THE_SERVER = frozenset(
         "ServerVersionIncompatibleException",
     }
 )
-"""Exceptions that say what the server answered; the client raises the others by itself, about its arguments."""
+"""Exceptions for answers of the server; the client itself raises the others, about its arguments."""
 _NOT_READY = re.compile(r"not ready|starting|no available|has not been init", re.IGNORECASE)
-"""The last is Milvus Lite's, of a file that was opened just now."""
+"""The last is Milvus Lite's, for a file that was just opened."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Connection(ServerConnection):
 
 
 def require_milvus(module: str = PACKAGE) -> ModuleType:
-    """Import a module of the client, without its log: it raises the same errors. Raises MissingExtraError."""
+    """Import a module of the client, without its log, which repeats raised errors. Raises MissingExtraError."""
     logging.getLogger(PACKAGE).setLevel(logging.CRITICAL + 1)
     return require(module, extra="milvus", feature="backend milvus")
 
@@ -119,7 +119,7 @@ def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
 def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
     """Return a client of the server that ``url`` names, or ``HARNESS_MILVUS_URL``.
 
-    Raises BackendError where nothing or something else answers, or the address holds what must not be shown.
+    Raises BackendError if nothing or another service answers, or if the address contains secrets.
     """
     address = address_of(parameters)
     timeout_s = float(parameters["timeout_s"])
@@ -151,7 +151,7 @@ def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
 
 
 def _require_listener(address: Address, timeout_s: float) -> None:
-    """Raise FaultError where nothing listens: the client would try again until its time is over, and call it late."""
+    """Raise FaultError if nothing listens: the client would retry until its time is over, and report a timeout."""
     parts = urlsplit(address.url)
     try:
         socket.create_connection((parts.hostname or "", address.port), timeout_s).close()
@@ -160,10 +160,10 @@ def _require_listener(address: Address, timeout_s: float) -> None:
 
 
 def open_client(uri: str, timeout_s: float, **more: str) -> Any:
-    """Return a client of its own connection, each call of which ends after ``timeout_s``.
+    """Return a client with its own connection, whose calls end after ``timeout_s``.
 
-    The client repeats calls by itself for as long as their time limit lasts. So they get none, and ``retry_times=0``;
-    the limit is one of the connection.
+    The client repeats calls by itself for as long as their time limit lasts. So they get no limit, and
+    ``retry_times=0``; the limit is set on the connection.
     """
     limits = {"methodConfig": [{"name": [{}], "timeout": f"{timeout_s:g}s"}]}
     options = {"grpc.service_config": json.dumps(limits)}
@@ -172,16 +172,16 @@ def open_client(uri: str, timeout_s: float, **more: str) -> Any:
 
 
 class Retrier(remote_server.Retrier):
-    """Calls of the client, repeated while the fault may pass."""
+    """Calls of the client, repeated while the fault may be transient."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the client's own errors, and gRPC's, of which it lets some out."""
+        """Return the client's own errors, and gRPC's, some of which it does not catch."""
         return require_milvus().MilvusException, require_milvus("grpc").RpcError
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error of the client means."""
+        """Return the fault of a client error."""
         grpc = require_milvus("grpc")
-        origin = error.__context__  # the client raises some of its errors from themselves, so that their cause is lost
+        origin = error.__context__  # the client raises some errors from themselves, so that their cause is lost
         if isinstance(origin, grpc.RpcError):  # the client's error says that it tried again; this one says why
             error = origin
         if isinstance(error, grpc.RpcError):

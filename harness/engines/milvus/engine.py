@@ -1,4 +1,4 @@
-"""The engines on Milvus: dense vectors, sparse ones, and terms that Milvus weighs."""
+"""The engines on Milvus: dense vectors, sparse vectors, and terms that Milvus weights."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ __all__ = ["CollectionEngine", "MilvusBm25Engine", "MilvusEngine", "MilvusSparse
 
 Column = TypeVar("Column", Float32Array, SparseVectors, pa.ChunkedArray)
 _LONGEST_BYTES = 65_535
-"""Of a text in a field: Milvus's limit, which Milvus Lite does not enforce."""
+"""Milvus's limit for a text in a field, which Milvus Lite does not enforce."""
 _SCANS = (
     "Milvus Lite makes no index of this type: it scans every vector, and somewhere above 66,000 of them searches an "
     "IVF index with settings of its own"
 )
 
 _TAKEN_BY = {"ef": GRAPH, "nprobe": "IVF_"}
-"""Parameters of searches of dense vectors -> how the names of the types of index begin that take them."""
+"""Parameters of searches of dense vectors -> prefix of the names of the index types that take them."""
 
 
 class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[Column], Changeable[Column]):
-    """Everything that engines on Milvus have in common; a subclass says what is searched."""
+    """The common base of engines on Milvus; a subclass defines the searched field."""
 
     search_parameters = frozenset(
         {"url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s"}
@@ -68,9 +68,9 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     )
     collection: Collection
     index_type: str
-    """Milvus's name of the index that is searched; that of an external collection is read."""
+    """Milvus's name of the searched index; for an external collection it is read."""
     kind: ClassVar[Kind]
-    """Which fields of somebody else's collection can be searched."""
+    """The kind of fields that can be searched in a user's collection."""
     _external: ExternalEntities
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -88,7 +88,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
             )
 
     def require_address(self) -> None:
-        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        """Raise EngineUnavailableError if a server is to be searched but is not named."""
         if self._on_server:
             address_of(self.parameters)
 
@@ -102,7 +102,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         return IndexSettings("SPARSE_INVERTED_INDEX", metric, building)
 
     def searching(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return the parameters of a search of the best ``k``; unless overridden, of an inverted index."""
+        """Return the parameters of a search of the best ``k``; unless overridden, for an inverted index."""
         return {"drop_ratio_search": self.parameters["drop_ratio_search"]}
 
     def _require_what_lite_has(self) -> None:
@@ -119,9 +119,9 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the versions of what answers; a server is asked.
+        """Return the mode and the versions of the client and server; a server reports its own.
 
-        Raises EngineUnavailableError when the server does not answer.
+        Raises EngineUnavailableError if the server does not answer.
         """
         if not is_server(parameters):
             return {"mode": "lite", **versions_of(PACKAGE, LITE)}
@@ -131,11 +131,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of Milvus's servers."""
+        """Return the description of Milvus's servers."""
         return ServerKind(PLACE, connect)
 
     stored_field: ClassVar[str] = VECTOR
-    """The field that :meth:`values` go into."""
+    """The field that holds :meth:`values`."""
     _dimensions: int | None = None
 
     @abstractmethod
@@ -144,20 +144,20 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     @abstractmethod
     def values(self, column: Column, start: int, stop: int) -> Sequence[Any]:
-        """Return the stored values of documents ``start`` to ``stop``, in the client's own form."""
+        """Return the stored values of documents ``start`` to ``stop``, in the client's form."""
 
     def _new_collection(self) -> Collection:
         self.collection = self.use(Collection(self.parameters, self._settings))
         return self.collection
 
     def info(self) -> EngineInfo:
-        """Open the collection of the folder, or start on an empty one."""
+        """Open the collection of the folder, or start on an empty folder."""
         collection = self._new_collection()
         opened = collection.load(self.folder) if self.finished else collection.create(self.folder)
         return opened.info
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
-        """Make the empty collection; raises RejectedInputError for metadata whose names it needs itself."""
+        """Make the empty collection; raises RejectedInputError for metadata with reserved names."""
         own = [name for name in documents.fields if name in (ROW, self.stored_field) or name.startswith("$")]
         if own:
             raise RejectedInputError(
@@ -167,13 +167,13 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self.collection.define(self.define)
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
-        """Insert all documents in batches; getting ready is flushing, making the index and loading it."""
+        """Insert all documents in batches; getting ready means flushing, making the index and loading it."""
         self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make the index", None)
         self.collection.finish()
 
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
-        """Delete and upsert entities in batches; getting ready is flushing and loading."""
+        """Delete and upsert entities in batches; getting ready means flushing and loading."""
         deleted, size = changes.deleted.tolist(), self._batch
         for start in range(0, len(deleted), size):
             self.collection.delete(deleted[start : start + size])
@@ -193,7 +193,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
             self.collection.insert(numbers, values, self.stored_field, records, replacing=replacing)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Count the entities, and list what is missing of those that were just sent."""
+        """Count the entities, and list the just sent entities that are missing."""
         collection = self.collection
         documents = collection.count()
         missing = self.absent_rows(documents, lambda: ([entity[ROW] for entity in page] for page in collection.pages()))
@@ -202,7 +202,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         return LoadedIndex(documents, state, dimensions, missing)
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:
-        """Make queries in the client's own form; None for one without terms, which is not sent."""
+        """Make queries in the client's form; None for a query without terms, which is not sent."""
         if k > LARGEST_K:
             raise RejectedInputError(
                 f"k is {k:,}, and Milvus returns at most {LARGEST_K:,} hits of a query", fix="ask for fewer: --k"
@@ -213,12 +213,12 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         ]
 
     def retrieve(self, query: Any, k: int) -> Any:
-        """Ask Milvus; the client makes a dictionary of every hit inside its own call, which counts as search."""
+        """Query Milvus; the client makes a dictionary of every hit inside its own call, which counts as search."""
         return self.collection.search(query, k)
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:
-        """Return rows and scores: Milvus's distances, or the negative of squared ones."""
-        own = not self.parameters["external"]  # entities of an external index are numbered as Milvus lists them
+        """Return rows and scores: Milvus's distances, or negative squared distances."""
+        own = not self.parameters["external"]  # entities of an external index are numbered in Milvus's order
         rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
         distances = np.array(answer.distances, dtype=np.float64)
         return rows, -distances if self.parameters.get("similarity") == "l2" else distances
@@ -236,7 +236,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         return self.collection.memory()
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open a copy of the user's file, or look at a collection by calls that only read."""
+        """Open a copy of the user's file, or a server's collection with read-only calls."""
         collection = self._new_collection().attach(folder, progress)
         similarity = choose_vector(collection, self.kind, str(self.parameters.get("similarity", "")))
         if similarity is not None:
@@ -253,9 +253,9 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
 
 class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Array]):
-    """Dense vectors in Milvus: a scan of all (FLAT), IVF_FLAT, or on a server HNSW.
+    """Dense vectors in Milvus: a scan of all vectors (FLAT), IVF_FLAT, or HNSW (only on a server).
 
-    Milvus's scores are cosines and dot products; of squared distances the score is the negative.
+    Milvus's scores are cosines and dot products; for squared distances the score is the negative.
     """
 
     name = "milvus"
@@ -282,17 +282,17 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
         return IndexSettings(kind, metrics.get(parameters["similarity"], ""), building)
 
     def searching(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return the parameters of a search; Milvus refuses one of a graph that keeps fewer candidates than ``k``."""
+        """Return the parameters of a search; Milvus refuses a graph search with fewer candidates than ``k``."""
         values: dict[str, ParameterValue] = {**self.parameters, "ef": max(int(self.parameters["ef"]), k)}
         return {name: values[name] for name, prefix in _TAKEN_BY.items() if self.index_type.startswith(prefix)}
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return besides how many candidates these searches of a graph kept."""
+        """Return also the number of candidates that these searches of a graph kept."""
         kept = {name: value for name, value in self.searching(k).items() if name == "ef"}
         return {**super().searched_state(k), **kept}
 
     def caveats(self, k: int) -> Caveats:
-        """Name the parameters of searches of other types of index, and those of one that Milvus Lite does not make."""
+        """Return the search parameters of other index types, and of indexes that Milvus Lite does not make."""
         searching = self.searching(k)
         unused = {
             name: f"it is sent for types of index that begin with {prefix}, and this is {self.index_type}"
@@ -308,14 +308,14 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
         schema.add_field(VECTOR, types.DataType.FLOAT_VECTOR, dim=self._dimensions)
 
     def values(self, column: Float32Array, start: int, stop: int) -> Sequence[Any]:
-        """Return arrays, which the client takes."""
+        """Return arrays, which the client accepts."""
         return list(column[start:stop])
 
 
 class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[SparseVectors]):
     """Sparse vectors in Milvus's inverted index, by inner products: exact, unless query weights are dropped.
 
-    Weights below 0 are refused: Milvus stores them without a word, and refuses them in queries.
+    Weights below 0 are refused: Milvus silently stores them, and refuses them in queries.
     """
 
     name = "milvus-sparse"
@@ -325,7 +325,7 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
     )
 
     def index_settings(self) -> IndexSettings:
-        """Return an index of sparse vectors; raises RejectedInputError for idf=true, which Milvus has not."""
+        """Return an index of sparse vectors; raises RejectedInputError for idf=true, which Milvus does not have."""
         if self.parameters["idf"]:
             raise RejectedInputError(
                 "Milvus multiplies sparse vectors by no idf", fix="leave idf out, or take milvus-bm25 for texts"
@@ -333,7 +333,7 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
         return self.inverted_index("IP")
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
-        """Refuse weights below 0 too."""
+        """Also refuse weights below 0."""
         vectors = require_sparse(inputs, what)
         negative = np.flatnonzero(vectors.values < 0)
         if len(negative):
@@ -357,10 +357,10 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
 
 
 class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
-    """Analysed terms, which Milvus weighs by a BM25 of its own.
+    """Analysed terms, which Milvus weights by its own BM25.
 
-    It counts all documents in N and avgdl, those without terms too, and multiplies by k1 + 1. A collection of somebody
-    else's is asked with the texts of the queries, of which Milvus makes terms by the analyzer of that collection.
+    It counts all documents in N and avgdl, even documents without terms, and multiplies by k1 + 1. A user's collection
+    is queried with the texts of the queries, which Milvus analyses by the collection's analyzer.
     """
 
     name = "milvus-bm25"
@@ -378,11 +378,11 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
     )
 
     def index_settings(self) -> IndexSettings:
-        """Return an index of terms that Milvus weighs."""
+        """Return an index of terms that Milvus weights."""
         return self.inverted_index("BM25", bm25_k1=self.parameters["k1"], bm25_b=self.parameters["b"])
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
-        """Refuse texts that are longer than a field can be too."""
+        """Also refuse texts that are too long for a field."""
         column = require_texts(inputs, what) if self.parameters["external"] else super().check(inputs, what, dimensions)
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _LONGEST_BYTES:
@@ -395,7 +395,7 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         return column
 
     def define(self, schema: Any, types: Any) -> None:
-        """Add a field of texts, which Milvus splits at spaces, and one of the term counts that it makes of them."""
+        """Add a field of texts, which Milvus splits at spaces, and a field of the term counts of these texts."""
         text, kinds = self.stored_field, types.DataType
         analyzer = {"tokenizer": "whitespace"}
         schema.add_field(text, kinds.VARCHAR, max_length=_LONGEST_BYTES, enable_analyzer=True, analyzer_params=analyzer)
@@ -411,5 +411,5 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         return texts
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say that nothing can be compared: Milvus makes terms by the analyzer of the collection."""
+        """Return that nothing can be compared: Milvus makes terms by the collection's analyzer."""
         return f"Milvus makes terms of the field '{self._external.text_field}' by an analyzer of the collection's own"

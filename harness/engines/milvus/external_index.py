@@ -1,4 +1,4 @@
-"""A collection that was in Milvus before: its field and metric, its ids, and whether it holds the expected vectors."""
+"""An existing Milvus collection: its field and metric, its ids, and whether it holds the expected vectors."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _SIMILARITIES: Mapping[Kind, Mapping[str, Similarity | None]] = {
     "sparse": {"IP": None},
     "function": {"BM25": None},
 }
-"""Milvus's metrics of each kind of vectors, and the similarities that they are."""
+"""Milvus's metrics of each kind of vectors, and their similarities."""
 
 
 def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity | None:
-    """Search the field that the parameters name, or the only one of this ``kind``; return its similarity.
+    """Search the field that the parameters name, or the only field of this ``kind``; return its similarity.
 
     Args:
-        collection: The user's, open.
-        kind: Of the vectors to search; ``function`` are term counts that Milvus makes of texts.
-        wanted: The similarity that was asked for; "" for the index's own. Sparse vectors have none.
+        collection: The user's collection, open. kind: Kind of the vectors to search; ``function`` are term counts that
+            Milvus computes from texts. wanted: Requested similarity; "" for the index's own. Sparse vectors have no
+            similarity.
 
     Raises:
-        RejectedInputError: There is no such field or no single one, it has no index, or one of another metric.
+        RejectedInputError: There is no such field or more than one, or it has no index or an index of another metric.
     """
     schema, name = collection.schema(), str(collection.parameters["vector"])
     known = sorted(field for field, its_kind in schema.vectors.items() if its_kind == kind)
@@ -76,13 +76,13 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
 class ExternalEntities(DocumentKeys, ExternalRows):
     """The entities of a collection by row, in ascending order of their primary keys.
 
-    ``text_field`` is the field that Milvus makes the searched field of; "" where it is stored as it is.
+    ``text_field`` is the field from which Milvus computes the searched field; "" if that is stored directly.
     """
 
     noun = "entity"
 
     def __init__(self, collection: Collection, kind: Kind, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for entities without one, or with the same."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids."""
         progress.start("attach", None)
         self._collection, self._schema, self.sparse = collection, collection.schema(), kind != "dense"
         self.stored_as = "direction" if collection.index().get("metric_type") == METRICS["cosine"] else "bits"

@@ -1,10 +1,10 @@
 """Milvus Lite: a file of vectors and the server on it, a child of this process that ends with it.
 
-The server is started by the program that the package brings, not through the package: ``milvus_lite`` 2.5.1 imports
+The server is started by the package's program, not through the package: ``milvus_lite`` 2.5.1 imports
 ``pkg_resources``, which newer setuptools lack, and it leaves its socket in the folder for temporary files when its
-process is killed. The server watches a lock on a file beside its own and ends as soon as nobody holds that, so that it
-outlives no process, however that ends. Its log goes to the worker's, errors only, and not to files among the temporary
-ones, which nobody would remove.
+process is killed. The server watches a lock on a file next to its own and ends as soon as no process holds the lock, so
+that it never outlives its process, however that ends. Its log, errors only, goes to the worker's log, not to temporary
+files, which would never be removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _START_S = 30.0
 _END_S = 10.0
 _POLL_S = 0.005
 _LOG = {"GLOG_logtostderr": "1", "GLOG_minloglevel": "2"}
-"""Variables of the library that the server logs with: otherwise it writes files, whatever it is told."""
+"""Variables of the server's log library: otherwise it writes files despite other settings."""
 _SOCKET, _LOCK = "milvus.sock", "milvus.lock"
 
 
@@ -58,10 +58,10 @@ def _version() -> str:
 
 
 class LiteServer:
-    """The server on one file; made running, ended by :meth:`stop`."""
+    """The server on one file; it runs from its creation until :meth:`stop`."""
 
     def __init__(self, file: Path, named: str = "") -> None:
-        """Start it and wait until it listens; messages call the file what the user ``named``.
+        """Start it and wait until it listens; messages call the file by the name that the user ``named``.
 
         Raises:
             MissingExtraError: The package is not installed.
@@ -69,7 +69,7 @@ class LiteServer:
         """
         self.version, self._folder = _version(), file.parent
         self._lock = self._locked(file)
-        (self._folder / _SOCKET).unlink(missing_ok=True)  # of a process that was killed
+        (self._folder / _SOCKET).unlink(missing_ok=True)  # left by a killed process
         try:
             self.process = self._started(file)
             self._await_socket(named or str(file))
@@ -81,13 +81,13 @@ class LiteServer:
     def address(self) -> str:
         """The socket, in gRPC's form.
 
-        A path of a socket has at most some 100 bytes. Linux gives every folder in which a process runs a short name.
+        A socket's path has at most about 100 bytes. Linux gives every process's folder a short name.
         """
         short = Path(f"/proc/{self.process.pid}/cwd")
         return f"unix:{(short if short.exists() else self._folder) / _SOCKET}"
 
     def memory_bytes(self) -> int | None:
-        """Return the memory of its process in bytes; None where that cannot be read."""
+        """Return the memory of its process in bytes; None if it cannot be read."""
         try:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.Error:
@@ -135,11 +135,11 @@ class LiteServer:
             ) from error
 
     def _listens(self) -> bool:
-        """Whether the server takes connections: its socket is there before it does."""
+        """Whether the server takes connections: its socket exists before it does."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 return probe.connect_ex(self.address.removeprefix("unix:")) == 0
-            except OSError:  # it has ended, and its folder's own name is too long for a socket
+            except OSError:  # it has ended, and its folder's real name is too long for a socket
                 return False
 
     def _await_socket(self, file: str) -> None:

@@ -1,1 +1,1 @@
-"""OpenSearch and Elasticsearch, as servers: BM25 of analysed terms, and indexes with analyzers of their own."""
+"""OpenSearch and Elasticsearch, as servers: BM25 of analysed terms, and indexes with their own analyzers."""

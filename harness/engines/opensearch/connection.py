@@ -1,4 +1,4 @@
-"""The way to a server: its product and version, calls of its REST interface, and the meaning of its errors."""
+"""The connection to a server: its product and version, calls of its REST interface, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.errors import EngineUnavailableError
 __all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect"]
 
 _ENCODING = "gzip"
-"""The only one that is offered: OpenSearch 2.19 without direct buffers never answers a client that offers zstd."""
+"""The only encoding offered: OpenSearch 2.19 without direct buffers never answers a client that offers zstd."""
 
 
 _REMEDIES = {Cause.LIMITED: "lower 'batch_size', raise 'retry_s', or give the server more memory"}
 
 
 class Product(NamedTuple):
-    """A server by its name: where it is looked for, the versions that are known, and how a key is sent.
+    """A server product: its variables, its known versions, and the form in which a key is sent.
 
-    ``legacy_from`` is the first major version that has Lucene's older similarity under a name of its own, None for a
-    product whose BM25 is always that one.
+    ``legacy_from`` is the first major version that has Lucene's older similarity under a separate name, None for a
+    product whose BM25 is always the older similarity.
     """
 
     name: str
@@ -86,18 +86,18 @@ class Connection(HttpServer, ServerConnection):
 
 
 def address_of(product: Product, url: str, key_variable: str, environment: Mapping[str, str] = os.environ) -> Address:
-    """Return the server at ``url``, or where the product's variable says; raises as :func:`read_address`."""
+    """Return the server at ``url``, or at the address in the product's variable; raises as :func:`read_address`."""
     return read_address(product.place, url, key_variable, environment)
 
 
 def connect(
     product: Product, url: str, key_variable: str, timeout_s: float, environment: Mapping[str, str] = os.environ
 ) -> Connection:
-    """Return a connection with the server at ``url``, or where the product's environment variable says.
+    """Return a connection with the server at ``url``, or at the address in the product's environment variable.
 
     Raises:
-        EngineUnavailableError: Nothing answers, or it is another product or a version that is not known.
-        RejectedInputError: The address holds what must not be shown.
+        EngineUnavailableError: Nothing answers, or it is another product or an unknown version.
+        RejectedInputError: The address contains secrets.
         EngineTimeoutError, EngineFailureError: Other faults.
     """
     address = address_of(product, url, key_variable, environment)
@@ -115,7 +115,7 @@ def connect(
 
 
 def _version_of(root: Any, product: Product, address: Address) -> str:
-    """Return the version that a server names; raises EngineUnavailableError for another product or version."""
+    """Return the version that a server reports; raises EngineUnavailableError for another product or version."""
     version = root.get("version") if isinstance(root, dict) else None
     number = str(version.get("number", "")) if isinstance(version, dict) else ""
     numbers = re.match(r"(\d+)\.\d+", number)
@@ -135,18 +135,18 @@ def _version_of(root: Any, product: Product, address: Address) -> str:
 
 
 class Retrier(HttpRetrier):
-    """Calls that are repeated while the fault may pass; documents that a busy server rejects are a fault too."""
+    """Calls repeated while the fault may be transient; documents rejected by a busy server are also a fault."""
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the errors of a call, rejected documents among them."""
         return (*super().errors(), RejectedItemsError)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of a call means."""
+        """Return the fault of a call's error."""
         return Fault(Cause.LIMITED, str(error)) if isinstance(error, RejectedItemsError) else super().fault_of(error)
 
     def words_of(self, answer: httpx.Response) -> str:
-        """Return the server's own reason where there is one, the innermost first, else the body's beginning."""
+        """Return the server's own reason, the innermost first, or else the body's beginning."""
         try:
             error = orjson.loads(answer.content)["error"]
             reasons = [cause["reason"] for cause in [*error.get("root_cause", []), error] if cause.get("reason")]
@@ -158,4 +158,4 @@ class Retrier(HttpRetrier):
 
 
 class RejectedItemsError(Exception):
-    """Documents of a bulk request that the server was too busy for: sent again, they may pass."""
+    """Documents of a bulk request that a busy server rejected: it may accept them later."""

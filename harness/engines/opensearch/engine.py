@@ -1,7 +1,7 @@
-"""The engines on OpenSearch and Elasticsearch: BM25 of analysed terms, by each shard's statistics or by those of all.
+"""The engines on OpenSearch and Elasticsearch: BM25 of analysed terms, by statistics of one shard or all shards.
 
-Terms go in as the harness's analyzer made them, for the server's ``whitespace`` analyzer. An external index has an
-analyzer of its own: it gets the text of the query.
+The harness's analyzer makes the terms, for the server's ``whitespace`` analyzer. An external index has its own
+analyzer: it gets the text of the query.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
 
 _BATCH_BYTES = 8 << 20
-"""Largest body of a bulk request, but for a single document that is larger."""
+"""Largest body of a bulk request, except for a single larger document."""
 _ROWS_AT_ONCE = 1000
 
 
@@ -46,7 +46,7 @@ class OpenSearchEngine(
 ):
     """An index of analysed terms on an OpenSearch server.
 
-    Equal scores come shard by shard, and within one in the order of Lucene's document numbers. Merging may change
+    Equal scores come shard by shard, and within a shard in the order of Lucene's document numbers. Merging may change
     these from build to build, so :meth:`placement` reads them from the server. Statistics count deleted documents until
     their segment is merged.
     """
@@ -72,7 +72,7 @@ class OpenSearchEngine(
     _documents: ExternalDocuments
     _deletes: int = 0
     _shards: Int32Array = np.empty(0, dtype=np.int32)
-    """The shard of each row, of one that is deleted too, as far as :meth:`remains` was asked."""
+    """The shard of each row, even a deleted row, as of the last call of :meth:`remains`."""
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if no server is named."""
@@ -86,14 +86,14 @@ class OpenSearchEngine(
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the address and the version of the server, which is asked; raises EngineUnavailableError."""
+        """Return the address and the version that the server reports; raises EngineUnavailableError."""
         connection = cls._connect(parameters)
         connection.close()
         return {"url": connection.address.url, cls.name: connection.version}
 
     def info(self) -> EngineInfo:
-        """Connect, and find the index of the folder, or choose the name of a new one."""
-        # names of indexes have no capitals
+        """Connect, and find the index of the folder, or choose the name of a new index."""
+        # index names have no capitals
         self._use_index(saved_name(self.folder) if self.finished else new_name(self.folder).lower())
         if self.finished:
             self._index.find()
@@ -104,7 +104,7 @@ class OpenSearchEngine(
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of the product's servers."""
+        """Return the description of the product's servers."""
         return ServerKind(cls.product.place, cls._connect)
 
     @classmethod
@@ -116,7 +116,7 @@ class OpenSearchEngine(
         self._index = self.use(ServerIndex(self._connect(self.parameters), self.parameters, name))
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
-        """Return the terms; for an external index, which analyses by itself, the texts."""
+        """Return the terms or, for an external index with its own analyzer, the texts."""
         return require_texts(inputs, what) if self.parameters["external"] else require_terms(inputs, what)
 
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
@@ -125,12 +125,12 @@ class OpenSearchEngine(
         self._index.create(len(documents), documents.fields)
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
+        """Send all documents in batches; getting ready means refreshing, merging, and writing to disk."""
         self._send(self._writes(np.arange(len(documents), dtype=np.int32), documents), progress)
         self._finish(progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
-        """Delete documents and index others, in batches; getting ready is what it is after a build."""
+        """Delete documents and index others, in batches; getting ready is the same as after a build."""
         self._deletes += len(changes.deleted)
         deletes = (orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in changes.deleted.tolist())
         self._send(deletes, progress)
@@ -152,9 +152,9 @@ class OpenSearchEngine(
             progress.advance(len(batch))
 
     def remains(self) -> Remains:
-        """Say where documents are, and which deleted contents are left: all or none, where the server's count is that.
+        """Return where documents are, and which deleted contents remain: all or none, according to the server's count.
 
-        Lucene counts a document without terms for each delete too. Merging to a single segment leaves both, as long as
+        Lucene also counts a document without terms for each delete. Merging to a single segment keeps both, as long as
         the shard retains its history of operations.
         """
         placed, counted = self.placement(), int(self.loaded.state["deleted_documents"])
@@ -162,7 +162,7 @@ class OpenSearchEngine(
         rows, written = self.dropped if counted else DroppedContents.of([], [])
         left = Remains(rows, written) if all_or_none else Remains()
         shards = np.zeros(len(self.ids), dtype=np.int32)
-        shards[: len(self._shards)] = self._shards  # a row stays in its shard, and so does what it held
+        shards[: len(self._shards)] = self._shards  # a row and its earlier content stay in their shard
         if placed.shards is not None:
             shards[placed.order] = placed.shards[placed.order]
         self._shards = shards
@@ -188,7 +188,7 @@ class OpenSearchEngine(
                 yield orjson.dumps({"index": {"_id": str(row)}}) + b"\n" + orjson.dumps(fields) + b"\n"
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Count the documents, and list what is missing of those that were just sent."""
+        """Count the documents, and list the just sent documents that are missing."""
         documents = self._index.count()
         missing = self.absent_rows(documents, self._rows_by_shard)
         return LoadedIndex(documents, self._index.state(), missing=missing)
@@ -206,7 +206,7 @@ class OpenSearchEngine(
         order = np.concatenate(by_shard)
         if self.parameters["search_type"] == "dfs_query_then_fetch" or self._index.shards == 1:
             return Placement(None, order)
-        shards = np.zeros(len(self.ids), dtype=np.int32)  # of a document that is not there it means nothing
+        shards = np.zeros(len(self.ids), dtype=np.int32)  # it is meaningless for a missing document
         for shard, rows in enumerate(by_shard):
             shards[rows] = shard
         return Placement(shards, order)
@@ -214,7 +214,7 @@ class OpenSearchEngine(
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
         """Make the body of each query's request; None for a query without terms, which is not sent.
 
-        Raises RejectedInputError where the server would refuse all of them.
+        Raises RejectedInputError if the server would refuse all of them.
         """
         if k > self._index.window:
             raise RejectedInputError(
@@ -237,7 +237,7 @@ class OpenSearchEngine(
         return self._index.search(query)
 
     def columns(self, answer: bytes) -> tuple[Int32Array, Float32Array]:
-        """Return rows and scores of an answer; raises EngineFailureError where some shards did not answer."""
+        """Return rows and scores of an answer; raises EngineFailureError if some shards did not answer."""
         content = orjson.loads(answer)
         shards = content["_shards"]
         if content["timed_out"] or shards["failed"]:
@@ -260,11 +260,11 @@ class OpenSearchEngine(
         ]
 
     def size(self, folder: Path) -> Storage:
-        """Return the server's own account of its files, the write-ahead log apart."""
+        """Return the server's own account of its files, with the write-ahead log separate."""
         return self._index.storage()
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Look at somebody's index by calls that only read."""
+        """Open a user's index with read-only calls."""
         self._use_index(str(self.parameters["index"]))
         self._index.find()
         progress.start("attach", None)
@@ -274,7 +274,7 @@ class OpenSearchEngine(
         return External(info, documents.ids, LoadedIndex(len(documents.ids), state), folder, documents.changed)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say that nothing can be compared: the index makes terms by an analyzer of its own."""
+        """Return that nothing can be compared: the index makes terms by its own analyzer."""
         field, analyzer = self._documents.field, self._documents.analyzer
         return f"the index makes terms of the field '{field}' by its own analyzer ('{analyzer}')"
 

@@ -1,4 +1,4 @@
-"""An index that somebody else made: the field that is searched, its analyzer, and the ids of its documents."""
+"""An index made outside the harness: the searched field, its analyzer, and the ids of its documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExternalDocuments(DocumentKeys):
     def __init__(self, index: ServerIndex, parameters: Mapping[str, ParameterValue]) -> None:
         """Read all ids.
 
-        Raises RejectedInputError for a field that is not there or not of text, and for documents without an id.
+        Raises RejectedInputError for a field that is missing or not text, and for documents without an id.
         """
         self._index, self.field = index, str(parameters["text_field"])
         self.analyzer = _analyzer_of(index.mapping(), self.field, index.name)
@@ -41,7 +41,7 @@ class ExternalDocuments(DocumentKeys):
         super().__init__(listed, f"text or whole number in the field '{field}'", "" if named else "_id")
 
     def changed(self) -> str | None:
-        """Say that documents came, changed or went since they were listed; None when none did."""
+        """Return a note if documents were added, changed or removed since they were listed; None if not."""
         same = self._index.summary() == self._before
         return None if same else f"the index '{self._index.name}' was written to"
 
@@ -59,7 +59,7 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
 
 
 def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the searchable fields of type text with their mappings, those of objects and of other fields too."""
+    """Return the searchable text fields with their mappings, including fields inside objects and other fields."""
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, field in (mapping.get("properties") or {}).items():
         if field.get("type") in ("text", "match_only_text") and field.get("index", True):
@@ -70,7 +70,7 @@ def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str
 
 
 def _value(source: Mapping[str, Any], path: str) -> str | None:
-    """Return the text or whole number under a dotted path; None for anything else."""
+    """Return the text or whole number at a dotted path; None for anything else."""
     value: Any = source
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

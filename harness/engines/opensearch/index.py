@@ -1,6 +1,6 @@
-"""One index on a server: made, filled, made ready, searched, read and removed by calls of the REST interface.
+"""An index on a server: made, filled, made ready, searched, read and removed by calls of the REST interface.
 
-Only calls that read ever reach an index that somebody else made.
+A user's index is only read, never changed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["METADATA", "TERMS", "ServerIndex", "field_name"]
 
 TERMS = "terms"
-"""The field of analysed terms in an index of ours."""
+"""The field of analysed terms in the harness's own index."""
 METADATA = "metadata"
 _WINDOW = 10_000
 """Largest number of documents that a search may return, unless the index sets ``max_result_window``."""
 _PAGE = 10_000
-"""Documents in one page when all are listed."""
+"""Documents per page when all are listed."""
 _SCROLL = "2m"
 _LINES = "application/x-ndjson"
 _POLL_S = 0.1
@@ -44,7 +44,7 @@ def field_name(name: str) -> str:
 
 
 class ServerIndex(ServerClient):
-    """An index by its name. One that it created it removes when it is closed, unless it is to be kept.
+    """An index by its name. On closing, an index that was created here is removed unless it is to be kept.
 
     ``window`` is the largest number of documents that a search of it may return.
     """
@@ -55,12 +55,12 @@ class ServerIndex(ServerClient):
         self._path, self._owns = f"/{quote(name, safe='')}", False
         self.shards, self.window = int(parameters["shards"]), _WINDOW
 
-    # An index of ours.
+    # The harness's own index.
 
     def create(self, documents: int, fields: Sequence[str]) -> None:
-        """Make the empty index for so many documents with the metadata ``fields``; raises RejectedInputError.
+        """Make the empty index for this many documents with the metadata ``fields``; raises RejectedInputError.
 
-        Nothing but :meth:`finish` refreshes it.
+        Only :meth:`finish` refreshes it.
         """
         self.window = max(documents, _WINDOW)
         settings = {
@@ -96,7 +96,7 @@ class ServerIndex(ServerClient):
         return {"type": kind, "k1": parameters["k1"], "b": parameters["b"]}
 
     def send(self, operations: Sequence[bytes]) -> None:
-        """Carry out operations of the bulk interface; one that is carried out again changes nothing.
+        """Send operations of the bulk interface; a repeated operation changes nothing.
 
         Raises FaultError, and EngineFailureError naming documents that the server refuses.
         """
@@ -150,7 +150,7 @@ class ServerIndex(ServerClient):
         self._call("POST", "/_flush")
 
     def find(self) -> None:
-        """Look the index up and read its ``shards`` and ``window``; raises EngineUnavailableError when it is gone."""
+        """Look up the index and read its ``shards`` and ``window``; raises EngineUnavailableError if it is gone."""
         with self.translated(lambda: f"looking for the index '{self.name}'"):
             try:
                 settings = self._call("GET", "/_settings", options={"flat_settings": "true"})
@@ -185,7 +185,7 @@ class ServerIndex(ServerClient):
     def pages(self, shard: int, **wanted: object) -> Iterator[list[Mapping[str, Any]]]:
         """Return the hits of all documents of a shard, page by page, in the order of Lucene's numbers.
 
-        ``wanted`` is what else each search is to bring.
+        ``wanted`` are further fields that each search returns.
         """
         with self.translated(lambda: f"listing the documents of shard {shard}"):
             body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **wanted}
@@ -200,7 +200,7 @@ class ServerIndex(ServerClient):
                     yield hits
                     page = self.retrier.call(lambda: scroll("POST", scroll=_SCROLL))
             except BaseException:
-                with suppress(FaultError):  # the server lets go of it by itself later
+                with suppress(FaultError):  # the server releases it by itself later
                     Retrier(0).call(lambda: scroll("DELETE"))
                 raise
             self.retrier.call(lambda: scroll("DELETE"))
@@ -212,7 +212,7 @@ class ServerIndex(ServerClient):
         return mapping
 
     def summary(self) -> str:
-        """Return a text that changes when documents come, change or go: the sequence numbers of all shards."""
+        """Return the sequence numbers of all shards, as a text that changes whenever documents do."""
         stats = self._read("asking for the state of the index", "/_stats/docs", level="shards")
         (shards,) = (index["shards"] for index in stats["indices"].values())
         numbers = {
@@ -222,7 +222,7 @@ class ServerIndex(ServerClient):
         return str((stats["_all"]["primaries"]["docs"], sorted(numbers.items())))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return the server, the index and its segments, and how many calls were repeated."""
+        """Return the server, the index and its segments, and the number of repeated calls."""
         path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
         with self.translated(lambda: "asking for the segments"):
             segments = self.retrier.call(lambda: self.connection.call("GET", path, options=options))
@@ -246,7 +246,7 @@ class ServerIndex(ServerClient):
         }
 
     def _heap(self) -> Mapping[str, ParameterValue]:
-        """Return the Java heaps of all nodes together; empty where the server refuses to say."""
+        """Return the Java heaps of all nodes together; empty if the server refuses to report them."""
         try:
             stats = Retrier(0).call(lambda: self.connection.call("GET", "/_nodes/stats/jvm"))
             heaps = [node["jvm"]["mem"] for node in stats["nodes"].values()]
@@ -256,12 +256,12 @@ class ServerIndex(ServerClient):
         return {"server_heap_used_bytes": used, "server_heap_max_bytes": most}
 
     def storage(self) -> Storage:
-        """Return the bytes of all shards, and of their write-ahead logs, as the server counts them."""
+        """Return the bytes of all shards, and of their write-ahead logs, as counted by the server."""
         total = self._read("asking for the size of the index", "/_stats/store,translog")["_all"]["total"]
         return Storage(int(total["store"]["size_in_bytes"]), int(total["translog"]["size_in_bytes"]))
 
     def close(self) -> None:
-        """Remove the index when it was made here and is not kept, and let go of the client."""
+        """Remove the index if it was made here and is not kept, and close the client."""
         self.retrier.give_up()
         try:
             if self._owns and not self._parameters["keep"]:
@@ -270,7 +270,7 @@ class ServerIndex(ServerClient):
             self.connection.close()
 
     def _call(self, method: str, path: str, body: object = None, **how: Any) -> Any:
-        """Make a call below the index's path, again while the fault may pass; raises FaultError."""
+        """Make a call below the index's path, and repeat while the fault may be transient; raises FaultError."""
         return self.retrier.call(lambda: self.connection.call(method, self._path + path, body, **how))
 
     def _read(self, doing: str, path: str, **options: str) -> Any:

@@ -1,1 +1,1 @@
-"""PostgreSQL with pgvector: a server of the worker's own, and one that is there."""
+"""PostgreSQL with pgvector: a private server of the worker, or an existing server."""

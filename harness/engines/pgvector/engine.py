@@ -1,7 +1,7 @@
-"""The engines on PostgreSQL with pgvector: dense vectors, and sparse ones.
+"""The engines on PostgreSQL with pgvector: dense and sparse vectors.
 
-A table is written and searched on a server of the worker's own or on one that is there (``url=``); the engines see no
-difference but in how they reach it.
+A table is written and searched on the worker's private server or on an existing server (``url=``); for the engines they
+differ only in the connection.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ __all__ = ["PgvectorEngine", "PgvectorSparseEngine"]
 
 _DATA = "postgres"
 _FREQUENCIES = "columns.npy", "frequencies.npy"
-"""The columns that documents have, int32 (C,) ascending, and how many have each, int64 (C,).
+"""The columns of documents, int32 (C,) ascending, and the number of documents with each, int64 (C,).
 
-Column -1 is one that every document has but those without any other.
+Column -1 belongs to every document that has any other column.
 """
 _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
@@ -67,7 +67,7 @@ _DELETE = "DELETE FROM {table} WHERE row = ANY($1)"
 
 
 class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any], Changeable[Any]):
-    """Everything that both engines have in common; a subclass says what a row holds."""
+    """The common base of both engines; a subclass defines the content of a row."""
 
     search_parameters = frozenset(
         {"url", "keep", "timeout_s", "retry_s"}
@@ -92,9 +92,9 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the version of the package that brings the server, or the address and version of one that is there.
+        """Return the version of the package with the server, or the address and version of an existing server.
 
-        Raises EngineUnavailableError when the server does not answer.
+        Raises EngineUnavailableError if the server does not answer.
         """
         if not _is_remote(parameters):
             return versions_of(DISTRIBUTION)
@@ -103,16 +103,16 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of PostgreSQL's servers."""
+        """Return the description of PostgreSQL's servers."""
         return ServerKind(PLACE, Session.of_server)
 
     def require_address(self) -> None:
-        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        """Raise EngineUnavailableError if a server is to be searched but is not named."""
         if _is_remote(self.parameters):
             address_of(str(self.parameters["url"]))
 
     def info(self) -> EngineInfo:
-        """Start or reach the server, and see which pgvector it has."""
+        """Start or reach the server, and read its version of pgvector."""
         if _is_remote(self.parameters):
             self._session = self.use(Session.of_server(self.parameters))
             return self._connected("server")
@@ -129,7 +129,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._session.use_type(self._type)
         return EngineInfo("PostgreSQL with pgvector", _versions(self._session), mode)
 
-    # What a row holds.
+    # The content of a row.
 
     @abstractmethod
     def _values(self, column: Any, start: int, stop: int) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     # Building.
 
     def create(self, folder: Path, documents: Documents[Any]) -> None:
-        """Make the empty table, to be removed when this closes, if it is not to be kept."""
+        """Make the empty table, which closing removes unless it is to be kept."""
         self._table, self._dimensions = new_name(folder).lower().replace("-", "_"), self._width(documents.column)
         save_name(folder, self._table)
         if self._server is None and not self.parameters["keep"]:
@@ -156,22 +156,22 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return quoted(*self._table.split("."))
 
     def _ask(self, doing: str, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, in which ``{table}`` stands for the table."""
+        """Return the rows of a statement, in which ``{table}`` is a placeholder for the table."""
         return self._session.rows(doing, statement.format(table=self._quoted), values)
 
     def _fields(self, documents: Documents[Any]) -> dict[str, str]:
-        """Return the column of each field of the metadata, and of the ids where the table is to be kept."""
+        """Return the column of each field of the metadata, and of the ids if the table is to be kept."""
         columns = field_columns(documents.fields)
         return {**columns, ID_FIELD: ID_FIELD} if self.parameters["keep"] else columns
 
     def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:
-        """Copy all rows in, some at a time; getting ready is making the indexes, and counting for the planner."""
+        """Copy all rows in batches; getting ready means making the indexes and analysing the table for the planner."""
         self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make indexes", None)
         self._make_indexes(documents)
 
     def change(self, folder: Path, changes: Changes[Any], progress: Progress) -> None:
-        """Delete rows and copy others in; getting ready is a vacuum, and counting for the planner."""
+        """Delete rows and copy others; getting ready means a vacuum and analysing the table for the planner."""
         self._ask("deleting documents", _DELETE, (changes.outdated.tolist(),))
         progress.advance(len(changes.deleted))
         self._store(changes.rows, changes.written, progress)
@@ -202,7 +202,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             tries += 1
             connection = self._session.connection()
             with connection.transaction(), connection.cursor() as cursor:
-                if tries > 1:  # the first try's answer may have been lost
+                if tries > 1:  # the first answer may have been lost
                     cursor.execute(_DELETE.format(table=self._quoted), (rows,))
                 with cursor.copy(f"COPY {self._quoted} FROM STDIN (FORMAT BINARY)") as writing:
                     writing.write(data)
@@ -229,7 +229,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     # Searching.
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Look at the user's table, in one transaction that can only read."""
+        """Open the user's table in a read-only transaction."""
         self._session = self.use(Session.of_server(self.parameters))
         self._session.reading = True
         self._rows = rows = TableRows(self._session, self.parameters, self._type, progress)
@@ -293,7 +293,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return str(name), str(method), {**state, "notice": memory_notices[-1]} if memory_notices else state
 
     def _search_settings(self, method: str) -> dict[str, str]:
-        """Return what pgvector reads at each search; ``ef_search`` is set when k is known."""
+        """Return the settings that pgvector reads at each search; ``ef_search`` is set when k is known."""
         parameters = self.parameters
         settings = {"enable_indexscan": "off"} if parameters["exact"] else {}
         if parameters["force_index"] and not parameters["exact"]:
@@ -307,11 +307,11 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return settings
 
     def _ef(self, k: int) -> int:
-        """Return the candidates that a search of a graph keeps: the parameter, else at least k, up to 1000."""
+        """Return the number of candidates that a graph search keeps: the parameter, else at least k, up to 1000."""
         return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_OWN_EF, k))
 
     def prepare(self, queries: Any, k: int) -> Iterable[Any]:
-        """Make the values of the statement, which is the same for every query."""
+        """Make the values for the statement, which is the same for every query."""
         if self._index is not None:
             self._session.set({"hnsw.ef_search": str(self._ef(k))})
         statement = self._statement()
@@ -321,7 +321,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     @abstractmethod
     def _vectors(self, queries: Any) -> Iterator[bytes | None]:
-        """Yield each query in pgvector's binary form; None for one that finds nothing."""
+        """Yield each query in pgvector's binary form; None for a query that finds nothing."""
 
     def _statement(self) -> str:
         return f"{self._distances()} ORDER BY distance LIMIT $2"
@@ -337,7 +337,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"
 
     def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:
-        """Ask PostgreSQL, whose rows come as tuples."""
+        """Query PostgreSQL, which returns rows as tuples."""
         self._last = query
         return self._session.ask(*query)
 
@@ -356,12 +356,12 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._conditions = {columns[field]: value for field, value in wanted.items()}
 
     def size(self, folder: Path) -> Storage:
-        """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
+        """Return PostgreSQL's bytes of the table with its indexes, and of the log of a private server."""
         ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size($1::regclass)", (self._quoted,))
         return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Say by which plan the last search was answered: PostgreSQL decides whether it uses an index."""
+        """Return the plan of the last search: PostgreSQL decides whether it uses an index."""
         plan = self._plan()
         if plan is None:
             return {}
@@ -373,7 +373,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return {**state, **self._memory()}
 
     def _plan(self) -> str | None:
-        """Return the index of vectors that the last statement is answered with, "" without; None before a search."""
+        """Return the index of vectors that the last statement uses, "" without an index; None before a search."""
         if self._last is None:
             return None
         statement, values = self._last
@@ -381,7 +381,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return next((name for name in _index_scans(plans[0]["Plan"]) if name == self._index), "")
 
     def caveats(self, k: int) -> Caveats:
-        """Say where no index answered, or where it gives fewer than ``k``, and which parameters changed nothing."""
+        """Note if no index was used, or if an index gives fewer than ``k`` hits, and list parameters without effect."""
         plan, method = self._plan(), "" if self._index is None else str(self.loaded.state["index"])
         notes = []
         if self._index is not None and plan == "" and not self.parameters["exact"]:
@@ -406,8 +406,8 @@ class PgvectorEngine(_TableEngine):
     """Dense vectors in a table of PostgreSQL, as ``vector`` or ``halfvec``.
 
     Without an index every row is compared, exactly; with one, PostgreSQL's planner decides whether it is used. Scores
-    are the cosine, the dot product, and the negative squared distance. ``halfvec`` rounds vectors to float16, those of
-    queries too. Two graphs from the same vectors differ.
+    are the cosine, the dot product, and the negative squared distance. ``halfvec`` rounds vectors to float16, also in
+    queries. Two graphs from the same vectors differ.
     """
 
     name = "pgvector"
@@ -429,9 +429,10 @@ class PgvectorEngine(_TableEngine):
         return dense_bytes(queries, self._type)
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors as ``halfvec`` rounds them, those of queries too; None for ``vector``.
+        """Return the vectors as ``halfvec`` rounds them, also of queries; None for ``vector``.
 
-        For cosine an index of pgvector keeps them normalised, and so rounded twice, and takes dot products of these.
+        For cosine a pgvector index keeps them normalised, and so rounded twice, and computes dot products of these
+        vectors.
         """
         if self._type != "halfvec" or queries.dense is None or self.parameters["external"]:
             return None
@@ -450,9 +451,9 @@ class PgvectorEngine(_TableEngine):
 class PgvectorSparseEngine(_TableEngine):
     """Sparse vectors in a table of PostgreSQL, as ``sparsevec``, by dot product.
 
-    pgvector knows no idf: the harness multiplies the values of queries by that of the documents, as Qdrant does. A
-    table that is there already is searched by plain dot products. Documents of score 0 are no hits: where rows are
-    compared one by one the statement leaves them out.
+    pgvector has no idf: the harness multiplies the values of queries by the idf of the documents, as Qdrant does. An
+    existing table is searched by plain dot products. Documents with score 0 are not hits: without an index, the
+    statement leaves them out.
     """
 
     name = "pgvector-sparse"
@@ -464,7 +465,7 @@ class PgvectorSparseEngine(_TableEngine):
     _idf: tuple[Int32Array, Float32Array]
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
-        """Return the vectors; raises RejectedInputError for a column that pgvector cannot have."""
+        """Return the vectors; raises RejectedInputError for a column number that pgvector cannot store."""
         vectors = require_sparse(inputs, what)
         if what == "document" and vectors.nnz and int(vectors.indices.max()) >= MOST_COLUMNS:
             raise RejectedInputError(
@@ -474,13 +475,13 @@ class PgvectorSparseEngine(_TableEngine):
         return vectors
 
     def create(self, folder: Path, documents: Documents[SparseVectors]) -> None:
-        """Make the table, and keep the frequencies of its columns."""
+        """Make the table, and store the frequencies of its columns."""
         super().create(folder, documents)
         columns = _columns(documents.column)
         self._keep_frequencies(folder, columns, np.ones(len(columns)))
 
     def note(self, changes: Changes[SparseVectors]) -> None:
-        """Note besides the frequencies that follow, before the time is taken: documents that go are read for that."""
+        """Also record the resulting frequencies before timing starts: documents to delete are read for that."""
         super().note(changes)
         gone = _columns(sparse_vectors(self._stored(changes.outdated), self._dimensions))
         written, (columns, counts) = _columns(changes.written.column), self._frequencies
@@ -488,7 +489,7 @@ class PgvectorSparseEngine(_TableEngine):
         self._keep_frequencies(self.folder, np.concatenate([columns, gone, written]), np.concatenate(added))
 
     def _keep_frequencies(self, folder: Path, columns: Int32Array, counts: npt.NDArray[Any]) -> None:
-        """Write down and use how many documents have each column: the sum of its counts."""
+        """Store and use the number of documents with each column: the sum of its counts."""
         distinct, places = np.unique(columns, return_inverse=True)
         sums = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
         columns, counts = distinct[sums > 0].astype(np.int32), sums[sums > 0]
@@ -514,7 +515,7 @@ class PgvectorSparseEngine(_TableEngine):
         return max(1, min(MOST_COLUMNS, column.dimensions))
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Look at the user's table; raises RejectedInputError for idf=true: only our own tables have one."""
+        """Open the user's table; raises RejectedInputError for idf=true: only the harness's own tables have an idf."""
         if self.parameters["idf"]:
             raise RejectedInputError(
                 "pgvector knows no idf, and the harness knows that of its own tables only", fix="say idf=false"
@@ -527,7 +528,7 @@ class PgvectorSparseEngine(_TableEngine):
             yield sparse_bytes(indices, weights, self._dimensions) if len(indices) else None
 
     def _weighed(self, indices: Int32Array, values: Float32Array) -> tuple[Int32Array, Float32Array]:
-        """Return the columns of a query that documents can have, and its weights, times idf where ``idf`` is true."""
+        """Return the columns of a query that documents can have, and its weights, times idf if ``idf`` is true."""
         if self.parameters["external"]:
             known = indices < self._dimensions
             return indices[known], values[known]
@@ -538,7 +539,7 @@ class PgvectorSparseEngine(_TableEngine):
         return indices[known], weights
 
     def _statement(self) -> str:
-        """Return the statement; without an index, one that leaves out documents of score 0 before it cuts."""
+        """Return the statement; without an index, it leaves out documents of score 0 before it cuts."""
         if self._index is not None and not self.parameters["exact"]:
             return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
@@ -546,12 +547,12 @@ class PgvectorSparseEngine(_TableEngine):
         return f"SELECT * FROM {ranked} LIMIT $2"
 
     def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
-        """Return rows and scores, without those of score 0."""
+        """Return rows and scores, without hits of score 0."""
         return super().columns([hit for hit in answer if hit[1] != 0])
 
 
 def _columns(vectors: SparseVectors) -> Int32Array:
-    """Return the columns of all documents, and -1 for each that has any."""
+    """Return the columns of all documents, and -1 for each document with any column."""
     return np.concatenate([vectors.indices, np.full(len(vectors.nonempty_rows), -1, dtype=np.int32)])
 
 

@@ -1,4 +1,4 @@
-"""A table in PostgreSQL that somebody else made: its ids, its vectors, and whether they are the expected ones."""
+"""A PostgreSQL table made outside the harness: its ids, and whether its vectors are the expected ones."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class TableRows(DocumentKeys, ExternalRows):
     """The rows of a table, in the order of their ids.
 
     Attributes:
-        column: Column of the vectors that are searched; ``type`` and ``dimensions`` are those of its vectors.
+        column: Column of the searched vectors; ``type`` and ``dimensions`` describe these vectors.
         id_column: Column of the ids.
-        similarity: Similarity of the index of the vectors, without one the parameter's; the dot product for
+        similarity: Similarity of the index of the vectors, without an index the parameter's; the dot product for
             ``sparsevec``.
         ids: Ids of the documents.
     """
@@ -43,11 +43,11 @@ class TableRows(DocumentKeys, ExternalRows):
     def __init__(
         self, session: Session, parameters: Mapping[str, ParameterValue], wanted: str, progress: Progress
     ) -> None:
-        """Read all ids; ``wanted`` is the type of vectors that the backend is for.
+        """Read all ids; ``wanted`` is the type of vectors that the backend searches.
 
         Raises:
-            EngineUnavailableError: There is no such table.
-            RejectedInputError: It has no such column, rows without an id or with the same, or an index for another
+            EngineUnavailableError: The table does not exist.
+            RejectedInputError: It has no such column, rows with missing or repeated ids, or an index for another
                 similarity.
         """
         progress.start("attach", None)
@@ -95,7 +95,7 @@ class TableRows(DocumentKeys, ExternalRows):
         return {str(name): str(kind) for name, kind in listed}
 
     def _shape_of_rows(self, kind: str) -> tuple[str, int]:
-        """Return type and dimensions of a column that states none, as LangChain makes it: those of its vectors."""
+        """Return the vectors' type and dimensions for a column that does not declare them, such as LangChain's."""
         lengths = []
         if kind in _DENSE:
             column = quoted(self.column)
@@ -110,7 +110,7 @@ class TableRows(DocumentKeys, ExternalRows):
         return kind, int(lengths[0][0])
 
     def _similarity_of(self, wanted: str) -> Similarity:
-        """Return the similarity of the index of the vectors, by its operator class; without one the ``wanted``."""
+        """Return the similarity of the index of the vectors, by its operator class; without an index, ``wanted``."""
         listed = self._session.rows(
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
@@ -141,7 +141,7 @@ class TableRows(DocumentKeys, ExternalRows):
         return self._session.rows(doing, statement, values)
 
     def _read(self, keys: Sequence[object]) -> list[Any]:
-        """Return id, vector and text of these ids, those without a vector left out; a ``sparsevec`` may be NULL."""
+        """Return id, vector and text of these ids, without rows that have no vector; a ``sparsevec`` may be NULL."""
         condition = f"WHERE {quoted(self.id_column)} = ANY($1)"
         columns = [self.id_column, self.column, self._text_column or self.id_column]
         records = self._select("reading rows", columns, condition, (list(keys),))
@@ -154,7 +154,7 @@ class TableRows(DocumentKeys, ExternalRows):
         return dense_vectors(values, self.type, self.dimensions)
 
     def pages(self) -> Iterator[tuple[Int32Array, Any]]:
-        """Yield the vectors of all rows that have one."""
+        """Yield the vectors of all rows that have a vector."""
         for start in range(0, len(self.ids), _PAGE):
             records = self._read(self._keys[start : start + _PAGE])
             yield self.rows(name for name, _, _ in records), self._vectors(records)
@@ -169,7 +169,7 @@ class TableRows(DocumentKeys, ExternalRows):
         return DocumentSample(self.rows(name for name, _, _ in records), self._vectors(records), texts)
 
     def changed(self) -> str | None:
-        """Say what changed since the rows were listed: their number, or some of them; None when nothing did."""
+        """Return the change since the rows were listed, in their number or content; None if nothing changed."""
         self._session.renew()
         (rows, newest), (rows_now, newest_now) = self._content, self._summary()
         if rows != rows_now:
@@ -177,9 +177,9 @@ class TableRows(DocumentKeys, ExternalRows):
         return None if newest == newest_now else f"rows of the table '{self._name}' were changed"
 
     def _summary(self) -> tuple[int, int]:
-        """Return how many rows there are, and the number of the newest transaction that wrote one of them.
+        """Return the number of rows, and the number of the newest transaction that wrote any of them.
 
-        A view does not tell the latter, and 0 stands for it.
+        A view does not report the latter; it is then 0.
         """
         kind = self._session.rows(
             "looking at it", "SELECT relkind FROM pg_class WHERE oid = $1::regclass", (self._table,)

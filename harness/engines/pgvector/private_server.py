@@ -1,11 +1,11 @@
-"""A PostgreSQL server of the worker's own, in the folder of the index: started, watched and stopped here.
+"""The worker's private PostgreSQL server, in the folder of the index: started, watched and stopped here.
 
-It is a child of the worker, in its process group, so that it ends with the worker in any case: the group is killed as a
-whole, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
-wheel's package calls, would take it out of the group. It listens on a socket in its folder, and on no port.
+It is a child of the worker, in its process group, so that it always ends with the worker: the whole group is killed,
+and PostgreSQL's other processes end when their first process is gone. ``pg_ctl``, which the wheel's package calls,
+would take it out of the group. It listens on a socket in its folder, not on a port.
 
-PostgreSQL refuses to run as root. Started by root, it runs as the user ``nobody``, who is given the folder, and who
-reaches it through ``/proc/self/cwd`` where the folders above are closed to him.
+PostgreSQL refuses to run as root. Started by root, it runs as the user ``nobody``, which gets the folder and reaches it
+through ``/proc/self/cwd`` if the folders above are not accessible.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _LOG_LINES = 6
 _SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",
     "unix_socket_directories": ".",
-    # nothing outside the folder, which would stay behind a server that is killed
+    # nothing outside the folder: it would remain after a server is killed
     "dynamic_shared_memory_type": "mmap",
-    # a server process at work notices that its client is gone
+    # a working server process notices that its client is gone
     "client_connection_check_interval": "500ms",
-    # nothing runs beside searches but what the harness asks for: it analyses the table itself
+    # nothing else runs during searches: the harness analyses the table itself
     "autovacuum": "off",
 }
 
 
 class PrivateServer:
-    """A server on the folder ``data``, which is made when it is not there. Use :meth:`start` and :meth:`stop`."""
+    """A server on the folder ``data``, which is made if it is missing. Use :meth:`start` and :meth:`stop`."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
-        """``settings`` of PostgreSQL override the harness's own."""
+        """Take PostgreSQL ``settings``, which override the harness's own."""
         self._data, self._settings = data, {**_SETTINGS, **(settings or {})}
         self._log, self._owner = data.parent / "postgres.log", data.parent / "postgres.owner"
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,10 +61,10 @@ class PrivateServer:
         return f"/proc/self/fd/{self._folder}" if sys.platform == "linux" else str(self._data)
 
     def start(self) -> None:
-        """Start it, on a new folder after making its files; returns when it takes connections.
+        """Start it, in a new folder after making its files; returns when it accepts connections.
 
-        A server that another worker runs on the folder is joined, and left running by :meth:`stop`; where that worker
-        is gone, its server is about to end, and is replaced.
+        If another worker runs a server on the folder, this server is used, and :meth:`stop` leaves it running; if that
+        worker is gone, its server is about to end, and is replaced.
 
         Raises:
             MissingExtraError: The package is not installed.
@@ -78,7 +78,7 @@ class PrivateServer:
             return
         if running is not None:
             _end(running)
-        if user is not None:  # a copy of the folder that root made is root's
+        if user is not None:  # a copy of the folder made by root belongs to root
             for path in (self._data, *self._data.rglob("*")):
                 os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
         place = "/proc/self/cwd" if user else str(self._data)
@@ -88,7 +88,7 @@ class PrivateServer:
             if made.wait() != 0:
                 raise self._failure("its files cannot be made")
         settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
-        (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed: the folder is this worker's
+        (self._data / "postmaster.pid").unlink(missing_ok=True)  # left by a killed server: the folder is this worker's
         self._folder = os.open(self._data, os.O_RDONLY)
         self._owner.write_text(str(os.getpid()), encoding="utf-8")
         self._process = self._run([str(programs / "postgres"), "-D", place, *settings], user)
@@ -100,7 +100,7 @@ class PrivateServer:
             time.sleep(_POLL_S)
 
     def _run(self, command: Sequence[str], user: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
-        # variables that begin with PG are of clients, and of other servers
+        # variables that begin with PG are for clients and other servers
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
         with self._log.open("ab") as log:
             try:
@@ -123,7 +123,7 @@ class PrivateServer:
         return bool(lines) and lines[-1].strip() == "ready"
 
     def _running(self) -> psutil.Process | None:
-        """Return the server that takes connections in this folder: the file of one that was killed may be there too."""
+        """Return the folder's server that accepts connections; the folder may also hold the file of a killed server."""
         try:
             process = psutil.Process(int(self._status()[0])) if self._is_ready() else None
             return process if process is not None and Path(process.cwd()).samefile(self._data) else None
@@ -131,14 +131,14 @@ class PrivateServer:
             return None
 
     def _has_owner(self, server: psutil.Process) -> bool:
-        """Tell whether the worker that started a server lives: the system gives its children another parent if not."""
+        """Return whether the worker that started a server is alive: otherwise its children have another parent."""
         try:
             return int(server.ppid()) == int(self._owner.read_text(encoding="utf-8"))
         except (psutil.Error, FileNotFoundError):
             return False
 
     def _status(self) -> list[str]:
-        """Return the lines of the running server's file: its process first, whether it is ready last; none without."""
+        """Return the lines of the running server's file: its process first, its readiness last; [] without the file."""
         try:
             return (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -158,7 +158,7 @@ class PrivateServer:
     def memory_bytes(self) -> int | None:
         """Return the memory of its processes in bytes, shared pages counted once.
 
-        None where that cannot be read, and for a server that another worker runs.
+        None if it cannot be read, and for a server that another worker runs.
         """
         if self._process is None:
             return None
@@ -176,7 +176,7 @@ class PrivateServer:
         return allocated_bytes(self._data / "pg_wal")
 
     def stop(self) -> None:
-        """Stop it: asked to end its sessions and write everything, then killed."""
+        """Stop it: request it to end its sessions and write everything, then kill it."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGINT)
@@ -191,7 +191,7 @@ class PrivateServer:
 
 
 def _end(server: psutil.Process) -> None:
-    """End a server that nobody owns, its sessions at once; returns when all its processes are gone."""
+    """End a server without an owner, with its sessions; returns when all its processes are gone."""
     try:
         processes = [server, *server.children(recursive=True)]
         server.send_signal(signal.SIGQUIT)
@@ -218,5 +218,5 @@ def _programs() -> Path:
 
 
 def _nobody() -> pwd.struct_passwd | None:
-    """Return the user that the server runs as where this is root; None for other users."""
+    """Return the user that the server runs as if this process is root; None for other users."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None

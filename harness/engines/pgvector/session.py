@@ -1,4 +1,4 @@
-"""The way to a PostgreSQL server: its address, one connection, what errors mean, and calls that are made again."""
+"""The way to a PostgreSQL server: its address, a connection, the meaning of errors, and repeated calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BY_CODE = {
     "58": Cause.FAILED,
     "XX": Cause.FAILED,
 }
-"""By PostgreSQL's code of an error, or by its class, which is the beginning of the code."""
+"""Causes by PostgreSQL's error code, or by its class, which is the beginning of the code."""
 T = TypeVar("T")
 
 
@@ -60,8 +60,8 @@ def quoted(*name: str) -> str:
 def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``url`` names, or ``HARNESS_POSTGRES_URL``, in any form that libpq reads.
 
-    The variable may hold a password. Raises RejectedInputError for what cannot be read, EngineUnavailableError for
-    none.
+    The variable may hold a password. Raises RejectedInputError for an unreadable address, EngineUnavailableError
+    without an address.
     """
     if url and not is_plain_database_url(url):
         raise RejectedInputError(
@@ -89,10 +89,10 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
 
 
 def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
-    """Return what libpq reads in a URL or in ``name=value`` words, and the hosts with their ports.
+    """Return libpq's parameters from a URL or from ``name=value`` words, and the hosts with their ports.
 
-    Raises RejectedInputError where it reads nothing, or takes a piece of a password for a port or a database: those are
-    shown and stored. The message does not repeat it.
+    Raises RejectedInputError if it reads nothing, or takes a piece of a password for a port or a database: these are
+    shown and stored. The message does not repeat the password.
     """
     psycopg, read = require_psycopg(), require_psycopg("psycopg.conninfo").conninfo_to_dict
     unread = RejectedInputError(
@@ -105,7 +105,7 @@ def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
         hosts, ports = (parts.get(name, "").split(",") for name in ("host", "port"))
         numbers = [int(port or _PORT) for port in (ports if len(ports) > 1 else ports * len(hosts))]
         places = list(zip([f"[{host}]" if ":" in host else host for host in hosts], numbers, strict=True))
-    except (psycopg.Error, ValueError):  # what they say repeats it
+    except (psycopg.Error, ValueError):  # its messages repeat the password
         raise unread from None
     if "@" in parts.get("dbname", ""):
         raise unread
@@ -113,14 +113,14 @@ def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
 
 
 class Retrier(remote_server.Retrier):
-    """Calls of psycopg, repeated while the fault may pass."""
+    """Calls of psycopg, repeated while the fault may be transient."""
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return psycopg's errors."""
         return (require_psycopg().Error,)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error means: by PostgreSQL's code, else it is one of the connection."""
+        """Return the fault of an error by PostgreSQL's code; without a code, a fault of the connection."""
         psycopg = require_psycopg()
         state, words = str(getattr(error, "sqlstate", None) or ""), " ".join(str(error).split())
         if state:
@@ -139,9 +139,9 @@ class Retrier(remote_server.Retrier):
 
 
 class Session(ServerConnection):
-    """One connection to a server, opened anew when it breaks, with the same ``settings``.
+    """A connection to a server, reopened when it breaks, with the same ``settings``.
 
-    With ``reading`` everything happens in one transaction that sees the state of its beginning, and can only read.
+    With ``reading`` everything happens in one read-only transaction that sees the state at its beginning.
     """
 
     kind, kinds = "table", "tables"
@@ -165,7 +165,7 @@ class Session(ServerConnection):
 
     @classmethod
     def of_private(cls, server: PrivateServer, parameters: Mapping[str, ParameterValue]) -> Self:
-        """Return a session with a server of the worker's own."""
+        """Return a session with the worker's private server."""
         address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD", remedies=_REMEDIES)
         conninfo = require_psycopg("psycopg.conninfo").make_conninfo
         return cls(conninfo(host=server.host, user=USER, dbname=DATABASE, port=_PORT), address, parameters)
@@ -186,7 +186,7 @@ class Session(ServerConnection):
         self.connection().execute(f"DROP TABLE IF EXISTS {quoted(name)}")
 
     def connection(self) -> Any:
-        """Return the connection, a new one where the last one broke; raises errors of the client."""
+        """Return the connection, a new connection if the last broke; raises errors of the client."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
         psycopg = require_psycopg()
@@ -195,10 +195,10 @@ class Session(ServerConnection):
             autocommit=not self.reading,
             connect_timeout=self._timeout_s,
             application_name="harness",
-            cursor_factory=psycopg.RawCursor,  # placeholders are $1: others would be looked for in names of tables too
+            cursor_factory=psycopg.RawCursor,  # placeholders are $1: others would also be sought in table names
         )
         connection.add_notice_handler(lambda notice: self.notices.append(str(notice.message_primary)))
-        connection.prepare_threshold = 0  # plans are made for each query all the same: see plan_cache_mode
+        connection.prepare_threshold = 0  # plans are still made for each query: see plan_cache_mode
         if self.reading:
             connection.read_only = True
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -210,7 +210,7 @@ class Session(ServerConnection):
         return connection
 
     def set(self, settings: Mapping[str, str]) -> None:
-        """Set parameters of the session, also of one that is opened anew."""
+        """Set parameters of the session, also after it is reopened."""
         for name, value in settings.items():
             self.settings[name] = value
             self.rows("setting parameters", "SELECT set_config($1, $2, false)", (name, value))
@@ -218,7 +218,7 @@ class Session(ServerConnection):
     def use_type(self, name: str) -> None:
         """Learn a type of pgvector, so that :class:`Binary` values of it can be sent.
 
-        Raises EngineUnavailableError where the database has not the extension.
+        Raises EngineUnavailableError if the database does not have the extension.
         """
         listed = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = $1", (name,))
         if not listed:
@@ -229,7 +229,7 @@ class Session(ServerConnection):
         _register(self.connection(), self._type)
 
     def rows(self, doing: str, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, an empty list where it has none; raises errors of the harness."""
+        """Return the rows of a statement, an empty list if it has no rows; raises errors of the harness."""
         with self.translated(lambda: doing):
             return self.ask(statement, values)
 
@@ -243,7 +243,7 @@ class Session(ServerConnection):
         return self.call(execute)
 
     def call(self, operation: Callable[[], T]) -> T:
-        """Return the result of ``operation``, called again while the fault may pass; raises FaultError."""
+        """Return the result of ``operation``, repeated while the fault may be transient; raises FaultError."""
 
         def attempt() -> T:
             try:
@@ -256,12 +256,12 @@ class Session(ServerConnection):
         return self.retrier.call(attempt)
 
     def renew(self) -> None:
-        """End the reading transaction: what comes sees the state of now."""
+        """End the reading transaction: later statements see the current state."""
         if self._connection is not None and not self._connection.closed:
             self._connection.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.retrier.give_up()
         connection, self._connection = self._connection, None
         if connection is not None:

@@ -1,4 +1,4 @@
-"""pgvector's types of vectors: their binary form, what they hold, and the operators that compare them."""
+"""pgvector's types of vectors: their binary form, their content, and the operators that compare them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = [
 ]
 
 MOST_COLUMNS = 1_000_000_000
-"""Dimensions that a ``sparsevec`` may have."""
+"""Maximum number of dimensions of a ``sparsevec``."""
 _HEAD = 4
 _SPARSE_HEAD = "!iii"
-"""Of a ``sparsevec``: dimensions, entries, and a zero; the entries' columns and weights follow."""
+"""The header of a ``sparsevec``: dimensions, entries, and a zero; the entries' columns and weights follow."""
 _NUMBERS: Mapping[str, str] = {"vector": ">f4", "halfvec": ">f2"}
-"""How the types keep numbers, after the dimensions and a zero of two bytes each."""
+"""Number formats of the types, after the dimensions and a zero of two bytes each."""
 
 
 class Operator(NamedTuple):
@@ -52,14 +52,14 @@ def dense_bytes(vectors: Float32Array, kind: str) -> Iterator[bytes]:
 
 def sparse_bytes(indices: np.ndarray, values: np.ndarray, dimensions: int) -> bytes:
     """Return one vector in the binary form of ``sparsevec``; its columns ascend from 0. Zeros are left out."""
-    stored = values != 0  # pgvector refuses them
+    stored = values != 0  # pgvector refuses zeros
     indices, values = indices[stored], values[stored]
     head = struct.pack(_SPARSE_HEAD, dimensions, len(indices), 0)
     return head + indices.astype(">i4").tobytes() + values.astype(">f4").tobytes()
 
 
 def sparse_vectors(values: Sequence[bytes | None], dimensions: int) -> SparseVectors:
-    """Return vectors of their binary form of ``sparsevec``; None is one without entries."""
+    """Return vectors from the binary form of ``sparsevec``; None is a vector without entries."""
     present = [value or sparse_bytes(np.empty(0), np.empty(0), dimensions) for value in values]
     counts = [struct.unpack_from(_SPARSE_HEAD, value)[1] for value in present]
     start = struct.calcsize(_SPARSE_HEAD)
@@ -75,6 +75,6 @@ def sparse_vectors(values: Sequence[bytes | None], dimensions: int) -> SparseVec
 
 
 def dense_vectors(values: Sequence[bytes], kind: str, dimensions: int) -> Float32Array:
-    """Return vectors float32 (n, d) of their binary form."""
+    """Return vectors float32 (n, d) from their binary form."""
     numbers = b"".join(value[_HEAD:] for value in values)
     return np.frombuffer(numbers, dtype=_NUMBERS[kind]).reshape(len(values), dimensions).astype(np.float32)

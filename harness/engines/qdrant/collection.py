@@ -1,7 +1,7 @@
-"""A collection of Qdrant, in the process or on a server: its points, queries, segments, and their caveats.
+"""A collection of Qdrant, in the process or on a server: its points, queries and segments, and their caveats.
 
-:mod:`harness.engines.qdrant.edge` and :mod:`harness.engines.qdrant.server` do what differs. Both client libraries have
-the same words for most of what is sent, and segments describe themselves in the same words in the files of a shard and
+The differences are in :mod:`harness.engines.qdrant.edge` and :mod:`harness.engines.qdrant.server`. Both client
+libraries use the same words for most requests, and segments are described in the same words in the files of a shard and
 in the telemetry of a server.
 """
 
@@ -40,19 +40,18 @@ class Point(NamedTuple):
 
 
 class Collection(ABC):
-    """One collection. Points are numbered by row; a sparse vector may be empty.
+    """A collection. Points are numbered by row; a sparse vector may be empty.
 
-    Errors come translated, but for those of :meth:`query`, where they would take time.
+    Errors are translated, except in :meth:`query`, where translation would take time.
 
     Attributes:
-        info: What answers, and how it is reached.
-        settings: Those that the collection was made with, as far as they are known.
-        names: Of its vectors, by :data:`TERMS` and :data:`DENSE`.
-        dimensions: Of its dense vectors; None before there is a collection, and where it has none.
+        info: The running engine, and how it is reached. settings: Settings with which the collection was made, as far
+            as known. names: Names of its vectors, by :data:`TERMS` and :data:`DENSE`. dimensions: Dimensions of its
+            dense vectors; None before there is a collection, and without dense vectors.
     """
 
     def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:
-        """``client`` is the module of a client library that has its types."""
+        """Take ``client``, the module of a client library with its types."""
         self.types, self.settings, self.info = client, settings, info
         self.names: Mapping[str, str] = {TERMS: TERMS, DENSE: DENSE}
         self.dimensions: int | None = None
@@ -61,20 +60,20 @@ class Collection(ABC):
 
     @property
     def repeated(self) -> int:
-        """Calls that were made again so far, because the first answer was an error that may pass."""
+        """Number of calls repeated so far after a transient error."""
         return 0
 
     @abstractmethod
     def make(self, dimensions: int | None) -> None:
-        """Make the empty collection, for dense vectors of ``dimensions`` (None: for none)."""
+        """Make the empty collection, for dense vectors of ``dimensions`` (None: no dense vectors)."""
 
     @abstractmethod
     def load(self) -> None:
-        """Open what :meth:`make` made, with the same settings but for those of searches."""
+        """Open the collection of :meth:`make`, with the same settings except for searches."""
 
     @abstractmethod
     def index_field(self, field: str, path: str) -> None:
-        """Keep an index of keywords of a field of the payloads; called before there are points."""
+        """Keep a keyword index of a field of the payloads; called before there are points."""
 
     @abstractmethod
     def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
@@ -86,11 +85,11 @@ class Collection(ABC):
 
     @abstractmethod
     def optimise(self) -> bool:
-        """Run the optimisers that are due, or wait a moment for them; False when there was nothing to do."""
+        """Run the due optimisers, or wait a moment for them; return False if there was nothing to do."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Bring everything to disk."""
+        """Write everything to disk."""
 
     @abstractmethod
     def count(self) -> int:
@@ -118,7 +117,7 @@ class Collection(ABC):
 
     @abstractmethod
     def index_state(self) -> IndexState:
-        """Return how the collection keeps its vectors now, as far as the engine tells."""
+        """Return how the collection now keeps its vectors, as far as the engine reports it."""
 
     @abstractmethod
     def storage(self) -> Storage:
@@ -126,22 +125,22 @@ class Collection(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Answer with points whose payload has these values, by path; with all points for none."""
+        """Answer with points whose payload has these values, by path; without values, with all points."""
         match, condition = self.types.MatchValue, self.types.FieldCondition
         must = [condition(key=path, match=match(value=value)) for path, value in wanted.items()]
         self._filter = self.types.Filter(must=must) if must else None
 
     def nearest(self, vectors: Vectors, k: int) -> Any:
-        """Make a query for the nearest points to its only vector."""
+        """Make a query for the points nearest to its only vector."""
         ((name, vector),) = vectors.items()
         search = self._search(name, vector)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **search)
 
     def fused(self, vectors: Vectors, k: int) -> Any:
-        """Make a query for the fusion of the nearest points to each of its vectors."""
+        """Make a query that fuses the points nearest to each of its vectors."""
         make, fusion = self.types.Prefetch, self.settings.fusion
         if fusion is None:
             raise AssertionError("a fusion without its settings")
@@ -155,7 +154,7 @@ class Collection(ABC):
 
     @abstractmethod
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
-        """Return the client's arguments of a query for the nearest points to a vector."""
+        """Return the client's arguments of a query for the points nearest to a vector."""
 
     @abstractmethod
     def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
@@ -168,7 +167,7 @@ class Collection(ABC):
 
 
 class Segments(NamedTuple):
-    """Segments that hold points: the configuration of the sparse and of the dense vector in each."""
+    """Segments that hold points: the configuration of the sparse and the dense vector in each."""
 
     sparse: tuple[Mapping[str, Any], ...]
     dense: tuple[Mapping[str, Any], ...]
@@ -177,7 +176,7 @@ class Segments(NamedTuple):
     def of(
         cls, configurations: Iterable[Mapping[str, Any]], names: Mapping[str, str], settings: QdrantSettings
     ) -> Self:
-        """Read Qdrant's description of each segment; ``names`` are those of the vectors there.
+        """Read Qdrant's description of each segment; ``names`` are the names of its vectors.
 
         Raises KeyError and TypeError for configurations of another form.
         """
@@ -193,13 +192,13 @@ class Segments(NamedTuple):
 
     @property
     def optimised(self) -> int:
-        """Number of segments with the sparse index that the optimiser makes, which alone heeds a datatype."""
+        """Number of segments with the optimiser's sparse index, the only index that uses the datatype."""
         return sum(index["index_type"] != _MUTABLE for index in self.sparse)
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return entries for the state of an index."""
         types = [index["index_type"] for index in self.sparse] + [vector["index"]["type"] for vector in self.dense]
-        # a mutable index keeps float32, whatever its datatype says
+        # a mutable index keeps float32, regardless of its datatype
         stored = [None if index["index_type"] == _MUTABLE else index.get("datatype") for index in self.sparse]
         stored += [vector.get("datatype") for vector in self.dense]
         datatypes = {str(datatype or "float32") for datatype in stored}
@@ -213,7 +212,7 @@ class Segments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index as far as its Qdrant describes it: None for what it does not tell.
+    """An index as described by its Qdrant; None for facts that it does not report.
 
     ``indexing_threshold_kb`` is the size from which a segment is optimised; ``in_graphs`` counts the vectors in graphs
     that searches use.
@@ -226,7 +225,7 @@ class IndexState:
 
 
 def caveats_of(settings: QdrantSettings, state: IndexState) -> Caveats:
-    """Return the parameters that changed nothing about searches, with why, and what Qdrant does not tell of that."""
+    """Return the parameters without effect on searches, with reasons, and facts that Qdrant does not report."""
     sparse, dense, segments, threshold = settings.sparse, settings.dense, state.segments, state.indexing_threshold_kb
     size = f"{state.points:,} vector{'' if state.points == 1 else 's'}"
     if threshold is not None:

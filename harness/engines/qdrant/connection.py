@@ -89,7 +89,7 @@ def address_of(settings: ServerSettings, environment: Mapping[str, str] = os.env
 
 
 def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
-    """Return a client of the server that the parameters of a backend name; raises what :func:`connect` raises."""
+    """Return a client of the server that a backend's parameters name; raises as :func:`connect`."""
     settings = ServerSettings.of(parameters)
     return connect(address_of(settings), settings)
 
@@ -97,11 +97,12 @@ def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
 def connect(address: Address, settings: ServerSettings) -> Connection:
     """Return a client of the server at ``address``.
 
-    ``transport=auto`` takes gRPC when it answers within two seconds, on the port after the REST port unless
-    ``grpc_port`` names another, else REST.
+    ``transport=auto`` uses gRPC if it answers within two seconds, on the port after the REST port unless ``grpc_port``
+    names another, else REST.
 
     Raises:
-        EngineUnavailableError: Nothing answers, or no Qdrant, or its version and the client's do not go together.
+        EngineUnavailableError: Nothing answers, or another service does, or the versions of server and client are
+            incompatible.
         EngineTimeoutError, EngineFailureError: It answers with another fault.
     """
     transport, where = "rest", ""
@@ -127,7 +128,7 @@ def _answers_grpc(address: Address, settings: ServerSettings) -> bool:
     try:
         Retrier(0).call(client.info)
     except FaultError as error:
-        return error.fault.cause is Cause.UNAUTHORISED  # it is there, and says no
+        return error.fault.cause is Cause.UNAUTHORISED  # it exists, and refuses
     finally:
         client.close()
     return True
@@ -135,7 +136,7 @@ def _answers_grpc(address: Address, settings: ServerSettings) -> bool:
 
 def _client(address: Address, settings: ServerSettings, transport: str, timeout_s: int) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "Api key is used with an insecure connection": the report says so itself
+        warnings.simplefilter("ignore")  # "Api key is used with an insecure connection": the report also says so
         client = require_client().QdrantClient(
             url=address.url,
             api_key=address.api_key,
@@ -151,7 +152,7 @@ def _client(address: Address, settings: ServerSettings, transport: str, timeout_
 
 
 def _noted(request: Any, send: Callable[[Any], Any]) -> Any:
-    """Send a request over REST, and note its answer."""
+    """Send a request over REST, and record its answer."""
     answer = send(request)
     note_answer(answer)
     return answer
@@ -162,10 +163,10 @@ def _grpc_port(address: Address, settings: ServerSettings) -> int:
 
 
 def check_versions(server: str, client: str) -> str:
-    """Return a remark when the versions are further apart than the client documents, '' when they go together.
+    """Return a remark if the versions are further apart than the client documents, '' if they are compatible.
 
-    The client is made for servers of its own major version and at most one minor version away. Raises
-    EngineUnavailableError for another major version, for a server that lacks what is needed, and for no version at all.
+    The client is made for servers of its own major version, at most one minor version away. Raises
+    EngineUnavailableError for another major version, for a server without a needed feature, and without a version.
     """
     of_server, of_client = _parsed(server), _parsed(client)
     if of_server is None or of_client is None:
@@ -190,15 +191,15 @@ def _parsed(text: str) -> tuple[int, int] | None:
 
 
 def require_client(module: str = "qdrant_client") -> Any:
-    """Import a module of the client of servers; raises MissingExtraError."""
+    """Import a module of the server client; raises MissingExtraError."""
     return require(module, extra="qdrant", feature="backend qdrant with mode=server")
 
 
 class Retrier(remote_server.Retrier):
-    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+    """Calls of the client, repeated for transient faults: see :class:`harness.engines.remote_server.Retrier`."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the client's own errors, and what its parsing of answers lets out."""
+        """Return the client's own errors, and errors from its parsing of answers."""
         http = require_client("qdrant_client.http.exceptions")
         common = require_client("qdrant_client.common.client_exceptions")
         parsing = ValueError, AssertionError, RuntimeError, IndexError
@@ -211,7 +212,7 @@ class Retrier(remote_server.Retrier):
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return the fault that an error of the client of servers stands for."""
+    """Return the fault of a server client's error."""
     http = require_client("qdrant_client.http.exceptions")
     common = require_client("qdrant_client.common.client_exceptions")
     if isinstance(error, http.ResponseHandlingException):
@@ -227,7 +228,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, common.ResourceExhaustedResponse):
         pause = float(getattr(error, "retry_after_s", 0))
         return Fault(Cause.LIMITED, f"429, asking for a pause of {pause:g} s: {error}", pause)
-    if isinstance(error, common.QdrantException):  # a Retry-After that is a date: the client reads seconds only
+    if isinstance(error, common.QdrantException):  # a Retry-After that is a date: the client reads only seconds
         return Fault(Cause.LIMITED, f"429 {error}")
     if isinstance(error, require_client("grpc").RpcError):
         fault = grpc_fault(error)
@@ -238,5 +239,5 @@ def fault_of(error: Exception) -> Fault:
 
 
 def _of_replicas(cause: Cause, words: str) -> Cause:
-    """Call a server busy, not failed, whose cluster has a replica that is starting or gone: that may pass."""
+    """Treat a server whose cluster has a starting or missing replica as busy, not failed: this may be transient."""
     return Cause.BUSY if cause is Cause.FAILED and _REPLICA.search(words) else cause

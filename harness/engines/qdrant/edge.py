@@ -1,6 +1,6 @@
 """Qdrant Edge: Qdrant's own storage and search engine inside the process, through ``qdrant-edge-py``.
 
-A shard that somebody else made is searched in a copy, because opening one writes to its files.
+A user's shard is searched in a copy, because opening it writes to its files.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from harness.store.disk import copy_folder
 
 PACKAGE = "qdrant-edge-py"
 SHARD = "shard"
-"""The folder of the harness's own shard, or of a copy, below that of the index."""
+"""The folder of the harness's own shard, or of a copy, below the index's folder."""
 _CONFIG = "edge_config.json"
 _SAMPLE = 1000
 _INDEXING_THRESHOLD_KB = 10_000
-"""Of a shard whose configuration leaves it open: 9,600 kB were left alone by Qdrant Edge 0.9.0, 10,400 kB indexed."""
+"""Default of a shard without this setting: Qdrant Edge 0.9.0 did not index 9,600 kB, but indexed 10,400 kB."""
 _NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
 _REBUILD = "delete the index folder and index again; if it persists, report it with this message"
 _LEFT_ALONE = "the shard is left as it was: see whether this version of Qdrant Edge can read it"
 
 
 class EdgeCollection(Collection):
-    """One shard in one folder."""
+    """A shard in a folder."""
 
     def __init__(self, folder: Path, settings: QdrantSettings) -> None:
         client = require("qdrant_edge", extra="qdrant", feature="backend qdrant")
@@ -57,9 +57,9 @@ class EdgeCollection(Collection):
         self.dimensions = dimensions
 
     def load(self) -> None:
-        """Open the shard; the settings must be those that it was made with, but for those of searches.
+        """Open the shard; except for searches, the settings must be the same as when it was made.
 
-        The engine would take another datatype or modifier here, and keep the vectors as they are.
+        The engine would accept another datatype or modifier here, and leave the vectors unchanged.
         """
         with _edge_errors(lambda: f"opening the shard in '{self._folder}'", EngineUnavailableError):
             self.dimensions = _dimensions(self._folder) if self.settings.dense is not None else None
@@ -71,7 +71,7 @@ class EdgeCollection(Collection):
     def attach(self, source: Path, progress: Progress) -> None:
         """Copy the shard in ``source`` and open the copy.
 
-        Raises EngineUnavailableError for a folder that is no shard, and what :func:`choose_vectors` raises.
+        Raises EngineUnavailableError for a folder that is not a shard, and as :func:`choose_vectors`.
         """
         chosen = choose_vectors(_schemas(source), self.settings, f"the shard in '{source}'")
         self._folder.mkdir()
@@ -88,7 +88,7 @@ class EdgeCollection(Collection):
         self.info = replace(self.info, mode="embedded, a copy of an external shard")
 
     def _require_vectors(self) -> None:
-        """Refuse a shard of which some vectors cannot be read: Edge opens it, and searches without them."""
+        """Refuse a shard with unreadable vectors: Edge opens it, and searches without them."""
         points = self.count()
         sample = np.unique(np.linspace(0, max(points - 1, 0), num=min(points, _SAMPLE), dtype=np.int64)).tolist()
         records = self._shard.retrieve(sample, False, True)
@@ -101,14 +101,14 @@ class EdgeCollection(Collection):
             )
 
     def index_field(self, field: str, path: str) -> None:
-        """Keep an index of keywords of a field; graphs that are made later get links for filtered searches."""
+        """Keep a keyword index of a field; graphs made later get links for filtered searches."""
         with _edge_errors(lambda: f"indexing the field '{field}'"):
             keyword = self.types.PayloadSchemaType.Keyword
             self._shard.update(self.types.UpdateOperation.create_field_index(path, keyword))
 
     def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
         """Store points, which are documents ``start`` to ``stop``."""
-        point, sparse = self.types.Point, self.types.SparseVector  # a call more for each document would show
+        point, sparse = self.types.Point, self.types.SparseVector  # an additional call per document would be noticeable
         batch = [
             point(
                 row,
@@ -126,12 +126,12 @@ class EdgeCollection(Collection):
             self._shard.update(self.types.UpdateOperation.delete_points(list(rows)))
 
     def optimise(self) -> bool:
-        """Run the optimisers that are due; False when there was nothing to do."""
+        """Run the due optimisers; return False if there was nothing to do."""
         with _edge_errors(lambda: "optimising the segments"):
             return bool(self._shard.optimize())
 
     def flush(self) -> None:
-        """Bring everything to disk."""
+        """Write everything to disk."""
         with _edge_errors(lambda: "writing the shard to disk"):
             self._shard.flush()
 
@@ -187,9 +187,9 @@ class EdgeCollection(Collection):
         }
 
     def index_state(self) -> IndexState:
-        """Return how the shard keeps its vectors now."""
+        """Return how the shard now keeps its vectors."""
         in_graphs, path, threshold = self._in_graphs() if self.settings.dense else None, self._folder / _CONFIG, None
-        if path.exists():  # not in every shard of somebody else's
+        if path.exists():  # not in every user's shard
             set_to = _read_config(path).get("optimizers", {}).get("indexing_threshold")
             threshold = _INDEXING_THRESHOLD_KB if set_to is None else int(set_to)
         return IndexState(self.count(), self._segments(), in_graphs, threshold)
@@ -199,9 +199,9 @@ class EdgeCollection(Collection):
         return Segments.of(filled, self.names, self.settings)
 
     def _in_graphs(self) -> int:
-        """Count the vectors in graphs that searches use, which is not what Qdrant calls ``indexed_vectors``.
+        """Count the vectors in graphs that searches use, which differs from Qdrant's ``indexed_vectors``.
 
-        A segment that was optimised has a graph, and is scanned all the same when it holds fewer vectors than fit into
+        An optimised segment has a graph, but is scanned if it holds fewer vectors than fit into
         ``full_scan_threshold``.
         """
         name = self.names[DENSE]
@@ -247,7 +247,7 @@ def _dimensions(shard: Path) -> int:
 
 
 def _schemas(shard: Path) -> VectorSchemas:
-    """Read the vectors of somebody else's shard from the files of its segments."""
+    """Read the vectors of a user's shard from the files of its segments."""
     fix = "name the folder of one shard, which holds 'segments'"
     sparse: dict[str, bool] = {}
     dense: dict[str, DenseSchema] = {}
@@ -257,7 +257,7 @@ def _schemas(shard: Path) -> VectorSchemas:
             for name, vector in (segment.get("sparse_vector_data") or {}).items():
                 sparse[name] = vector.get("modifier") == "idf"
             for name, vector in segment["vector_data"].items():
-                graph = vector["index"].get("options") or {}  # a segment without a graph has none
+                graph = vector["index"].get("options") or {}  # a segment without a graph has no such setting
                 dense[name] = DenseSchema(
                     distance=str(vector["distance"]),
                     dimensions=int(vector["size"]),
@@ -282,7 +282,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None) -> Any:
-    """Return Edge's configuration of a shard; ``dimensions`` are those of the dense vectors, None without any."""
+    """Return Edge's configuration of a shard; ``dimensions`` belong to the dense vectors, None without these."""
     dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, None, None
     if dense is not None and dimensions is not None:
         vectors = client.EdgeVectorParams(
@@ -311,7 +311,7 @@ def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None
 
 @contextmanager
 def _edge_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Iterator[None]:
-    """Turn whatever Qdrant Edge raises into ``kind``.
+    """Turn errors of Qdrant Edge into ``kind``.
 
     Its engine errors are bare ``Exception`` objects, a panic of the Rust code is a ``BaseException`` of a module that
     cannot be imported, and wrong arguments are ValueError or OverflowError. Everything else passes.

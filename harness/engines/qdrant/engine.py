@@ -1,7 +1,7 @@
 """The engines on Qdrant: sparse vectors, dense vectors, and Qdrant's own hybrid of both.
 
 A collection is written and searched in the process (:mod:`harness.engines.qdrant.edge`) or on a server
-(:mod:`harness.engines.qdrant.server`); the engines see no difference but in what the parameters allow.
+(:mod:`harness.engines.qdrant.server`); for the engines they differ only in the allowed parameters.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the engine's version, which a server is asked for; loads no engine.
+        """Return the mode and the engine's version, which a server reports; loads no engine.
 
-        Raises EngineUnavailableError when the server does not answer.
+        Raises EngineUnavailableError if the server does not answer.
         """
         mode = mode_of(parameters, NEUTRAL)
         if mode == "edge":
@@ -84,16 +84,16 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     @classmethod
     def server_kind(cls) -> ServerKind:
-        """Return that of Qdrant's servers."""
+        """Return the description of Qdrant's servers."""
         return ServerKind(PLACE, open_server)
 
     def require_address(self) -> None:
-        """Raise EngineUnavailableError if a server is to be searched and none is named."""
+        """Raise EngineUnavailableError if a server is to be searched but is not named."""
         if self._settings.mode == "server":
             address_of(self._settings.server)
 
     def info(self) -> EngineInfo:
-        """Open the collection of the folder, or make ready to make one."""
+        """Open the collection of the folder, or prepare to make one."""
         if self._settings.mode == "edge":
             self._collection = self.use(EdgeCollection(self.folder / SHARD, self._settings))
         else:
@@ -104,7 +104,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return self._collection.info
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
-        """Return inputs with the vectors that points have; see :func:`require_sparse` and :func:`require_dense`."""
+        """Return inputs with the vectors of points; see :func:`require_sparse` and :func:`require_dense`."""
         dense = self._settings.dense
         if self._settings.sparse is not None:
             require_sparse(inputs, what)
@@ -114,7 +114,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return inputs
 
     def create(self, folder: Path, documents: Documents[Inputs]) -> None:
-        """Make the collection, with an index of keywords for each field of the metadata."""
+        """Make the collection, with a keyword index for each field of the metadata."""
         sparse, dense = documents.column.sparse, documents.column.dense
         self._collection.make(None if self._settings.dense is None or dense is None else dense.shape[1])
         for field in documents.fields:
@@ -124,9 +124,9 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             self._idf_state = {"idf_documents": with_terms, "empty_vectors": len(sparse) - with_terms}
 
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
-        """Send all documents in batches; getting ready is optimising until idle, and writing to disk.
+        """Send all documents in batches; getting ready means optimising until idle, and writing to disk.
 
-        Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
+        Documents without terms are also sent, with an empty vector: Qdrant counts them as points, but its idf does not.
         """
         documents = documents.with_ids() if self._settings.server.keep else documents
         size, every = self._settings.batch_size, self._settings.optimize_every
@@ -151,7 +151,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             for sent in as_completed([pool.submit(send, start) for start in range(0, len(documents), size)]):
                 progress.advance(sent.result())
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
+            pool.shutdown(wait=False, cancel_futures=True)  # after a failure, do not wait for calls that would retry
 
     def _get_ready(self, progress: Progress) -> None:
         progress.start("optimise", None)
@@ -165,10 +165,10 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         self._collection.flush()
 
     def change(self, folder: Path, changes: Changes[Inputs], progress: Progress) -> None:
-        """Delete points and upsert others, in batches; getting ready is what it is after a build.
+        """Delete points and upsert others, in batches; getting ready is the same as after a build.
 
-        The optimiser empties a segment of deleted points when there are enough of them in it, and Qdrant's idf counts
-        them until then.
+        The optimiser removes deleted points from a segment when it has enough of them; until then Qdrant's idf counts
+        them.
         """
         size, deleted = self._settings.batch_size, changes.deleted
         for start in range(0, len(deleted), size):
@@ -181,14 +181,14 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         self._get_ready(progress)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Count the points, and list those just sent that are missing."""
+        """Count the points, and list the just sent points that are missing."""
         documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
         stored = (np.array([point.id for point in page], dtype=np.int64) for page in pages(self._collection))
         missing = self.absent_rows(documents, lambda: stored)
         return LoadedIndex(documents, state, self._collection.dimensions, missing)
 
     def prepare(self, queries: Inputs, k: int) -> list[Any]:
-        """Make queries in the client's own form; None for a query without a vector, which is not sent."""
+        """Make queries in the client's form; None for a query without a vector, which is not sent."""
         make = self._collection.nearest if self._settings.fusion is None else self._collection.fused
         return [make(vectors, k) if vectors else None for vectors in _vectors_of(queries)]
 
@@ -197,7 +197,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return self._collection.query(query)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
-        """Make a call for each query, or one for several: each of them is given an equal share of the call's time."""
+        """Make a call per query, or a call for several: each query then gets an equal share of the call's time."""
         size = self._settings.server.search_batch
         if size == 1:
             return super().search_prepared(prepared, ids, k, clock)
@@ -217,7 +217,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return collector.result(queries_per_call=size)
 
     def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Make arrays of hits; the rows of an external index follow the order in which Qdrant lists its points."""
+        """Make arrays of hits; rows of an external index follow Qdrant's order of points."""
         if self._settings.external is not None:
             return self._points.columns(answer)
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
@@ -228,7 +228,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         self._collection.restrict({_quoted(field): value for field, value in wanted.items()})
 
     def size(self, folder: Path) -> Storage:
-        """Return the bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
+        """Return the bytes of the shard and of its write-ahead log; a server's own estimate, without a log."""
         return self._collection.storage()
 
     @cached_property
@@ -237,7 +237,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return self._settings.external.folder if self._settings.external is not None else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
-        """Open a copy of the user's shard, or look at a collection by calls that only read."""
+        """Open a copy of the user's shard, or a server's collection with read-only calls."""
         external, changed = self._settings.external, None
         if external is None:
             raise AssertionError("an external index that the settings do not name")
@@ -257,20 +257,20 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return External(self._collection.info, ids, loaded, folder, changed, self._points)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return 0 vectors in graphs where every search scans."""
+        """Return 0 vectors in graphs if every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
 
     def caveats(self, k: int) -> Caveats:
-        """Name parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
+        """Return parameters without effect, because no segment is optimised, compressed or searched by a graph."""
         return caveats_of(self._settings, self._collection.index_state())
 
 
 class QdrantEngine(PointsEngine):
-    """Sparse vectors in Qdrant, searched exactly through its inverted index, with its own idf on request.
+    """Sparse vectors in Qdrant, searched exactly through its inverted index, optionally with its own idf.
 
-    Equal scores come in no fixed order: in a segment that the optimiser has not touched it changes from build to
-    build, and the top 3 need not begin the top 5.
+    Equal scores have no fixed order: in a segment that the optimiser has not processed it changes from build to build,
+    and the top 3 need not be the beginning of the top 5.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -283,9 +283,9 @@ class QdrantDenseEngine(PointsEngine):
     """Dense vectors in Qdrant: an HNSW graph, or a scan of all vectors.
 
     Segments below ``indexing_threshold_kb`` have no graph, and those below ``full_scan_threshold_kb`` are scanned even
-    if they have one: the state's ``vectors_in_graph`` says how many vectors are found by a graph. Graphs differ from
-    build to build. Scores are Qdrant's own for cosine and dot product; for ``l2`` it gives the distance ``d``, and the
-    score is ``-d²``.
+    if they have a graph: the state's ``vectors_in_graph`` is the number of vectors found by a graph. Graphs differ from
+    build to build. Scores are Qdrant's own for cosine and dot product; for ``l2`` Qdrant gives the distance ``d``, and
+    the score is ``-d²``.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -303,9 +303,9 @@ class QdrantDenseEngine(PointsEngine):
 class QdrantHybridEngine(PointsEngine):
     """Qdrant's own hybrid query: one query with two prefetches, fused by reciprocal ranks or by distributions.
 
-    Each prefetch gives the best ``candidates`` of one vector; a query without terms has that of the dense vector only.
-    So a query has at most twice as many hits as there are candidates. Reciprocal ranks tell documents of equal score
-    apart by their places, and these come in no fixed order.
+    Each prefetch gives the best ``candidates`` of one vector; a query without terms has only the dense vector's
+    prefetch. So a query has at most twice as many hits as candidates. Reciprocal ranks separate documents of equal
+    score by their places, which have no fixed order.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -319,7 +319,7 @@ class QdrantHybridEngine(PointsEngine):
     name = "qdrant-hybrid"
 
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
-        """Return what each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of a query."""
+        """Return the hits of each prefetch: the best ``candidates`` for a query's sparse and dense vectors."""
         if self._settings.fusion is None:
             raise AssertionError("a hybrid without a fusion")
         queries = self.check(queries, "query", self._collection.dimensions)
@@ -334,16 +334,16 @@ class QdrantHybridEngine(PointsEngine):
 
 
 def _quoted(field: str) -> str:
-    """Return the name of a payload's field as a path: in quotes, so that a dot or bracket in it is not taken apart."""
+    """Return the name of a payload's field as a path: in quotes, so that it is not split at a dot or bracket."""
     return f'"{field}"'
 
 
 def _points_of(
     documents: Documents[Inputs], start: int, stop: int, numbers: Int32Array | None = None
 ) -> Iterator[Point]:
-    """Make points of the rows ``start`` to ``stop``, with a vector for each column of ``documents``, empty ones too.
+    """Make points of the rows ``start`` to ``stop``, with a vector, even if empty, for each column of ``documents``.
 
-    ``numbers`` are those of the points; None numbers them by row. Each batch is converted to lists at once: slicing
+    ``numbers`` are the points' numbers; None numbers them by row. Each batch is converted to lists at once: slicing
     lists is several times faster than slicing arrays row by row.
     """
     inputs, columns = documents.column, dict[str, Iterator[Vector]]()
@@ -365,7 +365,7 @@ def _sparse_rows(vectors: SparseVectors, start: int, stop: int) -> Iterator[Vect
 
 
 def _vectors_of(queries: Inputs) -> Iterator[Vectors]:
-    """Yield the vectors of each query, without a sparse one that is empty."""
+    """Yield the vectors of each query, without an empty sparse vector."""
     for query in range(len(queries)):
         vectors: dict[str, Vector] = {}
         if queries.sparse is not None:

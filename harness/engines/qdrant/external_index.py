@@ -1,6 +1,6 @@
-"""A collection or shard that somebody else made: its vectors, its ids, and the comparison with the expected content.
+"""A user's collection or shard: its vectors, its ids, and the comparison with the expected content.
 
-Its points are read page by page, with whatever client; nothing here writes.
+Its points are read page by page, with either client; nothing here writes.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from harness.errors import RejectedInputError
 from harness.exact.qdrant_model import qdrant_idf
 
 _PAGE, _PAGE_OF_VECTORS = 10_000, 1_000
-"""Points in one page when all are listed, without and with their vectors."""
+"""Points per page when all are listed, without and with their vectors."""
 _OF_TEXTS = {name: (name,) for name in ("page_content", "document", "text", "content")}
-"""Where texts are looked for: keys of LangChain, of Qdrant's own client, of many, and of Haystack."""
+"""Keys searched for texts: LangChain's, the keys of Qdrant's own client, a common key, and Haystack's."""
 _STEP = re.compile(r'"([^"]+)"|([^."]+)')
 _WORD = re.compile(r"[\w-]+")
 _IDF_STEPS = 2
-"""Float32 steps by which a score may differ from the one that was computed."""
+"""Float32 steps by which a score may differ from the computed score."""
 
 
 @dataclass(frozen=True, slots=True)
 class DenseSchema:
-    """A dense vector: Qdrant's name of its distance, and what it keeps; with ``several`` a point has a list of them."""
+    """A dense vector: Qdrant's name of its distance, and its storage; with ``several`` a point has several vectors."""
 
     distance: str
     dimensions: int
@@ -54,14 +54,14 @@ class DenseSchema:
 
 
 class VectorSchemas(NamedTuple):
-    """The vectors of an index by name: sparse ones with whether they have Qdrant's idf. An unnamed one is called ""."""
+    """The vectors of an index by name; sparse vectors with whether they have Qdrant's idf. An unnamed vector is ""."""
 
     sparse: Mapping[str, bool]
     dense: Mapping[str, DenseSchema]
 
 
 class SearchedVectors(NamedTuple):
-    """The names of the vectors to search by what they are to the harness, and the settings that they were made with."""
+    """The names of the vectors to search by their role in the harness, and the settings with which they were made."""
 
     names: Mapping[str, str]
     dimensions: int | None
@@ -69,7 +69,7 @@ class SearchedVectors(NamedTuple):
 
 
 class StoredPoint(NamedTuple):
-    """A point as Qdrant gives it back: no payload or vectors where none were asked for, or none are there."""
+    """A point as returned by Qdrant: without payload or vectors if they were not requested or do not exist."""
 
     id: Hashable
     payload: Mapping[str, Any]
@@ -79,7 +79,7 @@ class StoredPoint(NamedTuple):
 
     @classmethod
     def of(cls, record: Any, names: Mapping[str, str]) -> StoredPoint:
-        """Read a client's record; ``names`` are what its vectors are called there, by :data:`TERMS` and :data:`DENSE`.
+        """Read a client's record; ``names`` are the names of its vectors, by :data:`TERMS` and :data:`DENSE`.
 
         A bare list is a vector without a name.
         """
@@ -104,11 +104,11 @@ def pages(collection: Collection, *, key: str | None = None, vector: str | None 
 
 
 def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str) -> SearchedVectors:
-    """Choose the vectors that ``settings`` ask for; ``where`` is the index in messages.
+    """Choose the vectors that ``settings`` request; ``where`` is the index in messages.
 
     Raises:
-        RejectedInputError: There is none of that name or no single one, it is not made as the settings say (idf,
-            similarity), or Qdrant compares it in a way that the harness does not know.
+        RejectedInputError: There is no vector of that name or more than one, it was made with other settings (idf,
+            similarity), or Qdrant compares it in a way unknown to the harness.
     """
     external, names, dimensions = settings.external, dict[str, str](), None
     if external is None:
@@ -137,7 +137,7 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
 
 
 def _name_of(vectors: Mapping[str, object], wanted: str, kind: str, where: str, parameter: str) -> str:
-    """Return the ``wanted`` name, or for "" that of the only vector; ``parameter`` names it."""
+    """Return the ``wanted`` name, or for "" the name of the only vector; ``parameter`` names it."""
     if wanted in vectors:
         return wanted
     if len(vectors) == 1 and not wanted:
@@ -152,7 +152,7 @@ def _name_of(vectors: Mapping[str, object], wanted: str, kind: str, where: str, 
 
 
 def _similarity_of(name: str, schema: DenseSchema, wanted: str, where: str) -> Similarity:
-    """Return the similarity of the vector; ``wanted`` is "" where none was asked for."""
+    """Return the similarity of the vector; ``wanted`` is "" if none was requested."""
     if schema.several:
         raise RejectedInputError(
             f"a point of {where} has several vectors under '{name}' (a multivector)",
@@ -174,17 +174,17 @@ class ExternalPoints(DocumentKeys, ExternalRows):
     noun = "point"
 
     def __init__(self, collection: Collection, external: ExternalSettings, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for points without one, or with the same."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids."""
         progress.start("attach", None)
         self._collection, self._text_key, dense = collection, external.text_key, collection.settings.dense
         self.sparse = dense is None
         if dense is not None:
-            # Qdrant divides by the length for cosine, but for whole numbers
+            # Qdrant divides by the length for cosine, except for whole numbers
             self.stored_as = "unit" if dense.similarity == "cosine" and dense.datatype != "uint8" else "bits"
             self.half = dense.datatype == "float16"
         key = external.id_key or ID_FIELD
         path = _path(key)
-        # Qdrant wants quotation marks around all steps that are no words
+        # Qdrant requires quotation marks around all steps that are not words
         selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
         listed = (
             ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
@@ -193,7 +193,7 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         super().__init__(listed, f"text or whole number in the payload under '{key}'", "" if external.id_key else "id")
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Return rows and scores of hits; raises IndexChangedError for a point that was not there before."""
+        """Return rows and scores of hits; raises IndexChangedError for a point that did not exist before."""
         rows = self.rows(hit.id for hit in hits)
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
@@ -210,7 +210,7 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         return DocumentSample(present, _sparse_of(points) if self.sparse else _dense_of(present, points)[1], texts)
 
     def pages(self) -> Iterator[tuple[Int32Array, Any]]:
-        """Yield all vectors: the dense ones where points have both."""
+        """Yield all vectors: the dense vectors if points have both."""
         for page in pages(self._collection, vector=TERMS if self.sparse else DENSE):
             rows = self.rows(point.id for point in page)
             yield (rows, _sparse_of(page)) if self.sparse else _dense_of(rows, page)
@@ -219,7 +219,7 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         """Compare every stored vector, page by page, and the idf of the queries' terms.
 
         Returns:
-            Why results cannot be held against a reference made of ``content``; None where they can.
+            Why results cannot be compared with a reference made from ``content``; None if they can.
 
         Raises:
             RejectedInputError: Sparse vectors have other columns than the encoder gives.
@@ -237,10 +237,10 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         return "; ".join(reason for reason in reasons if reason) or None
 
     def _other_idf(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say whether Qdrant's idf is another than that of its documents, asking for each term that the queries have.
+        """Return a note if Qdrant's idf differs from its documents' idf, tested for each term of the queries.
 
-        Deleted points count until they are cleaned up, and what is counted cannot be listed; the score of one document
-        for one term tells. All points must be known, with the encoder's weights.
+        Deleted points count until they are cleaned up, and counted points cannot be listed; the score of one document
+        for one term shows the idf. All points must be known, with the encoder's weights.
         """
         shards = int(self._collection.state().get("shards", 1))
         if shards > 1:
@@ -271,7 +271,7 @@ class ExternalPoints(DocumentKeys, ExternalRows):
 
 
 def _dense_of(rows: Int32Array, points: Sequence[StoredPoint]) -> tuple[Int32Array, Float32Array]:
-    """Return the ``rows`` and the dense vectors, float32 (n, d), of those points that have one."""
+    """Return the ``rows`` and the dense vectors, float32 (n, d), of the points that have one."""
     filled = np.array([point.dense is not None for point in points], dtype=np.bool_)
     vectors = np.array([point.dense for point in points if point.dense is not None], dtype=np.float32)
     return rows[filled], vectors

@@ -23,17 +23,17 @@ TERMS, DENSE = "terms", "dense"
 DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "l2": "Euclid"}
 """Qdrant's names of the similarities."""
 LEAST_SQUARE = 2.0**-23
-"""Under cosine Qdrant leaves a vector as it is whose squared length is below this, and its scores are no cosines."""
+"""Qdrant leaves a vector unchanged under cosine if its squared length is below this; scores are then not cosines."""
 STORED = "stored"
-"""The kind of a quantisation of an external index, whatever it is."""
+"""The kind for any quantisation of an external index."""
 QDRANT_RRF_K = 2
-"""Qdrant's own default, which servers of any version know without being told."""
+"""Qdrant's own default, in servers of any version."""
 
 NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},
 }
-"""Parameters that a mode cannot honour, with the only value that they may have there."""
+"""Parameters that a mode cannot honour, with their only allowed value."""
 OF_QUANTISATION: Mapping[str, tuple[ParameterValue, str]] = {
     "quantile": (-1.0, "scalar"),
     "compression": ("", "product"),
@@ -45,7 +45,7 @@ OF_QUANTISATION: Mapping[str, tuple[ParameterValue, str]] = {
     "oversampling": (1.0, ""),
     "ignore_quantization": (False, ""),
 }
-"""The parameters of a quantisation: the value that stands for none, and the only kind that has it ("" for all)."""
+"""The parameters of a quantisation: the value that means unset, and the only kind that has it ("" for all)."""
 
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ class Quantisation:
     """Compression of vectors, and its use in searches.
 
     Attributes:
-        kind: ``scalar``, ``product``, ``binary`` or ``turbo``; of an external index :data:`STORED`, whatever it has,
-            and only what searches use counts.
+        kind: ``scalar``, ``product``, ``binary`` or ``turbo``; for an external index always :data:`STORED`, and only
+            the search settings count.
         rescore: Whether hits get the scores of the original vectors. Here and elsewhere None and "" leave a choice to
             Qdrant.
     """
@@ -84,7 +84,7 @@ class Quantisation:
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue]) -> Quantisation | None:
-        """Read the card's complete parameters; raises RejectedInputError for those that do not go together."""
+        """Read the card's complete parameters; raises RejectedInputError for incompatible parameters."""
         kind = str(parameters["quantization"]) or (STORED if parameters.get("external") else "")
         other = [
             name
@@ -126,9 +126,9 @@ class Quantisation:
 
 @dataclass(frozen=True, slots=True)
 class DenseSettings:
-    """The dense vector: its similarity, how it is kept, its graph, and how that is searched.
+    """The dense vector: its similarity, its storage, its graph, and the search of the graph.
 
-    ``hnsw_ef`` is None for Qdrant's own choice; ``exact`` scans all vectors, whatever graph there is.
+    ``hnsw_ef`` is None for Qdrant's own choice; ``exact`` scans all vectors and ignores any graph.
     """
 
     similarity: Similarity
@@ -206,15 +206,15 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ExternalSettings:
-    """An index that the user already has.
+    """A user's existing index.
 
     Attributes:
-        folder: Of a shard; None for a collection on a server.
+        folder: Folder of a shard; None for a collection on a server.
         collection: Name of the collection on the server, empty for a shard.
-        vector: Name of the only vector, or of the dense one of a hybrid; empty for the only one of its kind.
-        sparse_vector: The same of the sparse vector.
+        vector: Name of the only vector, or of the dense vector of a hybrid; empty for the only vector of its kind.
+        sparse_vector: The same for the sparse vector.
         id_key: Key of the payload for the documents' ids; empty for the ids of the points.
-        text_key: Key of the payload for their texts; empty for the usual ones.
+        text_key: Key of the payload for their texts; empty for the usual keys.
     """
 
     folder: Path | None
@@ -226,7 +226,7 @@ class ExternalSettings:
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalSettings:
-        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
+        """Read the card's complete parameters; raises RejectedInputError if ``mode`` cannot have such an index."""
         collection = str(parameters["collection"])
         if mode != ("server" if collection else "edge"):
             where = "a collection is on a server" if collection else "a shard's folder is opened in the process"
@@ -246,8 +246,8 @@ class ExternalSettings:
 class QdrantSettings:
     """All that a card of Qdrant declares for the engine; None leaves a setting to Qdrant.
 
-    ``sparse`` and ``dense`` say which vectors a point has: None for those that it has not. ``fusion`` is set for a
-    hybrid of both, ``external`` for an index that somebody else made.
+    ``sparse`` and ``dense`` describe the vectors of a point: None for a vector that it does not have. ``fusion`` is set
+    for a hybrid of both, ``external`` for an index made outside the harness.
     """
 
     mode: str
@@ -267,15 +267,15 @@ class QdrantSettings:
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], vectors: InputKind) -> QdrantSettings:
-        """Read the card's complete parameters, of which -1 leaves a choice to Qdrant; raises as :func:`mode_of`.
+        """Read the card's complete parameters, in which -1 leaves a choice to Qdrant; raises as :func:`mode_of`.
 
-        ``vectors`` are those that a point has: ``sparse``, ``dense``, or both for a ``hybrid``.
+        ``vectors`` are the vectors of a point: ``sparse``, ``dense``, or both for a ``hybrid``.
         """
         mode, hybrid = mode_of(parameters, NEUTRAL), vectors == "hybrid"
         chosen: dict[str, Any] = {
             name: None if isinstance(value, int | float) and value < 0 else value for name, value in parameters.items()
         }
-        # a hybrid tells the parameters that both vectors have apart by a prefix
+        # a hybrid distinguishes the parameters of its two vectors by a prefix
         own = {name.removeprefix("sparse_"): value for name, value in chosen.items() if name.startswith("sparse_")}
         sparse = _filled(SparseSettings, {**chosen, **own}) if vectors != "dense" else None
         dense = None
@@ -289,7 +289,7 @@ class QdrantSettings:
             sparse=sparse,
             dense=dense,
             fusion=FusionSettings.of(parameters) if hybrid else None,
-            # encoders that run a model have a batch_size of their own
+            # encoders that run a model have their own batch_size
             batch_size=int(parameters["upsert_batch" if "upsert_batch" in parameters else "batch_size"]),
             server=ServerSettings.of(parameters),
             external=ExternalSettings.of(parameters, mode) if parameters.get("external") else None,
@@ -306,17 +306,17 @@ class QdrantSettings:
 
     @property
     def senders(self) -> int:
-        """Number of batches that may be on their way at once: only a server takes several."""
+        """Number of batches that may be in flight at once: only a server accepts several."""
         return self.server.upload_threads if self.mode == "server" else 1
 
 
 def member(kind: Any, name: str) -> Any:
-    """Return the member of an enumeration that a parameter names, however it is spelt there; None for ""."""
+    """Return the enumeration member that a parameter names, in any spelling; None for ""."""
     members = {spelling.replace("_", "").lower(): spelling for spelling in dir(kind)}
     return getattr(kind, members[name.replace("_", "")]) if name else None
 
 
 def _filled(settings: Callable[..., T], parameters: Mapping[str, ParameterValue], /, **special: object) -> T:
-    """Make a settings class of the parameters that have the names of its fields, but for the ``special`` ones."""
+    """Make a settings class from the parameters with its fields' names, except the ``special`` parameters."""
     names = [field.name for field in fields(cast("Any", settings)) if field.name not in special]
     return settings(**{name: parameters[name] for name in names}, **special)

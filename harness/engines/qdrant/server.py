@@ -1,6 +1,6 @@
 """Qdrant through ``qdrant-client``: a collection on a server, reached over REST or gRPC.
 
-Only calls that read ever reach a collection that somebody else made.
+A user's collection is only read, never changed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 
 class ServerCollection(ServerClient, Collection):
-    """One collection on a server, which is removed when it is closed if it was made here and is not to be kept."""
+    """A collection on a server; if it was made here and is not to be kept, closing removes it."""
 
     def __init__(self, name: str, settings: QdrantSettings, folder: Path | None = None) -> None:
-        """Connect to the server of ``settings``; raises what :func:`connect` raises.
+        """Connect to the server of ``settings``; raises as :func:`connect`.
 
-        ``folder`` is that of the index; None for a collection that somebody else made.
+        ``folder`` is the index's folder; None for a user's collection.
         """
         self.name, self.address, self._folder = name, address_of(settings.server), folder
         self._server = connection = connect(self.address, settings.server)
@@ -55,7 +55,7 @@ class ServerCollection(ServerClient, Collection):
         self._content: tuple[int, str] | None = None
 
     def load(self) -> None:
-        """Look for the collection again that :meth:`make` made; raises EngineUnavailableError when it is gone."""
+        """Look up the collection of :meth:`make` again; raises EngineUnavailableError if it is gone."""
         if not self._exists():
             raise EngineUnavailableError(
                 f"the collection '{self.name}' of the index in '{self._folder}' does not exist any more",
@@ -65,9 +65,9 @@ class ServerCollection(ServerClient, Collection):
             self.dimensions = int(self._look().config.params.vectors[DENSE].size)
 
     def attach(self) -> None:
-        """Look at somebody else's collection, and note its content.
+        """Open a user's collection, and record its state.
 
-        Raises EngineUnavailableError when there is none of that name, and what :func:`choose_vectors` raises.
+        Raises EngineUnavailableError if there is no collection of that name, and as :func:`choose_vectors`.
         """
         if not self._exists():
             raise EngineUnavailableError(
@@ -82,7 +82,7 @@ class ServerCollection(ServerClient, Collection):
         self._content = self._summary()
 
     def make(self, dimensions: int | None) -> None:
-        """Make the empty collection, for dense vectors of ``dimensions``; an answer lost on the way does not matter."""
+        """Make the empty collection, for dense vectors of ``dimensions``; a lost answer does not matter."""
         if self._folder is not None:
             save_name(self._folder, self.name)
         self._owns, self.dimensions = True, dimensions
@@ -96,7 +96,7 @@ class ServerCollection(ServerClient, Collection):
         )
 
     def index_field(self, field: str, path: str) -> None:
-        """Keep an index of keywords of a field."""
+        """Keep a keyword index of a field."""
         keyword = self.types.PayloadSchemaType.KEYWORD
         make = partial(self._client.create_payload_index, self.name, path, field_schema=keyword, wait=True)
         self._call(f"indexing the field '{field}'", make)
@@ -118,7 +118,7 @@ class ServerCollection(ServerClient, Collection):
         self._call(f"deleting {len(rows)} documents", lambda: self._client.delete(self.name, points, wait=True))
 
     def optimise(self) -> bool:
-        """Wait a moment when the server's optimiser is at work; False when it is idle."""
+        """Wait a moment if the server's optimiser is working; return False if it is idle."""
         info = self._look("waiting for the optimiser")
         status, queue = str(getattr(info.status, "value", info.status)), getattr(info, "update_queue", None)
         if status == "red":
@@ -129,7 +129,7 @@ class ServerCollection(ServerClient, Collection):
             )
         if status == "green" and not (queue is not None and (queue.length or queue.deferred_points)):
             return False
-        if status == "grey":  # the optimiser waits for an update since the server was started again
+        if status == "grey":  # since the server's restart, the optimiser waits for an update
             nothing = self.types.OptimizersConfigDiff()
             wake = partial(self._client.update_collection, self.name, optimizers_config=nothing)
             self._call("waking the optimiser", wake)
@@ -137,7 +137,7 @@ class ServerCollection(ServerClient, Collection):
         return True
 
     def flush(self) -> None:
-        """Do nothing: a server writes by its own schedule."""
+        """Do nothing: a server writes on its own schedule."""
 
     def count(self) -> int:
         """Return the number of points, by an exact count."""
@@ -169,7 +169,7 @@ class ServerCollection(ServerClient, Collection):
         types = self.types
         if fusion.fusion == "rrf" and fusion.rrf_k != QDRANT_RRF_K:
             return {"prefetch": searches, "query": types.RrfQuery(rrf=types.Rrf(k=fusion.rrf_k))}
-        # servers before 1.16 do not know a constant, so that Qdrant's own is left out
+        # servers before 1.16 have no such constant, so Qdrant's own value is left out
         return {"prefetch": searches, "query": types.FusionQuery(fusion=types.Fusion(fusion.fusion))}
 
     def query(self, request: Any) -> list[Any]:
@@ -196,7 +196,7 @@ class ServerCollection(ServerClient, Collection):
         return [answer.points for answer in answers]
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return where the index is, the server's account of it, and the number of repeated calls."""
+        """Return the index's location, the server's account of it, and the number of repeated calls."""
         info, server = self._look("asking for the state of the collection"), self.settings.server
         state = self.index_state(info)
         own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
@@ -215,7 +215,7 @@ class ServerCollection(ServerClient, Collection):
         }
 
     def index_state(self, info: Any = None) -> IndexState:
-        """Return how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's."""
+        """Return how the collection keeps its vectors, as far as the server reports it; ``info`` is the client's."""
         info = info or self._look("asking for the state of the collection")
         points, dense = int(info.points_count or 0), self.settings.dense
         threshold = info.config.optimizer_config.indexing_threshold
@@ -228,7 +228,7 @@ class ServerCollection(ServerClient, Collection):
         try:
             filled = [segment["config"] for segment in segments if segment["info"]["num_points"]]
             described = Segments.of(filled, self.names, self.settings) if segments else None
-        except (KeyError, TypeError):  # the server describes them in another way
+        except (KeyError, TypeError):  # the server describes them differently
             described = None
         return IndexState(points, described, in_graphs, None if threshold is None else int(threshold))
 
@@ -237,8 +237,8 @@ class ServerCollection(ServerClient, Collection):
     ) -> int | None:
         """Count the vectors in graphs that searches use; ``indexed`` is the server's count of vectors with an index.
 
-        A segment that was optimised has a graph, and is scanned all the same when it holds fewer vectors than fit into
-        the full scan threshold. None where the server does not tell, unless there are too few vectors for any graph.
+        An optimised segment has a graph, but is scanned if it holds fewer vectors than fit into the full scan
+        threshold. The result is None if the server does not report it, unless there are too few vectors for any graph.
         """
         threshold = dense.full_scan_threshold_kb * _BYTES_PER_KB // (dimensions * _BYTES_OF[dense.datatype])
         if dense.m == 0 or indexed < threshold or indexed == 0:
@@ -250,10 +250,10 @@ class ServerCollection(ServerClient, Collection):
         return sum(count for count in counts if count >= threshold)
 
     def storage(self) -> Storage:
-        """Return the server's own estimate of its vectors' bytes; no log.
+        """Return the server's own estimate of its vectors' bytes, without a log.
 
-        A server tells nothing about its disk, and its estimate only where its telemetry may be read and every shard is
-        its own: else the bytes are None.
+        A server does not report its disk usage, and reports its estimate only if its telemetry may be read and every
+        shard is its own: otherwise the bytes are None.
         """
         shards = self._telemetry()
         try:
@@ -262,7 +262,7 @@ class ServerCollection(ServerClient, Collection):
             return Storage(None, 0)
 
     def _telemetry(self) -> list[Mapping[str, Any]] | None:
-        """Return what the server's telemetry says of each shard; None where it does not, or not of all of them."""
+        """Return the server's telemetry of each shard; None if any shard is missing from it."""
         request = self._client.http.client.request
         try:
             answer = Retrier(0).call(
@@ -275,7 +275,7 @@ class ServerCollection(ServerClient, Collection):
             return None
 
     def changed(self) -> str | None:
-        """Return what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
+        """Return the change in the number of points or the configuration since :meth:`attach`, or else None."""
         if self._content is None:
             raise AssertionError("only an external collection can change")
         (points, config), (points_now, config_now) = self._content, self._summary()
@@ -284,11 +284,11 @@ class ServerCollection(ServerClient, Collection):
         return None if config == config_now else f"the configuration of the collection '{self.name}'"
 
     def _summary(self) -> tuple[int, str]:
-        """Return the number of points, and the configuration: what shows a change without reading everything."""
+        """Return the number of points and the configuration, which show a change without reading everything."""
         return self.count(), str(self._look().config.model_dump_json())
 
     def close(self) -> None:
-        """Remove the collection when it was made here and is not kept, and let go of the client."""
+        """Remove the collection if it was made here and is not kept, and close the client."""
         self.retrier.give_up()
         try:
             if self._owns and not self.settings.server.keep:
@@ -305,10 +305,10 @@ class ServerCollection(ServerClient, Collection):
 
 
 def _schemas(config: Any, idf: Any) -> VectorSchemas:
-    """Read the vectors of a collection; a vector's own graph parameters go before those of its collection."""
+    """Read the vectors of a collection; a vector's own graph parameters override its collection's."""
     vectors = config.params.vectors or {}
     dense, graphs = dict[str, DenseSchema](), config.hnsw_config
-    # a vector of a collection may have no name
+    # a collection's vector may have no name
     for name, vector in (vectors if isinstance(vectors, dict) else {"": vectors}).items():
         graph = vector.hnsw_config
         m = graph.m if graph is not None and graph.m is not None else graphs.m
@@ -326,7 +326,7 @@ def _schemas(config: Any, idf: Any) -> VectorSchemas:
 
 
 def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:
-    """Return what ``create_collection`` takes; ``dimensions`` are those of the dense vectors, None without any."""
+    """Return the arguments of ``create_collection``; ``dimensions`` belong to the dense vectors, None without these."""
     dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, {}, {}
     if dense is not None:
         quantisation, kind = None, dense.quantisation and dense.quantisation.kind
