@@ -1,4 +1,4 @@
-"""The contract suite that every engine must pass, ours and third parties'. Needs pytest; nothing else here does.
+"""The contract suite that every engine must pass, the harness's and third parties'. Only this package needs pytest.
 
 A test module subclasses :class:`EngineContract`, names the engine class and its parameters, and pytest does the rest::
 
@@ -37,19 +37,19 @@ class EngineContract(
     FilterContract,
     ChangeContract,
 ):
-    """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.
+    """Subclass it as ``TestSomething``, and set ``engine``, ``parameters``, ``tolerance`` and, if necessary, ``bm25``.
 
-    A test that cannot pass is declared in the engine's own ``Capabilities.gaps`` with its reason: it must then fail,
-    so that a gap that closes is noticed. Some tests cannot be declared away: see ``REQUIRED`` in
+    A test that cannot pass is declared with its reason in the engine's own ``Capabilities.gaps``: it must then fail, so
+    that a closed gap is noticed. Some tests cannot be declared as gaps: see ``REQUIRED`` in
     ``harness.testing.lifecycle``.
     """
 
     variant: ClassVar[bool] = False
-    """True for a class that differs from another one in its parameters: only tests whose outcome they can change run,
-    those of the answers, also of an index that is opened again, filtered, changed or made by somebody else."""
+    """True for a class that differs from another class only in its parameters: only tests that these can affect run,
+    which are the tests of answers, including those of reopened, filtered, changed and external indexes."""
 
     def __init_subclass__(cls) -> None:
-        """Leave out the tests that another class with the same engine has run."""
+        """Leave out the tests that another class with the same engine runs."""
         super().__init_subclass__()
         if cls.variant:
             for name in _ONCE - vars(cls).keys():

@@ -24,26 +24,26 @@ from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, rando
 from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, offers, recall
 
 _FIRST, _ALL = 60, 90
-"""Documents that the index is built of, and the contents that there are."""
+"""Documents from which the index is built, and all contents."""
 _DELETED = np.array([0, 7, 20, 59], dtype=np.int32)
 _REPLACED = np.array([3, 11, 40], dtype=np.int32)
 _ADDED = np.arange(_FIRST, _FIRST + 5, dtype=np.int32)
 _NO_ROWS = np.empty(0, dtype=np.int32)
 _COMPRESSED = 1e-3
-"""Tolerance from which vectors are compressed: by codes that were trained on the first documents alone."""
+"""Tolerance above which vectors count as compressed, by codes that were trained only on the first documents."""
 _DECODED = 2e-6
-"""Tolerance of scores of vectors that the engine gives back as it compares them."""
+"""Tolerance for scores of vectors that the engine returns as it compares them."""
 _QUERIES = [word(0), f"{word(1)} {word(2)}", f"{word(3)} {word(5)} {word(8)}", word(2)]
 
 
 class ChangeContract(Base):
-    """An index of 60 documents, of which 4 leave and 3 are replaced, and to which 5 are added."""
+    """An index of 60 documents; 4 are deleted, 3 are replaced and 5 are added."""
 
     unchangeable: ClassVar[str | None] = None
-    """Why an index under ``parameters`` cannot be changed, as the engine says it; None where it can."""
+    """The engine's reason why an index under ``parameters`` cannot be changed; None if it can."""
 
     def __init_subclass__(cls) -> None:
-        """Leave out the tests that change an index, where the engine says that it cannot be."""
+        """Leave out the tests that change an index if the engine does not allow changes."""
         super().__init_subclass__()
         if cls.unchangeable is not None:
             for name in _CHANGING:
@@ -60,7 +60,7 @@ class ChangeContract(Base):
                     _apply(engine, sample, [1])
 
     def test_changes_is_what_the_class_is(self) -> None:
-        """Declaring ``changes`` and having ``apply`` go together."""
+        """``changes`` is declared if and only if ``apply`` exists."""
         declared, there = self.engine.capabilities.changes, offers(self.engine, "apply")
         assert declared == there, "'changes' is declared without 'apply', or the other way round"
 
@@ -80,7 +80,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_a_change_follows_a_change(self, tmp_path: Path) -> None:
-        """A document that was replaced is deleted, a deleted one comes back with other content, in its own row."""
+        """A replaced document is deleted; a deleted document comes back with other content, in its own row."""
         sample = self._changing()
         with self._changed(tmp_path, sample) as (engine, _, content):
             back = np.array([7, 61], dtype=np.int32)
@@ -90,7 +90,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_deletes_alone_and_writes_alone(self, tmp_path: Path) -> None:
-        """Either may be nothing."""
+        """Deletions or additions may be empty."""
         sample = self._changing()
         with self.built(tmp_path, _first(sample)) as (engine, _):
             content = np.arange(_FIRST, dtype=np.int32)
@@ -103,7 +103,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_an_index_can_lose_everything_and_get_it_back(self, tmp_path: Path) -> None:
-        """It answers with nothing while it is empty."""
+        """An empty index returns no hits."""
         sample = self._changing()
         content, rows = np.full(_FIRST, -1, dtype=np.int32), np.arange(_FIRST, dtype=np.int32)
         with self.built(tmp_path, _first(sample)) as (engine, _):
@@ -119,7 +119,7 @@ class ChangeContract(Base):
     def test_a_changed_index_opens_again(self, tmp_path: Path) -> None:
         """The change is in the index: closed and opened again, with the ids of all rows, it finds the same documents.
 
-        Scores may be others: statistics can forget deleted documents then.
+        Scores may differ: statistics can then forget deleted documents.
         """
         sample = self._changing()
         with self._changed(tmp_path, sample) as (_, _, content):
@@ -129,7 +129,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_refuses_changes_that_cannot_be(self, tmp_path: Path) -> None:
-        """Deleted twice, never there, deleted and written: nothing is changed then."""
+        """Ids deleted twice, unknown, or both deleted and written are refused, and nothing is changed."""
         sample = self._changing()
         with self._changed(tmp_path, sample) as (engine, _, content):
             written = np.array([5], dtype=np.int32)
@@ -140,7 +140,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_refuses_to_change_an_index_with_metadata(self, tmp_path: Path) -> None:
-        """A filter would be one of other documents."""
+        """A change of an index with metadata is refused: a filter would select other documents."""
         sample = self._changing()
         if not self.engine.capabilities.filters:
             return
@@ -151,7 +151,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_what_remains_are_rows_of_deleted_content(self, tmp_path: Path) -> None:
-        """Remains name rows whose content was deleted, written before that, and an order of the documents held."""
+        """Remains name rows whose content was written before and then deleted, and an order of the documents held."""
         sample = self._changing()
         with self._changed(tmp_path, sample) as (engine, report, content):
             rows, written, order = (getattr(engine.remains(), name) for name in ("rows", "written", "order"))
@@ -175,9 +175,9 @@ class ChangeContract(Base):
             yield engine, _apply(engine, sample, _DELETED.tolist(), rows, content[rows]), content
 
     def _assert_found(self, engine: EngineInterface, sample: Collection, content: Int32Array) -> None:
-        """Check which documents are found: those that match where terms decide, else the best by their scores.
+        """Check which documents are found: the matching documents if terms decide, else the best by their scores.
 
-        ``content`` is what each row holds, a row of the sample; -1 for a deleted document.
+        ``content`` is the content of each row, as a row of the sample; -1 for a deleted document.
         """
         result = self.search(engine, sample.queries, len(content), len(content))
         gone = np.setdiff1d(result.rows, np.flatnonzero(content >= 0))
@@ -209,7 +209,7 @@ _CHANGING = [
 
 
 def _assert_compared(engine: EngineInterface, sample: Collection, content: Int32Array, result: SearchResult) -> None:
-    """Check that an engine that compares other vectors than were sent has one of every row, and scores by these."""
+    """Check that an engine that compares other vectors than it was sent has a vector for every row and scores by it."""
     compared = engine.compared_vectors(mapped(sample.queries))
     if compared is None:
         return

@@ -23,10 +23,10 @@ _EMPTY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """The BM25 that an engine claims: an engine of text computes all of it, one of sparse vectors the idf at most.
+    """The BM25 that an engine claims: a text engine computes all of it, an engine of sparse vectors at most the idf.
 
-    ``idf`` is false for an engine that takes the dot product and nothing else. ``k1_plus_1`` is the constant factor
-    that Lucene leaves out.
+    ``idf`` is false for an engine that only computes the dot product. ``k1_plus_1`` is the constant factor that Lucene
+    leaves out.
     """
 
     k1: float = 0.9
@@ -38,7 +38,7 @@ class Bm25:
 class ExpectedScores(NamedTuple):
     """Exact scores float64 (Q, N), and which documents match at all, bool (Q, N).
 
-    ``scale`` float64 (Q,) is what errors of each query's scores are relative to; None: to the score itself.
+    Errors of each query's scores are relative to ``scale`` float64 (Q,), or to the score itself if it is None.
     """
 
     scores: npt.NDArray[np.float64]
@@ -54,12 +54,12 @@ class SparseSample(NamedTuple):
 
 
 def bm25_idf(documents: int, containing: int) -> float:
-    """BM25's idf of a term that ``containing`` of ``documents`` hold."""
+    """Return BM25's idf of a term that ``containing`` of ``documents`` contain."""
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
 
 def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> ExpectedScores:
-    """BM25 of whitespace-separated words; N and the average length count documents with a word."""
+    """Return BM25 of whitespace-separated words; N and the average length count documents with a word."""
     counts = _count(documents, queries)
     filled, containing = int(counts.documents.any(axis=1).sum()), np.count_nonzero(counts.documents, axis=0)
     idf = np.array([bm25_idf(filled, int(n)) for n in containing]) if bm25.idf else np.ones(len(containing))
@@ -68,7 +68,7 @@ def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) ->
 
 
 class _Counts(NamedTuple):
-    """How often each word occurs in each text: float64 (N, V) and (Q, V)."""
+    """Return the frequency of each word in each text: float64 (N, V) and (Q, V)."""
 
     words: list[str]
     documents: Float64Array
@@ -89,7 +89,7 @@ def _count(documents: Sequence[str], queries: Sequence[str]) -> _Counts:
 
 
 def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
-    """Count whitespace-separated words, as an analyzer that changes none of them would."""
+    """Count whitespace-separated words, like an analyzer that leaves them unchanged."""
     counts = _count(documents, queries)
     known = np.flatnonzero(counts.documents.any(axis=0))
     of_documents, of_queries = (_sparse(table[:, known], len(known)) for table in (counts.documents, counts.queries))
@@ -98,7 +98,7 @@ def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
 
 
 def model_scores(counts: TermCounts, formula: Formula) -> ExpectedScores:
-    """Return the scores by an engine's own formula, and which documents share a term with each query."""
+    """Return the scores of an engine's own formula, and which documents share a term with each query."""
     weighted = weigh(counts, formula)
     documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weighted[:2])
     absent = 0.0 if weighted.absent is None else (queries @ weighted.absent.astype(np.float64))[:, None]
@@ -106,7 +106,7 @@ def model_scores(counts: TermCounts, formula: Formula) -> ExpectedScores:
 
 
 def _saturated(counts: Float64Array, bm25: Bm25) -> Float64Array:
-    """Return BM25's weights of words without idf, from counts (N, V)."""
+    """Return BM25's word weights without idf, from counts (N, V)."""
     lengths = counts.sum(axis=1, keepdims=True)
     average = lengths[lengths > 0].mean() if lengths.any() else 1.0
     factor = bm25.k1 + 1 if bm25.k1_plus_1 else 1.0
@@ -116,9 +116,9 @@ def _saturated(counts: Float64Array, bm25: Bm25) -> Float64Array:
 
 
 def encode_words(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> SparseSample:
-    """Vectors of whitespace-separated words: BM25 weights without idf for documents, counts for queries.
+    """Return vectors of whitespace-separated words: BM25 weights without idf for documents, counts for queries.
 
-    Words that occur in queries only have columns too, so an unknown word is a column that no document uses.
+    Words that occur only in queries also have columns, so an unknown word is a column that no document uses.
     """
     counts = _count(documents, queries)
     width = max(1, len(counts.words))
@@ -132,7 +132,7 @@ def _sparse(table: Float64Array, dimensions: int) -> SparseVectors:
 
 
 def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVectors:
-    """Sparse vectors from one ``{column: value}`` a row."""
+    """Return sparse vectors from a ``{column: value}`` per row."""
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=indptr[1:])
     indices = np.array([column for row in rows for column in sorted(row)], dtype=np.int32)
@@ -141,9 +141,9 @@ def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVecto
 
 
 def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None) -> ExpectedScores:
-    """Dot products of all queries with all documents, each query value times ``idf(N, df)`` when it is given.
+    """Return dot products of all queries with all documents; each query value is multiplied by any ``idf(N, df)``.
 
-    N counts the documents with at least one stored value, df those with a value in the column.
+    N counts the documents with at least one stored value, df the documents with a value in the column.
     """
     documents, queries = sample
     columns, places = np.unique(np.concatenate([documents.indices, queries.indices]), return_inverse=True)
@@ -160,10 +160,10 @@ def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None)
 
 
 def fused_scores(lists: Sequence[ExpectedScores]) -> ExpectedScores:
-    """Distribution-based fusion of lists that hold all documents that match: the sum of ``(s - m + 3 sd) / (6 sd)``.
+    """Return distribution-based fusion of lists of all matching documents: the sum of ``(s - m + 3 sd) / (6 sd)``.
 
-    ``m`` and ``sd`` (of n - 1) are those of the scores of a list; equal scores all become 0.5. An error of a score
-    counts as much more as ``6 sd`` is smaller than what it is relative to, and so does the scale.
+    ``m`` and ``sd`` (with n - 1) are the mean and standard deviation of a list's scores; equal scores all become 0.5.
+    The smaller ``6 sd`` is than the scale of a score's errors, the more these errors and the scale count.
     """
     shape = lists[0].scores.shape
     scores, matches, scale = np.zeros(shape), np.zeros(shape, dtype=np.bool_), np.ones(shape[0])
@@ -207,16 +207,17 @@ def _sum_of(text: str) -> Float32Array:
 
 
 def embed_words(texts: Sequence[str]) -> Float32Array:
-    """Return a vector for each text, float32 (n, 64): the sum of its words' vectors, normal and seeded by the word.
+    """Return a vector for each text, float32 (n, 64): the sum of its words' normal vectors, seeded by the word.
 
-    A little of one more direction is in every vector, so that a text without words has a vector too, as encoders give
-    it. Equal bags of words have equal vectors, bit for bit; lengths differ, so that cosine, dot product and l2 do.
+    Every vector contains a small part of one more direction, so that a text without words has a vector, as with
+    encoders. Equal bags of words have equal vectors, bit for bit; lengths differ, so that cosine, dot product and l2
+    differ too.
     """
     return np.array([_sum_of(text) for text in texts], dtype=np.float32).reshape(len(texts), _DIMENSIONS)
 
 
 def random_unit_vectors(seed: int, count: int, dimensions: int = _DIMENSIONS) -> Float32Array:
-    """Draw directions evenly, float32 (count, dimensions): the hardest case for a graph, which has no clusters."""
+    """Draw directions evenly, float32 (count, dimensions): without clusters, the hardest case for a graph."""
     drawn = np.random.default_rng(seed).standard_normal((count, dimensions))
     vectors: Float32Array = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
     return vectors
@@ -225,9 +226,9 @@ def random_unit_vectors(seed: int, count: int, dimensions: int = _DIMENSIONS) ->
 def dense_scores(sample: DenseSample, similarity: Similarity) -> ExpectedScores:
     """Return every document's score, by NumPy in float64: cosine, dot product, or the negative squared distance.
 
-    Every document matches every query. Errors are judged relative to the query's largest possible score, because a
-    sum of products that cancel is no more exact than its largest parts: 1 for cosine, ``|q| max|d|`` for the dot
-    product, ``(|q| + max|d|)²`` for l2.
+    Every document matches every query. Errors are relative to the query's largest possible score, because a sum of
+    cancelling products is only as exact as its largest parts: 1 for cosine, ``|q| max|d|`` for the dot product,
+    ``(|q| + max|d|)²`` for l2.
     """
     documents, queries = (vectors.astype(np.float64) for vectors in sample)
     of_documents, of_queries = np.linalg.norm(documents, axis=1), np.linalg.norm(queries, axis=1)

@@ -1,4 +1,4 @@
-"""Contract of an engine that searches indexes made by somebody else."""
+"""Contract of an engine that searches indexes made outside the harness."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _QUERIES = [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)}", "
 
 
 class ExternalIndexContract(Base):
-    """Tests of engines whose capabilities say ``external``."""
+    """Tests of engines with the capability ``external``."""
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
-        """Make an index of ``documents`` below ``folder``, as a user would have; the parameters that attach to it.
+        """Make a user's index of ``documents`` below ``folder``, and return the parameters that attach to it.
 
-        Override it where a folder that the engine has built is not what a user would name with ``path``. An index on a
-        server leaves the folder empty.
+        Override it if users would not name a folder built by the engine with ``path``. An index on a server leaves the
+        folder empty.
         """
         with self.built(folder, documents):
             pass
         return {"external": True, "path": str(folder)}
 
     def test_external_is_what_the_class_is(self) -> None:
-        """An engine that declares ``external`` has the methods, and one that has them declares it."""
+        """An engine declares ``external`` if and only if it has the methods."""
         declared, there = self.engine.capabilities.external, offers(self.engine, "attach")
         assert declared == there, "'external' is declared without 'attach', or the other way round"
 
     @has_external_indexes
     def test_external_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
-        """The same documents with the same scores, under the ids that the index keeps."""
+        """Searches return the same documents with the same scores, under the ids that the index keeps."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self.built(_new(tmp_path / "new"), documents) as (engine, _):
             fresh = self.search(engine, queries, len(_TEXTS), 20)
@@ -71,7 +71,7 @@ class ExternalIndexContract(Base):
 
     @has_external_indexes
     def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
-        """An index made of the collection can be held against a reference, also where it holds a part of it."""
+        """An index made from the collection, or from a part of it, can be compared with a reference."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self._attached(tmp_path, documents) as (engine, attached):
             reason = engine.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
@@ -92,7 +92,7 @@ class ExternalIndexContract(Base):
 
     @has_external_indexes
     def test_external_index_that_is_damaged_is_refused(self, tmp_path: Path) -> None:
-        """Emptied files raise one of our errors when the index is attached; one on a server has none here."""
+        """Emptied files raise a harness error when the index is attached; a server's index has no files here."""
         documents, _ = self.inputs(_TEXTS, _QUERIES)
         parameters = self.external_index(_new(tmp_path / "theirs"), documents)
         files = [path for path in (tmp_path / "theirs").rglob("*") if path.is_file()]
@@ -132,6 +132,6 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _content(attached: IndexHandle, documents: Inputs, queries: Inputs, texts: Sequence[str]) -> ExpectedContent:
-    """Return what the harness hands to ``mismatch`` for a collection of ``documents``."""
+    """Return the argument of ``mismatch`` for a collection of ``documents``."""
     terms = mapped_counts(count_terms(create_analyzer("whitespace"), [list(texts)], _QUERIES))
     return expected_content(documents.ids.rows_of(attached.ids), mapped(documents), mapped(queries), terms)

@@ -1,4 +1,4 @@
-"""Contract of inputs: what an engine must refuse, Unicode that it must take, and dense vectors."""
+"""Contract of inputs: input that an engine must refuse, Unicode that it must accept, and dense vectors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class InputContract(Base):
     """Bad input is refused before the engine sees it; unusual input is not bad."""
 
     def test_unicode_words(self, tmp_path: Path) -> None:
-        """Words of other scripts, two of them from right to left, find exactly the documents that hold them."""
+        """Words of other scripts, two of them from right to left, find exactly the documents that contain them."""
         texts = [f"{word(7)} {unicode_word}" for unicode_word in UNICODE_WORDS]
         sample = self.collection(texts, list(UNICODE_WORDS))
         with self.built(tmp_path, sample.documents) as (engine, _):
@@ -67,7 +67,7 @@ class InputContract(Base):
 
     @_has_vectors
     def test_refuses_bad_values_in_documents(self, tmp_path: Path) -> None:
-        """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
+        """NaN and infinite weights are refused, the document is named, and no part of the batch is searchable."""
         self._assert_refused(tmp_path, self._bad_values())
 
     @_has_vectors
@@ -97,7 +97,7 @@ class InputContract(Base):
                 engine.search(bare, 3, StepClock())
 
     def test_refuses_other_ids_than_it_was_opened_with(self, tmp_path: Path) -> None:
-        """Documents that are not those announced to ``open`` would be named wrongly."""
+        """Documents other than those announced to ``open`` are refused: they would be named wrongly."""
         sample = self.collection([word(1), word(2)], [word(1)])
         with self.opened(tmp_path, Ids.of(["only one"])) as engine, pytest.raises(RejectedInputError):
             self.send(engine, sample.documents)
@@ -110,7 +110,7 @@ class InputContract(Base):
         return Inputs(_ids(3), sparse=sparse, dense=dense, terms=terms)
 
     def _assert_refused(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
-        """Check that an engine refuses each for its second document, whose id it names, and stays as it was."""
+        """Check that an engine refuses each, names the second document's id, and stays unchanged."""
         with self.opened(tmp_path, every[0].ids) as engine:
             for documents in every:
                 with pytest.raises(RejectedInputError, match=documents.ids[1]):
@@ -123,7 +123,7 @@ class InputContract(Base):
                     self.query(engine, queries, 3)
 
     def _bad_values(self) -> list[Inputs]:
-        """Vectors with each bad value in the second row, once in each column that there is."""
+        """Return vectors with each bad value in the second row, once in each column."""
         good, bad = self._good(), []
         for value in _BAD_VALUES:
             if good.dense is not None:
@@ -145,7 +145,7 @@ def _ids(count: int) -> Ids:
 
 
 class DenseContract(Base):
-    """Tests of engines of dense vectors, with sparse ones beside them or without."""
+    """Tests of engines of dense vectors, with or without additional sparse vectors."""
 
     @_has_dense
     def test_refuses_another_dimension(self, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ class DenseContract(Base):
 
     @_has_dense
     def test_zero_vectors(self, tmp_path: Path) -> None:
-        """Under cosine, where they have no direction, they are refused and named; else they score like any other."""
+        """Zero vectors are refused and named under cosine, where they have no direction; else they score as usual."""
         good, bad = np.eye(3, 8), np.eye(3, 8) * [[1], [0], [1]]
         if self.similarity != "cosine":
             documents, queries = self._vectors(bad), self._vectors(bad)
@@ -181,9 +181,9 @@ class DenseContract(Base):
     def test_a_graph_is_searched(self, tmp_path: Path) -> None:
         """``graph_parameters`` force a graph: the state counts the vectors in it, and the smallest ef misses some.
 
-        Of an engine that fuses lists, they also let the dense one have ten hits.
+        For an engine that fuses lists, they also let the dense list have ten hits.
 
-        A recall of 1.0 on directions drawn evenly is a full scan that passes for a graph.
+        A recall of 1.0 on evenly drawn directions would be a full scan that poses as a graph.
         """
         assert self.graph_parameters is not None, "'graph_parameters' do not say how this engine is made to use a graph"
         documents = self._inputs(Ids.of(plain_ids(_IN_GRAPH)), random_unit_vectors(41, _IN_GRAPH))
@@ -204,7 +204,7 @@ class DenseContract(Base):
         return self._inputs(Ids.of(f"named{row}" for row in range(len(vectors))), vectors)
 
     def _inputs(self, ids: Ids, dense: Float32Array) -> Inputs:
-        """Dense vectors, and of an engine that reads sparse ones or terms too, the same everywhere."""
+        """Return dense vectors and, for an engine that also reads sparse vectors or terms, equal ones in all rows."""
         columns = self.engine.capabilities.columns
         sparse = to_vectors([{0: 1.0}] * len(ids), 1) if "sparse" in columns else None
         terms = pa.chunked_array([["a"] * len(ids)], pa.string()) if "terms" in columns else None

@@ -48,14 +48,14 @@ _METHODS = ("__init__", "open", "index", "search", "storage", "close")
 _TEXTS = [f"{word(1)} {word(2)}", f"{word(2)} {word(3)} {word(3)}", word(3), f"{word(1)} {word(1)}"]
 _QUERIES = [word(1), f"{word(2)} {word(3)}", word(3)]
 _LOADING_NS, _READING_NS = 7_000_000_000_000, 11_000_000_000_000
-"""Far longer than anything here takes."""
+"""Times far above the duration of any test, in nanoseconds."""
 
 
 class LifecycleContract(Base):
-    """Tests of everything but the answers themselves."""
+    """Tests of everything except the answers themselves."""
 
     def test_has_the_methods_of_the_protocol(self) -> None:
-        """Each method is there, with the protocol's parameter names in their order."""
+        """Each method exists, with the protocol's parameter names in their order."""
         assert issubclass(self.engine, EngineInterface), "the class does not subclass harness.engines.base.Engine"
         for name in _METHODS:
             wanted = list(inspect.signature(getattr(EngineInterface, name)).parameters)
@@ -66,7 +66,7 @@ class LifecycleContract(Base):
             )
 
     def test_declares_the_required_minimum(self) -> None:
-        """Capabilities are declared on the class, reopening among them, and gaps name tests that may be one."""
+        """Capabilities are declared on the class, including reopening, and gaps name tests that may be gaps."""
         declared = self.engine.capabilities
         assert isinstance(declared, Capabilities), "'capabilities' is not a Capabilities"
         assert declared.input in get_args(InputKind), f"unknown kind of input '{declared.input}'"
@@ -79,7 +79,7 @@ class LifecycleContract(Base):
         assert all(reason.strip() for reason in declared.gaps.values()), "a gap has no reason"
 
     def test_names_itself(self, tmp_path: Path) -> None:
-        """``open`` says what runs: name, version and mode, none of them empty."""
+        """``open`` returns the engine's name, version and mode, none of them empty."""
         engine = self.engine(dict(self.parameters))
         info = engine.open(tmp_path, Ids.of(["a"]))
         engine.close()
@@ -93,7 +93,7 @@ class LifecycleContract(Base):
         assert not list(tmp_path.iterdir()), "the constructor wrote files"
 
     def test_counts_what_it_holds(self, tmp_path: Path) -> None:
-        """The report adds up: sent, indexed, rows that are missing, times from the clock handed in, a flat state."""
+        """The report adds up: sent, indexed and missing rows, times from the injected clock, a flat state."""
         sample = self.collection([*_TEXTS, ""], _QUERIES)
         with self.built(tmp_path, sample.documents) as (_, report):
             assert isinstance(report, IndexReport), "'index' does not return an IndexReport"
@@ -111,7 +111,7 @@ class LifecycleContract(Base):
             json.dumps(dict(report.state), allow_nan=False)
 
     def test_reports_progress(self, tmp_path: Path) -> None:
-        """Some phase of indexing announces and reaches the number of documents, and none goes beyond its total."""
+        """Some phase of indexing announces and reaches the number of documents, and no phase exceeds its total."""
         sample = self.collection(random_texts(1, 150), [word(0)])
         progress = RecordingProgress()
         with self.opened(tmp_path, sample.documents.ids) as engine:
@@ -123,9 +123,9 @@ class LifecycleContract(Base):
         assert not any(beyond), "a phase advanced beyond its total"
 
     def test_takes_space(self, tmp_path: Path) -> None:
-        """``storage`` is positive once there is an index, in whole bytes; the log may be empty.
+        """``storage`` of an index is a positive whole number of bytes; the log may be empty.
 
-        Only a server may keep the size of its index to itself.
+        Only a server may leave the size of its index unknown.
         """
         sample = self.collection(_TEXTS, _QUERIES)
         engine = self.engine(dict(self.parameters))
@@ -144,19 +144,19 @@ class LifecycleContract(Base):
         assert storage.log_bytes >= 0, "the log takes negative space"
 
     def test_indexes_only_once(self, tmp_path: Path) -> None:
-        """A second ``index`` on the same folder is refused: it would double or replace documents silently."""
+        """A second ``index`` on the same folder is refused: it would silently double or replace documents."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(BackendError):
             self.send(engine, sample.documents)
 
     def test_refuses_to_index_nothing(self, tmp_path: Path) -> None:
-        """No documents are no index, as libraries differ in what they make of it."""
+        """An index of no documents is refused, because libraries treat it differently."""
         nothing = self.collection(_TEXTS, _QUERIES).documents.slice(0, 0)
         with pytest.raises(RejectedInputError), self.built(tmp_path, nothing):
             pass
 
     def test_searches_nothing_before_indexing(self, tmp_path: Path) -> None:
-        """A search before ``index`` is an EngineUnavailableError, of every engine, and not answered with nothing."""
+        """A search before ``index`` raises EngineUnavailableError in every engine, and does not return nothing."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.opened(tmp_path, sample.documents.ids) as engine, pytest.raises(EngineUnavailableError):
             self.query(engine, sample.queries, 3)
@@ -172,7 +172,7 @@ class LifecycleContract(Base):
         self.assert_repeated(before, after, "after reopening")
 
     def test_reopening_with_other_documents_is_refused(self, tmp_path: Path) -> None:
-        """Rows of an index made from other documents would name the wrong ones: fewer, others, in another order."""
+        """An index of fewer, other or reordered documents is refused: its rows would name the wrong documents."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
@@ -182,7 +182,7 @@ class LifecycleContract(Base):
                 pass
 
     def test_reopening_with_other_parameters_is_refused(self, tmp_path: Path) -> None:
-        """An index that was built otherwise would answer for one that nobody built."""
+        """An index built with other parameters is refused: it would answer for an index that does not exist."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
@@ -193,7 +193,7 @@ class LifecycleContract(Base):
             pass
 
     def test_reopens_with_other_parameters_of_the_search(self, tmp_path: Path) -> None:
-        """A parameter that changes searches only needs no other index."""
+        """A parameter that changes only searches does not need another index."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
@@ -201,7 +201,7 @@ class LifecycleContract(Base):
             self.search(engine, sample.queries, len(_TEXTS), 3)
 
     def test_a_damaged_index_never_answers_wrongly(self, tmp_path: Path) -> None:
-        """With its largest file emptied an index raises one of our errors, or did not need that; with all it raises."""
+        """An index raises a harness error if its largest file is emptied and needed, and if all files are emptied."""
         sample = self.collection(random_texts(3, 80), [word(0), word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
             before = self.search(engine, sample.queries, 80, 10)
@@ -223,7 +223,7 @@ class LifecycleContract(Base):
             engine.close()
 
     def test_refuses_everything_once_closed(self, tmp_path: Path) -> None:
-        """After ``close``, ``search`` and ``storage`` raise one of our errors with a message."""
+        """After ``close``, ``search`` and ``storage`` raise a harness error with a message."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents) as (engine, _):
             engine.close()
@@ -233,7 +233,7 @@ class LifecycleContract(Base):
                 engine.storage()
 
     def test_two_at_once(self, tmp_path: Path) -> None:
-        """Two engines in two folders, open together, keep to themselves."""
+        """Two engines in two folders, open together, do not affect each other."""
         collection = self.collection(_TEXTS, _QUERIES)
         other = self.collection([word(3), word(3), f"{word(2)} {word(1)}"], _QUERIES)
         with self.built(tmp_path / "one", collection.documents) as (first, _):
@@ -267,7 +267,7 @@ class LifecycleContract(Base):
 
 @contextmanager
 def _fault_hint() -> Iterator[None]:
-    """Add to an exception of the library how it becomes one of our errors."""
+    """Add a note to an exception of the library that explains how to convert it to a harness error."""
     try:
         yield
     except (HarnessError, AssertionError):
@@ -282,10 +282,10 @@ def _guarded(engine: type[EngineInterface]) -> bool:
 
 
 class GuardContract(Base):
-    """The guards of the base class hold whatever the engine overrides."""
+    """Tests that the base class's guards hold despite the engine's overrides."""
 
     def fault(self) -> Exception:
-        """Return an exception of the engine's library; override it where the engine translates errors itself."""
+        """Return an exception of the engine's library; override it if the engine translates errors itself."""
         return self.guarded.faults[0]("out of luck")
 
     @property
@@ -305,7 +305,7 @@ class GuardContract(Base):
             engine.close()
 
     def sample(self) -> Collection:
-        """Return documents of which each query finds some."""
+        """Return documents, some of which each query finds."""
         return self.collection(random_texts(6, 40), [word(0), word(1)])
 
     @only_for(_guarded)
@@ -331,7 +331,7 @@ class GuardContract(Base):
 
     @only_for(_guarded)
     def test_a_document_lost_before_reopening_is_noticed(self, tmp_path: Path) -> None:
-        """An index that holds fewer documents than when it was finished is not opened again."""
+        """An index that holds fewer documents than when it was finished is not reopened."""
         sample, kind = self.sample(), self.guarded
         with self.built(tmp_path, sample.documents):
             pass

@@ -1,4 +1,4 @@
-"""Samples of the contract suite as a comparison hands documents and queries to engines: files, memory-mapped."""
+"""Samples of the contract suite in the form of a comparison's documents and queries: memory-mapped files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from harness.text.counting import load_counts, save_counts
 from harness.text.term_texts import Side, term_texts_file
 
 _NAME: Side = "documents"
-"""Of the columns in their files; queries differ in nothing else."""
+"""The name of the columns in their files; queries do not differ otherwise."""
 
 
 def mapped(inputs: Inputs) -> Inputs:
-    """Return the inputs read as a worker reads them: read-only arrays of memory-mapped files, and always texts.
+    """Return the inputs as read by a worker: read-only arrays of memory-mapped files, and always texts.
 
-    The files are deleted again; where the system allows that, the memory stays until the arrays are dropped.
+    The files are deleted again; if the system allows that, the memory stays until the arrays are dropped.
     """
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -50,7 +50,7 @@ def mapped(inputs: Inputs) -> Inputs:
 
 
 def mapped_counts(counts: TermCounts) -> TermCounts:
-    """Return counts of terms read as a worker reads them."""
+    """Return counts of terms as read by a worker."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         save_counts(Path(name), counts)
         return load_counts(Path(name))

@@ -1,4 +1,4 @@
-"""Record which parts of the contract engines kept while the tests ran: ``harness/registry/proven.json``."""
+"""Record the parts of the contract that engines passed in the tests: ``harness/registry/proven.json``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS: Mapping[str, type[Base]] = {
 
 
 def parts_for(engine: type[EngineInterface]) -> dict[str, set[str]]:
-    """Return the tests of each part that mean something for an engine class; parts without any are left out."""
+    """Return the tests of each part that apply to an engine class; parts without such tests are left out."""
     tests = {
         part: {name for name in vars(contract) if name.startswith("test_") and applies(vars(contract)[name], engine)}
         for part, contract in PARTS.items()
@@ -48,19 +48,19 @@ def parts_for(engine: type[EngineInterface]) -> dict[str, set[str]]:
         ("changes", promised.changes),
     ):
         if not declared:
-            tests[part] = set()  # one test holds the declaration against the class, and proves nothing else
+            tests[part] = set()  # a test that only compares the declaration with the class
     return {part: names for part, names in tests.items() if names}
 
 
 def declared_by(engine: type[EngineInterface], proofs: Iterable[Proof] = ()) -> Declared:
-    """Return what a class promises, with these proofs."""
+    """Return a class's promises, with these proofs."""
     names = ("input", "filters", "external", "shares_index", "threads", "changes")
     promised = {name: getattr(engine.capabilities, name) for name in names}
     return Declared(**promised, gaps=dict(engine.capabilities.gaps), proofs=tuple(sorted(proofs)))
 
 
 class _Way(NamedTuple):
-    """Name a way of running an engine: its class as on a card, and how it was reached."""
+    """Return the name of a way to run an engine: its class as on a card, and how it was reached."""
 
     target: str
     mode: str
@@ -68,22 +68,22 @@ class _Way(NamedTuple):
 
 
 class ProofRecorder:
-    """Gather reports of contract tests, of this process and of pytest's workers, and write what they prove."""
+    """Collects reports of contract tests, from this process and pytest's workers, and writes the proofs."""
 
     def __init__(self) -> None:
         self._classes: defaultdict[str, list[tuple[Mapping[str, Any], bool]]] = defaultdict(list)
 
     def add(self, report: pytest.TestReport) -> None:
-        """Take note of a report; those of other tests are left alone."""
+        """Record a report of a contract test; ignore other reports."""
         facts: Any = dict(report.user_properties).get(PROPERTY)
         if facts is not None and (report.when == "call" or not report.passed):
             kept = report.passed or (report.skipped and hasattr(report, "wasxfail"))
             self._classes[report.nodeid.rpartition("::")[0]].append((facts, kept))
 
     def proofs(self, before: Mapping[_Way, Proof]) -> dict[_Way, Proof]:
-        """Return the proofs of the engines of bundled cards that were tested.
+        """Return the proofs of the tested engines of bundled cards.
 
-        A part of which no test ran stays as it was ``before`` on the same version.
+        A part without a test run stays as it was ``before`` on the same version.
         """
         ran: dict[_Way, tuple[str, str]] = {}
         tests: defaultdict[tuple[_Way, bool], set[str]] = defaultdict(set)
@@ -111,7 +111,7 @@ class ProofRecorder:
         return proofs
 
     def write(self) -> None:
-        """Write the file anew: proofs of ways that were not run stay, and classes that no card names go."""
+        """Rewrite the file: proofs of ways that were not run stay, and classes that no card names are removed."""
         known = proven_engines() if PROVEN_FILE.is_file() else {}
         before = {_Way(name, proof.mode, proof.stub): proof for name, old in known.items() for proof in old.proofs}
         every = {**before, **self.proofs(before)}

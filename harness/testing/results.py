@@ -1,4 +1,4 @@
-"""The answers of an engine: the right documents, ties, short and long lists, batches; and filtered ones."""
+"""The answers of an engine: the right documents, ties, short and long lists, batches, and filtered answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FILTERS: tuple[Mapping[str, str], ...] = (
 
 
 class ResultContract(Base):
-    """Tests of what a search returns."""
+    """Tests of search results."""
 
     def test_finds_the_right_documents(self, tmp_path: Path) -> None:
         """300 texts, 40 queries of 1 to 12 words with repeats: best documents and scores, at three depths."""
@@ -57,14 +57,14 @@ class ResultContract(Base):
 
     @only_where(has_terms)
     def test_pads_nothing(self, tmp_path: Path) -> None:
-        """Documents that share no term with the query are never returned, even when k asks for more."""
+        """Documents that share no term with the query are never returned, even if k is larger."""
         sample = self.collection([word(1), word(2), f"{word(1)} {word(3)}"], [word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
             hits = self.search_rightly(engine, sample, 3)
         assert set(hits.rows.tolist()) <= {0, 2}, "a document without the query's term was returned"
 
     def test_k_beyond_the_documents(self, tmp_path: Path) -> None:
-        """k far above the number of documents gives all that match."""
+        """A k far above the number of documents returns all matching documents."""
         sample = self.collection([word(1)] * 3 + [word(2)], [word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
             self.search_rightly(engine, sample, 100_000)
@@ -85,7 +85,7 @@ class ResultContract(Base):
         assert len(set(hits.scores[hits.rows < 20].tolist())) <= 1, "equal documents have different scores"
 
     def test_k_cuts_a_tie_group(self, tmp_path: Path) -> None:
-        """A tie group cut by k comes back in part: any of its members, none from below it."""
+        """A tie group cut by k is returned in part: any of its members, and no document ranked below it."""
         texts = [f"{word(1)} {word(1)}"] * 4 + [f"{word(1)} {word(2)}"] * 6 + [f"{word(1)} {word(2)} {word(3)}"] * 4
         sample = self.collection(texts, [word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
@@ -107,7 +107,7 @@ class ResultContract(Base):
 
     @only_where(has_terms)
     def test_empty_query(self, tmp_path: Path) -> None:
-        """A query without terms has no hits, and its neighbours keep theirs."""
+        """A query without terms has no hits, and its neighbours keep their hits."""
         sample = self.collection(random_texts(14, 30), [word(0), "", word(1), ""])
         with self.built(tmp_path, sample.documents) as (engine, _):
             hits = self.search_rightly(engine, sample, 10)
@@ -115,7 +115,7 @@ class ResultContract(Base):
 
     @only_where(has_terms)
     def test_unknown_term(self, tmp_path: Path) -> None:
-        """A term that no document holds finds nothing alone and changes nothing beside others."""
+        """A term that occurs in no document finds nothing by itself, and changes nothing next to other terms."""
         unknown = word(9999)
         sample = self.collection(random_texts(15, 30), [unknown, f"{word(0)} {unknown}", word(0)])
         with self.built(tmp_path, sample.documents) as (engine, _):
@@ -125,14 +125,14 @@ class ResultContract(Base):
         assert second == third, "an unknown term changed what was found"
 
     def test_repeated_query_terms(self, tmp_path: Path) -> None:
-        """A term counts as often as the query holds it."""
+        """A term counts as often as it occurs in the query."""
         queries = [f"{word(0)} {word(1)}", f"{word(0)} {word(0)} {word(0)} {word(1)}"]
         sample = self.collection(random_texts(16, 60), queries)
         with self.built(tmp_path, sample.documents) as (engine, _):
             self.search_rightly(engine, sample, 60)
 
     def test_one_document(self, tmp_path: Path) -> None:
-        """A collection of one document answers: its idf is small but positive."""
+        """A collection of one document gives answers: its idf is small but positive."""
         sample = self.collection([f"{word(1)} {word(2)}"], [word(1), word(3)])
         with self.built(tmp_path, sample.documents) as (engine, report):
             assert report.indexed == 1, f"{report.indexed} documents indexed, not 1"
@@ -155,7 +155,7 @@ class ResultContract(Base):
         assert hits.indptr.tolist() == [0], "hits without queries"
 
     def test_batches_change_nothing(self, tmp_path: Path) -> None:
-        """A query asked alone, twice in a batch, or in another order has the same hits."""
+        """A query sent by itself, twice in a batch, or in another order has the same hits."""
         sample = self.collection(random_texts(17, 100), random_texts(18, 6, longest=5))
         with self.built(tmp_path, sample.documents) as (engine, _):
             whole = self.search(engine, sample.queries, 100, 10)
@@ -168,7 +168,7 @@ class ResultContract(Base):
                 self.assert_repeated(_of(whole, query), _of(mixed, place), f"query {query} in another batch")
 
     def test_results_speak_of_rows(self, tmp_path: Path) -> None:
-        """Each document has a word of its own: a query for it finds its row number, wherever it lies."""
+        """Each document has its own word: a query for it finds the document's row number at any position."""
         texts = [f"{word(n)} {word(500)}" for n in range(40)]
         sample = self.collection(texts, [word(n) for n in range(40)])
         shuffled = Ids.of(sorted(sample.documents.ids.to_list(), reverse=True))
@@ -190,19 +190,19 @@ def _of(result: SearchResult, query: int) -> SearchResult:
 
 
 class FilterContract(Base):
-    """Each document has one of five colours and one of four sizes, or lacks them."""
+    """Tests of filters: documents have one of five colours and one of four sizes, or lack them."""
 
     def test_filters_is_what_the_class_is(self) -> None:
-        """Declaring ``filters`` and having ``restrict`` go together."""
+        """``filters`` is declared if and only if ``restrict`` exists."""
         declared, there = self.engine.capabilities.filters, offers(self.engine, "restrict")
         assert declared == there, "'filters' is declared without 'restrict', or the other way round"
 
     @has_filters
     def test_returns_what_matches(self, tmp_path: Path) -> None:
-        """The best k of the documents that match, with the scores that they have without a filter; and all for none.
+        """A filter gives the best k of the matching documents with their unfiltered scores; no filter gives all.
 
-        Each filter takes the place of the one before. Scores of an engine that fuses lists are those of the fused lists
-        without the others.
+        Each filter replaces the one before. Scores of an engine that fuses lists come from the lists without the other
+        documents.
         """
         sample = self._sample()
         with self.built(tmp_path, sample.documents) as (engine, _):
@@ -220,7 +220,7 @@ class FilterContract(Base):
 
     @has_filters
     def test_filters_when_opened_again(self, tmp_path: Path) -> None:
-        """The fields are in the index: it is filtered by them when it is closed and opened again."""
+        """The fields are in the index: it can be filtered by them after it is closed and reopened."""
         sample, wanted = self._sample(), {"colour": "blue"}
         with self.built(tmp_path, sample.documents):
             pass
@@ -230,13 +230,13 @@ class FilterContract(Base):
 
     @has_filters
     def test_refuses_a_field_that_it_does_not_hold(self, tmp_path: Path) -> None:
-        """A field that was not indexed is refused: it would match nothing, silently."""
+        """A field that was not indexed is refused: it would silently match nothing."""
         sample = self._sample()
         with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(RejectedInputError, match="shape"):
             engine.restrict({"shape": "round"})
 
     def _search_filtered(self, engine: EngineInterface, sample: Collection, k: int, *, fields: int) -> None:
-        """A graph may lose more of a combination of fields than its recall elsewhere allows; it must find some."""
+        """With a combination of fields a graph may lose more than its usual recall allows, but it must find some."""
         if self.engine.capabilities.exact or fields == 1:
             self.search_rightly(engine, sample, k)
             return

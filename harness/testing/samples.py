@@ -1,6 +1,6 @@
-"""Texts and ids that the contract suite sends, and what drives an engine: a clock that never waits, a progress.
+"""Texts and ids that the contract suite sends, a clock that never waits, and a progress for engines.
 
-Words are plain, so that every analyzer leaves them as they are; ids are awkward.
+Words are plain, so that every analyzer leaves them unchanged; ids are awkward.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ ODD_IDS = (
     "x" * 5000,
     "é" * 2000,
 )
-"""Unique ids that have broken a parser, a file name, a key or a comparison somewhere."""
+"""Unique ids of kinds that have broken parsers, file names, keys or comparisons."""
 
 UNICODE_WORDS = ("naïve", "словарь", "ελλάδα", "שלום", "مرحبا", "検索", "größe", "ćma")
 """Words of several scripts, two of them written right to left; no two share a character sequence."""
 STEP_NS = 1_000_003
-"""A prime number of nanoseconds: durations taken from another clock are practically never multiples of it."""
+"""A prime number of nanoseconds: durations from another clock are practically never multiples of it."""
 
 
 def word(number: int) -> str:
-    """Return a word that no stop list knows and no stemmer changes."""
+    """Return a word that is in no stop list and that no stemmer changes."""
     return f"w{number:04d}"
 
 
@@ -77,7 +77,7 @@ def _random_texts(seed: int, count: int, longest: int, vocabulary: int) -> tuple
 
 
 class StepClock:
-    """A clock that moves on by :data:`STEP_NS` with every reading: durations show who read it."""
+    """A clock that advances by :data:`STEP_NS` with every reading, so that durations reveal its readings."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -89,7 +89,7 @@ class StepClock:
 
 
 class RecordingProgress:
-    """Keeps what an engine says about its progress: phases with their totals, and the sum of all advances."""
+    """A record of an engine's progress: phases with their totals, and the sum of all advances."""
 
     def __init__(self) -> None:
         self.phases: list[tuple[str, int | None]] = []
@@ -101,5 +101,5 @@ class RecordingProgress:
         self.advanced.append(0)
 
     def advance(self, amount: int) -> None:
-        """Move the current phase on; raises IndexError when none has begun."""
+        """Advance the current phase; raises IndexError if none has begun."""
         self.advanced[-1] += amount

@@ -30,11 +30,11 @@ _TURNS = 4
 
 
 class SharingContract(Base):
-    """Clients of one finished index: each is a process with its own engine, or a thread on a shared one."""
+    """Clients of one finished index: each is a process with its own engine, or a thread with a shared engine."""
 
     @only_where(lambda capabilities: capabilities.shares_index)
     def test_shares_its_index_where_declared(self, tmp_path: Path) -> None:
-        """While one process has the index open and searches, another opens it too, and both get the same answers."""
+        """While a process has the index open and searches, another opens it too, and both get the same answers."""
         sample = self.collection(random_texts(21, _DOCUMENTS), [word(n) for n in range(4)])
         with self.built(tmp_path, sample.documents):
             pass
@@ -50,7 +50,7 @@ class SharingContract(Base):
 
     @only_where(lambda capabilities: capabilities.reopens and not capabilities.shares_index)
     def test_a_copy_answers_the_same(self, tmp_path: Path) -> None:
-        """A copy of a closed index opens beside the original: clients of an index that is not shared get copies."""
+        """A copy of a closed index opens next to the original: clients of an index that is not shared get copies."""
         sample = self.collection(random_texts(22, _DOCUMENTS), [word(n) for n in range(4)])
         with self.built(tmp_path / "index", sample.documents):
             pass
@@ -65,7 +65,7 @@ class SharingContract(Base):
 
     @only_where(lambda capabilities: capabilities.threads)
     def test_threads_get_the_same_answers_where_declared(self, tmp_path: Path) -> None:
-        """Several threads that search one engine at once get what one thread gets, again and again."""
+        """Several threads that search an engine at once repeatedly get the same hits as a single thread."""
         count = 2 * _THREADS
         sample = self.collection(random_texts(23, _DOCUMENTS), [word(n) for n in range(count)])
         batches = [
@@ -86,9 +86,9 @@ class SharingContract(Base):
 
 
 def _fresh_processes() -> BaseContext:
-    """Return a context for processes that hold nothing of what this one holds, as those of clients do not.
+    """Return a context for processes that, like clients' processes, inherit nothing open from this process.
 
-    On Linux they are copies of one that has imported this module, which takes most of the time.
+    On Linux they are copies of a process that has imported this module, which takes most of the time.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -98,7 +98,7 @@ def _fresh_processes() -> BaseContext:
 
 
 def _take_environment(environment: Mapping[str, str]) -> None:
-    """Take over the environment: the process that was copied may have begun in another one, which named no server."""
+    """Copy the environment: the copied process may have started in an environment that named no server."""
     os.environ.clear()
     os.environ.update(environment)
 
@@ -110,7 +110,7 @@ def _search(
     try:
         engine.open(folder, ids)
         return engine.search(mapped(queries), _K, StepClock())
-    except HarnessError as error:  # as text, because not every exception survives the way between processes
+    except HarnessError as error:  # as text, because not every exception can be sent between processes
         return str(error)
     finally:
         engine.close()

@@ -1,4 +1,4 @@
-"""The base of the contract suite's parts: a test class's attributes, its engines and gaps, and the assertions."""
+"""The base of the contract suite's parts: a test class's attributes, its engines and gaps, and assertions."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from harness.text.term_texts import term_texts
 T = TypeVar("T", bound=Callable[..., None])
 _CONDITION = "_contract_condition"
 PROPERTY = "contract"
-"""Name of the property of a test's report that says which engine it tested: see :mod:`harness.testing.proven`."""
+"""Name of the property of a test's report that names the tested engine: see :mod:`harness.testing.proven`."""
 
 
 def assert_well_formed(result: SearchResult, queries: int, documents: int, k: int) -> None:
-    """Check shapes, dtypes and bounds of every array, at most ``k`` hits a query, no row twice, scores never rising."""
+    """Check shapes, dtypes and bounds of all arrays, at most ``k`` hits per query, no row twice, no rising scores."""
     indptr, rows, scores = result.indptr, result.rows, result.scores
     assert indptr.dtype == np.int64, f"indptr is {indptr.dtype}, not int64"
     assert rows.dtype == np.int32, f"rows are {rows.dtype}, not int32"
@@ -69,7 +69,7 @@ def assert_well_formed(result: SearchResult, queries: int, documents: int, k: in
 
 
 def assert_timed(result: SearchResult, queries: int) -> None:
-    """Check that each query has a positive search time and a transfer time, both from the clock that was handed in."""
+    """Check that each query has a positive search time and a transfer time, both from the injected clock."""
     for name, times in (("search_ns", result.search_ns), ("transfer_ns", result.transfer_ns)):
         assert times.dtype == np.int64, f"{name} is {times.dtype}, not int64"
         assert times.shape == (queries,), f"{name} has shape {times.shape} for {queries} queries"
@@ -81,7 +81,7 @@ def assert_timed(result: SearchResult, queries: int) -> None:
 def assert_exact(result: SearchResult, expected: ExpectedScores, k: int, tolerance: float) -> None:
     """Check the documents: as many as match, up to ``k``, and each rank's exact score within the tolerance.
 
-    Under a tolerance a document may stand at the rank of a better one, if their exact scores are that close.
+    Within the tolerance a document may be at the rank of a better document, if their exact scores are that close.
     """
     assert_scores(result, expected, tolerance)
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
@@ -97,7 +97,7 @@ def assert_exact(result: SearchResult, expected: ExpectedScores, k: int, toleran
 
 
 def assert_scores(result: SearchResult, expected: ExpectedScores, tolerance: float) -> None:
-    """Check that only documents that match were returned, each with its own exact score within the tolerance."""
+    """Check that only matching documents were returned, each with its own exact score within the tolerance."""
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         rows = _rows(result, query)
         stray = rows[~matches[rows]]
@@ -112,7 +112,7 @@ def assert_scores(result: SearchResult, expected: ExpectedScores, tolerance: flo
 
 
 def recall(result: SearchResult, expected: ExpectedScores, k: int) -> float:
-    """Return the mean share of each query's best ``k`` that was found, ties in its favour; 1.0 when nothing matches."""
+    """Return the mean share of each query's best ``k`` that was found, ties in its favour; 1.0 if nothing matches."""
     shares = []
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         wanted = min(k, int(matches.sum()))
@@ -130,7 +130,7 @@ def assert_same(result: SearchResult, repeated: SearchResult, what: str) -> None
 
 
 def assert_same_scores(result: SearchResult, repeated: SearchResult, what: str) -> None:
-    """Check for equal scores, bit for bit, and equal documents but for those that tie with another, or with the cut."""
+    """Check for equal scores, bit for bit, and equal documents, except ties with another document or with the cut."""
     assert np.array_equal(result.indptr, repeated.indptr), f"{what}: other numbers of hits"
     assert np.array_equal(result.scores, repeated.scores), f"{what}: other scores"
     for query in range(len(result.indptr) - 1):
@@ -153,7 +153,7 @@ def _allowed(scores: Float64Array, tolerance: float, expected: ExpectedScores, q
 
 
 def only_for(condition: Callable[[type[EngineInterface]], bool]) -> Callable[[T], T]:
-    """Mark a test that means nothing for engine classes that do not meet ``condition``."""
+    """Mark a test that does not apply to engine classes that do not meet ``condition``."""
 
     def mark(test: T) -> T:
         setattr(test, _CONDITION, condition)
@@ -163,17 +163,17 @@ def only_for(condition: Callable[[type[EngineInterface]], bool]) -> Callable[[T]
 
 
 def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
-    """Mark a test that means nothing for engines whose capabilities do not meet ``condition``."""
+    """Mark a test that does not apply to engines whose capabilities do not meet ``condition``."""
     return only_for(lambda engine: condition(engine.capabilities))
 
 
 def offers(engine: type[EngineInterface], method: str) -> bool:
-    """Return whether an engine class has an optional method of its own."""
+    """Return whether an engine class itself implements an optional method."""
     return getattr(engine, method) is not getattr(EngineInterface, method)
 
 
 def applies(test: object, engine: type[EngineInterface]) -> bool:
-    """Return whether a test of the contract means something for an engine class."""
+    """Return whether a test of the contract applies to an engine class."""
     condition = getattr(test, _CONDITION, None)
     return condition is None or bool(condition(engine))
 
@@ -181,16 +181,16 @@ def applies(test: object, engine: type[EngineInterface]) -> bool:
 has_external_indexes = only_where(lambda capabilities: capabilities.external)
 has_filters = only_where(lambda capabilities: capabilities.filters)
 has_changes = only_where(lambda capabilities: capabilities.changes)
-"""Marks of tests that mean nothing for engines without these capabilities."""
+"""Marks of tests that do not apply to engines without these capabilities."""
 
 
 def has_terms(capabilities: Capabilities) -> bool:
-    """Return whether documents match by terms alone: every dense vector matches every other."""
+    """Return whether documents match only by terms: every dense vector matches every other."""
     return capabilities.input in {"text", "terms", "sparse"}
 
 
 class Collection(NamedTuple):
-    """Documents and queries as the engine takes them, and the expected answers."""
+    """Documents and queries in the engine's form, and the expected answers."""
 
     documents: Inputs
     queries: Inputs
@@ -198,7 +198,7 @@ class Collection(NamedTuple):
 
 
 class Built(NamedTuple):
-    """An open engine that holds a collection, and its report of indexing it."""
+    """An open engine that holds a collection, and its indexing report."""
 
     engine: EngineInterface
     report: IndexReport
@@ -212,7 +212,7 @@ def _card_of(name: str) -> BackendCard:
 
 
 def _require_free_names(suite: type) -> None:
-    """Raise TypeError where an attribute of a test class hides a method of the suite."""
+    """Raise TypeError if an attribute of a test class hides a method of the suite."""
     for name, member in vars(suite).items():
         inherited = next((vars(base)[name] for base in suite.__mro__[1:] if name in vars(base)), None)
         hides = inspect.isfunction(inherited) and not hasattr(member, "__get__")
@@ -229,43 +229,43 @@ class Base:
     engine: ClassVar[type[EngineInterface]]
     """The engine class under test."""
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
-    """Arguments of its constructor; with a ``card``, those that differ from its defaults."""
+    """Arguments of its constructor; with a ``card``, only the arguments that differ from its defaults."""
     card: ClassVar[str | Path | None] = None
-    """The engine's card, by name or by file: it completes ``parameters``, and gives ``scoring`` and ``similarity``."""
+    """The engine's card, by name or by file: it completes ``parameters``, and sets ``scoring`` and ``similarity``."""
     tolerance: ClassVar[float] = 0.0
     """Largest difference from the exact score, on top of one float32 step: relative to the score, and for dense vectors
     to the query's largest possible score."""
     bm25: ClassVar[Bm25] = Bm25()
-    """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
+    """The BM25 that it computes; an engine of sparse vectors computes only ``idf`` itself."""
     scoring: ClassVar[str | None] = None
-    """The model of an engine's own BM25, as its card names it, which then computes what is expected."""
+    """The model of an engine's own BM25, as named on its card, which then computes the expected answers."""
     largest_column: ClassVar[int] = 2**31 - 2
-    """Largest column number that is tried; lower it where memory grows with the number of dimensions."""
+    """Largest tested column number; lower it if memory grows with the number of dimensions."""
     minimum_recall: ClassVar[float] = 0.8
-    """Required recall on small collections; used when the engine does not claim to be exact."""
+    """Required recall on small collections, used if the engine does not claim to be exact."""
     similarity: ClassVar[Similarity] = "cosine"
-    """How an engine of dense vectors scores under ``parameters``; for ``l2``, the negative squared distance."""
+    """Scoring of an engine of dense vectors under ``parameters``; for ``l2``, the negative squared distance."""
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"a parameter of another index": True}
-    """Parameters under which an index would be another one: they replace those of ``parameters``."""
+    """Parameters that would make a different index: they replace values in ``parameters``."""
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {}
-    """Parameters under which the same index is searched otherwise: they replace those of ``parameters``."""
+    """Parameters that change only the search of the same index: they replace values in ``parameters``."""
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = None
     """Parameters under which an approximate engine of dense vectors makes its graph of 3,000 vectors of 64 dimensions,
-    and searches it with the smallest ef: they replace those of ``parameters``."""
+    and searches it with the smallest ef: they replace values in ``parameters``."""
 
     stub: ClassVar[bool] = False
-    """True where a stub of the engine's protocol answers: then requests are proven, and nothing of the engine."""
+    """True if a stub of the engine's protocol answers: this proves requests, but nothing about the engine."""
 
     proves: ClassVar[type[EngineInterface] | None] = None
-    """The class that proofs are of, where ``engine`` is a subclass that only declares other gaps; None: ``engine``."""
+    """The class that proofs are for, if ``engine`` is a subclass that only declares other gaps; None: ``engine``."""
 
     _facts: dict[str, str | bool]
     """Record of a test, filled when an engine opens."""
 
     def __init_subclass__(cls) -> None:
-        """Leave out tests that mean nothing for the engine, so that they are no skips either.
+        """Leave out tests that do not apply to the engine, so that they are not counted as skipped.
 
-        Raises TypeError for an attribute that hides a method, and what reading the card raises.
+        Raises TypeError for an attribute that hides a method, and errors from reading the card.
         """
         super().__init_subclass__()
         _require_free_names(cls)
@@ -276,7 +276,7 @@ class Base:
             if "similarity" in cls.parameters and "similarity" not in vars(cls):
                 cls.similarity = cast("Similarity", cls.parameters["similarity"])
         declared = getattr(getattr(cls, "engine", None), "capabilities", None)
-        if not isinstance(declared, Capabilities):  # an abstract suite, or an engine that a test will find wanting
+        if not isinstance(declared, Capabilities):  # an abstract suite, or an engine that a test will reject
             return
         for name in dir(cls):
             if not applies(getattr(cls, name), cls.engine):
@@ -304,7 +304,7 @@ class Base:
             request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
-        """Exact scores of all pairs; override it for an engine that computes something else."""
+        """Return the exact scores of all pairs; override it for an engine that computes something else."""
         lists = self.expected_lists(documents, queries)
         return lists[0] if len(lists) == 1 else self.expected_fusion(lists)
 
@@ -323,7 +323,7 @@ class Base:
         return [scores(column) for column in self.engine.capabilities.columns]
 
     def expected_fusion(self, lists: Sequence[ExpectedScores]) -> ExpectedScores:
-        """Fuse the two as such an engine does, all documents being candidates: by distributions, if not overridden."""
+        """Fuse both lists like the engine, with all documents as candidates: by distributions, unless overridden."""
         return fused_scores(lists)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
@@ -352,9 +352,9 @@ class Base:
     def opened(
         self, folder: Path, ids: Ids, parameters: Mapping[str, ParameterValue] | None = None
     ) -> Iterator[EngineInterface]:
-        """Open the engine on ``folder``, which is made when missing; close it afterwards.
+        """Open the engine on ``folder``, which is made if missing; close it afterwards.
 
-        ``parameters`` replace those of the test class that have the same names.
+        ``parameters`` replace the test class's parameters of the same names.
         """
         folder.mkdir(exist_ok=True)
         engine = self.engine({**self.parameters, **(parameters or {})})
@@ -380,11 +380,11 @@ class Base:
         progress: Progress | None = None,
         clock: Clock | None = None,
     ) -> IndexReport:
-        """Have an engine index documents, handed over as a comparison does: read-only, from memory-mapped files."""
+        """Have an engine index documents, passed as in a comparison: read-only, from memory-mapped files."""
         return engine.index(mapped(documents), progress or RecordingProgress(), clock or StepClock())
 
     def query(self, engine: EngineInterface, queries: Inputs, k: int, clock: Clock | None = None) -> SearchResult:
-        """Have an engine search, with the queries handed over as a comparison does: a slice of memory-mapped files."""
+        """Have an engine search, with the queries passed as in a comparison: a slice of memory-mapped files."""
         return engine.search(mapped(queries).slice(0, len(queries)), k, clock or StepClock())
 
     def search(self, engine: EngineInterface, queries: Inputs, documents: int, k: int) -> SearchResult:
@@ -394,7 +394,7 @@ class Base:
         return result
 
     def search_rightly(self, engine: EngineInterface, sample: Collection, k: int) -> SearchResult:
-        """Search, and check that the result is right: exactly, or by its recall when the engine does not claim that."""
+        """Search, and check that the result is right: exactly, or by recall if the engine does not claim that."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         if self.engine.capabilities.exact:
             assert_exact(result, sample.expected, k, self.tolerance)
@@ -415,6 +415,6 @@ class Base:
 
 
 def select(queries: Inputs, rows: Sequence[int]) -> Inputs:
-    """Return some rows of ``queries``, in the order given; a row may come twice, and has an id of its own then."""
+    """Return some rows of ``queries``, in this order; a row may occur twice, and then has a separate id."""
     chosen = queries.take(np.asarray(rows, dtype=np.int32))
     return replace(chosen, ids=Ids.of(f"s{place}" for place in range(len(rows))))
