@@ -1,4 +1,4 @@
-"""The protocol by which datasets come in: a :class:`Loader` turns what the user named into parts that are read later.
+"""The protocol of dataset loaders: a :class:`Loader` turns the dataset that a user names into parts to read later.
 
 A third-party package offers loaders through the entry-point group ``harness.loaders``: each entry names a class
 without constructor arguments, or an object, that has ``name``, ``matches`` and ``load``.
@@ -45,7 +45,7 @@ OFFLINE = "HARNESS_OFFLINE"
 TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
 """The endings of a folder's files that are documents."""
 HIDDEN = "hidden"
-"""The name in counts of unread files for those whose name, or whose folder's name, begins with a dot."""
+"""The name, in counts of unread files, of files that begin with a dot or lie in a folder that does."""
 
 Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
 """Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
@@ -85,13 +85,14 @@ class TextSource:
     """Documents or queries that can be read, as often as needed.
 
     Attributes:
-        label: where they come from, for messages.
-        read: yields them in batches. It may also raise DataError.
+        label: the origin of the texts, for messages.
+        read: yields the texts in batches. It may also raise DataError.
         name: the same as ``label`` in short, for progress and notes.
-        key: names content and way of reading, so that what was prepared once is found again; None prepares anew.
+        key: identifies content and way of reading, so that prepared texts are found again; None prepares them each
+            time.
         digests: SHA-256 of each file, by name, for the report and the card.
         state: a value that changes when the files do.
-        unit: what ``TextBatch.lines`` count: "line", "row", "document".
+        unit: the unit of ``TextBatch.lines``: "line", "row", "document".
     """
 
     label: str
@@ -104,7 +105,7 @@ class TextSource:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Raise DataError where the files change inside the block, which reads them."""
+        """Raise DataError if the files change inside the block, which reads them."""
         before = self.state()
         yield
         if self.state() != before:
@@ -123,7 +124,7 @@ class TextSource:
 
 @dataclass(frozen=True)
 class JudgmentSource:
-    """Judgments of one split that can be read; attributes as in :class:`TextSource`.
+    """Readable judgments of one split; attributes as in :class:`TextSource`.
 
     ``read_for`` reads judgments whose ids can be read in several ways, given the ids of the documents.
     """
@@ -153,13 +154,13 @@ class JudgmentSource:
 class LoadedDataset:
     """The parts of a dataset, not read yet.
 
-    ``queries`` and ``judgments`` are None where there are none; files that the user names take their place. ``split``
-    is the one chosen, "" where there are none; ``splits`` lists all; ``queries_of_other_splits`` are judged by other
-    splits only, and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring;
-    None where the loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not
-    known or there are several. ``candidates`` gives the documents that each query is to be ranked among, by query id:
-    of reranking tasks; None, or nothing where it is called, otherwise. ``unread_files`` counts the files of the
-    documents' folder that are not read, by ending, and those whose name or folder begins with a dot as ``hidden``.
+    ``queries`` and ``judgments`` are None if there are none; files that the user names replace them. ``split`` is the
+    chosen split, "" without splits; ``splits`` lists all; ``queries_of_other_splits`` are judged only by other splits,
+    and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring; None if the
+    loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown or there are
+    several. ``candidates``, set for reranking tasks, returns the documents that each query is ranked among, by query
+    id, or None. ``unread_files`` counts the unread files of the documents' folder by ending, and files whose name or
+    folder begins with a dot as ``hidden``.
     """
 
     documents: TextSource
@@ -180,7 +181,7 @@ class LocalFiles:
     """Parts of a downloaded dataset that this machine has.
 
     ``paths`` are files and folders of the library that downloads, ``size`` is in bytes. ``complete`` says whether
-    loading needs no network any more; None where only loading would tell.
+    loading no longer needs the network; None if only loading would show it.
     """
 
     paths: tuple[Path, ...]
@@ -197,31 +198,31 @@ def size_of(path: Path) -> int:
 
 @runtime_checkable
 class Downloader(Protocol):
-    """A loader whose datasets are downloaded, by a library that keeps them where it keeps all of its files."""
+    """A loader whose datasets are downloaded by a library, into the library's own folder."""
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
-        """Return what this machine has of a dataset, without asking the network; None for files of the user's own."""
+        """Return the local files of a dataset, without using the network; None for the user's own files."""
 
 
 @runtime_checkable
 class SubsetLoader(Protocol):
-    """A loader of which a spec may name several datasets together."""
+    """A loader whose specs may name several datasets together."""
 
     def subsets(self, spec: DatasetSpec) -> Sequence[str]:
-        """Return their specs; nothing where the spec names one dataset."""
+        """Return the specs of the datasets; empty if the spec names one dataset."""
 
 
 class Loader(Protocol):
     """One way of storing datasets."""
 
     name: str
-    """A word that no other loader has; cards name it as their ``format``."""
+    """A word unique to this loader; cards name it as their ``format``."""
 
     def matches(self, spec: DatasetSpec) -> bool:
-        """Return whether this loader reads what ``spec`` names. Looks at names and first bytes, never at all of it."""
+        """Return whether this loader reads the dataset of ``spec``. Looks only at names and first bytes."""
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
-        """Find the parts of a dataset, downloading what is missing.
+        """Find the parts of a dataset, downloading missing ones.
 
         Raises DataError for a missing part, UsageError for a split that is not there.
         """

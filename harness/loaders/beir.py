@@ -1,7 +1,7 @@
 """Collections in a folder or a zip archive: ``corpus``, ``queries`` and ``qrels``, in BEIR's layout or alike.
 
 BEIR's layout is ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/<split>.tsv``. The files may have another known ending
-(``corpus.parquet``, ``queries.csv``), and the judgments of the only split may lie beside them (``qrels.jsonl``).
+(``corpus.parquet``, ``queries.csv``), and the judgments of the only split may lie next to them (``qrels.jsonl``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NO_QUERIES = (
 _FOLDER = "qrels/"
 _PARTS = ("corpus", "queries", "golden", "qrels")
 _JUDGMENT_ENDINGS = (".txt", ".qrels")
-"""Endings of files of judgments in lines, beside those of tables."""
+"""Endings of files of judgments in lines, in addition to the endings of tables."""
 
 
 class BeirLoader:
-    """Reads a folder that holds a file ``corpus``, or a zip archive of one."""
+    """Reads a folder that holds a file ``corpus``, or a zip archive of such a folder."""
 
     name = "beir"
 
@@ -60,7 +60,7 @@ class BeirLoader:
         except UsageError as error:
             if split is not None:
                 raise
-            undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
+            undecided = JudgmentSource.failing(error)  # a caller that reads only the documents needs no split
         queries_name = _member(source, "queries") or _member(source, "golden")
         questions = Questions(TextSource.failing(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
         if queries_name is not None and spec.queries is None:
@@ -93,7 +93,7 @@ def refuse_absent(source: Source) -> None:
 
 
 def _member(source: Source, stem: str) -> str | None:
-    """Return the table of that name; raises DataError where there are several."""
+    """Return the table of that name; raises DataError if there are several."""
     stems = {name: PurePosixPath(plain_name(name)).with_suffix("") for name in source.members}
     tables = sorted(name for name, of_member in stems.items() if str(of_member) == stem and format_of(name) is not None)
     if len(tables) > 1:
@@ -102,7 +102,7 @@ def _member(source: Source, stem: str) -> str | None:
 
 
 def _splits(source: Source) -> Mapping[str, str]:
-    """Return split -> member of each file of judgments, sorted; ``qrels.tsv`` beside the documents is ``test``."""
+    """Return split -> member of each file of judgments, sorted; ``qrels.tsv`` next to the documents is ``test``."""
     members: dict[str, str] = {}
     for member in sorted(source.members):
         plain = PurePosixPath(plain_name(member))

@@ -1,8 +1,8 @@
 """Pitfalls in a dataset that loads without an error and gives figures that mean something else.
 
-Each check takes a dataset and returns a finding or None; :data:`DATASET_CHECKS` lists them. A threshold lies where
-honest collections end, and its docstring names the one that it was drawn from. What no collection can mean well, such
-as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.id_spelling` says why.
+Each check takes a dataset and returns a finding or None; :data:`DATASET_CHECKS` lists them. A threshold lies at the
+limit of sound collections, and its docstring names the collections that it was drawn from. Data that is always wrong,
+such as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.id_spelling` gives the reason.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NO_TEXT = tuple(
     for word in ("nan", "none", "null", "n/a")
     for letters in product(*({letter, letter.upper()} for letter in word))
 )
-"""Words that programs write where there is no text, in upper and lower case."""
+"""Words that programs write in place of missing text, in upper and lower case."""
 
 
 def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None = None) -> list[Finding]:
-    """Return what every check finds, in the order of the table.
+    """Return the findings of all checks, in the order of the table.
 
     Args:
         dataset: documents, queries and perhaps judgments. Without documents nothing is looked at.
@@ -59,7 +59,7 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
 
 @dataclass(frozen=True, eq=False)
 class _Loaded:
-    """A dataset with what several checks need of it."""
+    """A dataset with values that several checks need."""
 
     dataset: Dataset
     relevance: int
@@ -72,7 +72,7 @@ class _Loaded:
 
     @cached_property
     def judged(self) -> _JudgedPairs | None:
-        """Return judgments of queries and documents that are there; None without judgments."""
+        """Return judgments of known queries and documents; None without judgments."""
         qrels = self.dataset.qrels
         if qrels is None:
             return None
@@ -190,8 +190,8 @@ def _scale_without_zero(loaded: _Loaded) -> Finding | None:
 def _duplicate_texts(loaded: _Loaded) -> Finding | None:
     """Find texts that many documents share.
 
-    Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and of LoTTE half. What they cost is the
-    relevant document whose twin nobody judged: the twin ties with it and counts as wrong. Reported are such twins of
+    Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and half of LoTTE are duplicates. Their cost
+    is a relevant document whose twin is unjudged: the twin ties with it and counts as wrong. Reported are such twins of
     more than a fifth of the relevant judgments (5 at least), and repeated texts of more than half of the documents.
     """
     repeated, judged, documents = loaded.index.repeated(), loaded.judged, len(loaded.dataset.corpus)
@@ -227,8 +227,8 @@ def _relevant_with_unjudged_twin(repeated: RepeatedTexts, judged: _JudgedPairs) 
 def _near_empty_documents(loaded: _Loaded) -> Finding | None:
     """Find texts that are empty, or ``nan``, ``None``, ``null`` or ``N/A`` in upper or lower case.
 
-    A short text is no pitfall: answers in Korean, Chinese or Japanese may be one character. Real collections have few
-    empty ones: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than 2 %, and at
+    A short text is not a pitfall: answers in Korean, Chinese or Japanese may be one character. Real collections have
+    few empty ones: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than 2 %, and at
     least 3.
     """
     empty, *others = loaded.index.rows_of(hashes_of(["", *_NO_TEXT]))
@@ -257,10 +257,10 @@ def _near_empty_documents(loaded: _Loaded) -> Finding | None:
 def _queries_as_documents(loaded: _Loaded) -> Finding | None:
     """Find queries whose text is a document's text.
 
-    Where queries are documents too (ArguAna, Quora), a query finds itself first. A card drops hits that have the
-    query's id; without that rule, or under another id, the document takes the place of an answer: nDCG@10 of ArguAna
-    is 0.315 with and 0.414 without. Reported are such documents for a tenth of the queries (3 at least). Where the
-    equal document is the relevant one, finding it is no achievement: reported for half of the queries (5 at least).
+    If queries are documents too (ArguAna, Quora), a query finds itself first. A card drops hits that have the query's
+    id; without that rule, or under another id, the document takes the place of an answer: nDCG@10 of ArguAna is 0.315
+    with and 0.414 without. Reported are such documents for a tenth of the queries (3 at least). If the equal document
+    is the relevant one, finding it is not an achievement: reported for half of the queries (5 at least).
     """
     equal = _equal_documents(loaded)
     if not equal:
@@ -285,7 +285,7 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
 
 
 def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
-    """Return query row -> rows of the documents with its text; those that are dropped for their id are left out."""
+    """Return query row -> rows of the documents with its text, without documents that are dropped for their id."""
     dataset = loaded.dataset
     query_hashes = hashes_of(dataset.queries.texts)
     nothing = hashes_of([""])[0]
@@ -323,8 +323,8 @@ def _named(ids: Ids, rows: Sequence[int]) -> tuple[str, ...]:
 def _titles_missing(loaded: _Loaded) -> Finding | None:
     """Find titles that are filled in some documents, and in fewer than a tenth.
 
-    A title that is empty everywhere is how BEIR stores documents without one (FiQA, Quora, MS MARCO), and no finding.
-    Fewer than 20 documents are not looked at.
+    BEIR stores documents without a title with an empty title (FiQA, Quora, MS MARCO), so a title that is always empty
+    is not a finding. Collections of fewer than 20 documents are not checked.
     """
     titles = loaded.dataset.titles
     if titles is None or titles.records < 20 or not 0 < 10 * titles.filled < titles.records:
@@ -364,7 +364,7 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
 
 
 def _unread_files(loaded: _Loaded) -> Finding | None:
-    """Find files of the corpus's folder that are not read; hidden ones alone are no finding."""
+    """Find unread files in the corpus's folder; only hidden files are not a finding."""
     unread = loaded.dataset.unread_files
     if not unread.keys() - {HIDDEN}:
         return None

@@ -1,4 +1,4 @@
-"""What a file is stored as: compression that is read, and kinds of files that are not, by content and by ending."""
+"""File containers: compressions that are read and kinds of files that are not, by content and by ending."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ UTF16 = "the file is UTF-16, expected UTF-8"
 
 
 class Compression(NamedTuple):
-    """A compression that is read: its ending, how its files begin, and what opens a stream."""
+    """A supported compression: its ending, its first bytes, and the function that opens a stream."""
 
     ending: str
     start: re.Pattern[bytes]
     stream: Callable[[BinaryIO], object]
 
     def open(self, raw: BinaryIO, label: str, packed_bytes: int) -> BinaryIO:
-        """Return a buffered stream of the decompressed content; the arguments and limits are those of ``unpacked``."""
+        """Return a buffered stream of the decompressed content; arguments and limits as in ``unpacked``."""
         lines = PurePath(plain_name(label)).suffix.lower() != ".parquet"
         return unpacked(cast("BinaryIO", self.stream(raw)), label, packed_bytes, lines=lines)
 
@@ -41,7 +41,7 @@ PACKED = tuple(compression.ending for compression in _COMPRESSIONS)
 
 
 class _Unread(NamedTuple):
-    """A kind of file that is not read: its name in a sentence, what to do, how its files end, and how they begin."""
+    """An unsupported kind of file: its name in a sentence, a remedy, its endings, and its first bytes."""
 
     name: str
     fix: str
@@ -91,7 +91,7 @@ def unread_kind(label: str, start: bytes) -> DataError | None:
 
 
 def is_utf16(start: bytes) -> bool:
-    """Return whether text begins as UTF-16: with a byte-order mark, or with letters every second byte of which is 0."""
+    """Return whether text begins as UTF-16: with a byte-order mark, or with letters whose every second byte is 0."""
     if start.startswith(_UTF16_MARKS):
         return True
     letters = start[: 2 * _FEW_LETTERS]

@@ -78,10 +78,10 @@ def load_dataset(
         files: where queries and judgments lie if they are not the dataset's own, and the names of fields.
         split: the card's by default, else ``test`` or the only one there is.
         cards: an additional folder of cards.
-        cache: where texts are prepared, once, to be memory-mapped.
-        progress: told how many records were read.
-        fields: fields of a document that are searched, other than those of the card, whose facts are not checked then.
-        card: the card whose name, rules and counts hold for a path, in which the dataset lies.
+        cache: folder for prepared texts, which are memory-mapped.
+        progress: receives the number of records read.
+        fields: fields of a document that are searched in place of the card's, whose facts are then not checked.
+        card: the card whose name, rules and counts hold for a path to its dataset.
 
     Returns:
         The dataset. ``qrels`` is None for a collection without judgments.
@@ -90,8 +90,8 @@ def load_dataset(
         UnknownNameError: for an unknown name.
         DataError: for missing or faulty files (all problems of a file at once), for judgments of unknown queries or
             documents, and for files that contradict their card.
-        UsageError: for a split that is not there, for the name of a family, for a dataset that its owners give out, and
-            where a folder has the name of a family or of its member.
+        UsageError: for a missing split, for the name of a family, for a dataset that only its owners distribute, and if
+            a folder has the name of a family or of its member.
     """
     place = _locate(name_or_path, files, cards)._replace(fields=fields)
     if card is not None:
@@ -134,7 +134,7 @@ def load_dataset(
 def _candidates(
     place: Located, loaded: LoadedDataset, corpus: Corpus, queries: Queries
 ) -> Mapping[str, Sequence[str]] | None:
-    """Return the candidates of the queries; None without any, and where a file took the queries' place."""
+    """Return the candidates of the queries; None without candidates, and if a file replaced the queries."""
     candidates_of = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
     if not candidates_of:
         return None
@@ -162,7 +162,7 @@ def filter_dataset(
 ) -> Dataset:
     """Return the ``dataset``, loaded from ``name_or_path``, with the documents that match ``wanted`` (field to value).
 
-    Raises UnknownNameError for a field that no document has, UsageError where no document matches.
+    Raises UnknownNameError for a field that no document has, UsageError if no document matches.
     """
     metadata = load_metadata(list(wanted), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
     return replace(dataset, filtered=apply_filter(metadata, wanted))
@@ -177,7 +177,7 @@ def load_metadata(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> pa.Table:
-    """Return ``fields`` of a dataset's documents, a string column each, null where a document lacks the field.
+    """Return ``fields`` of a dataset's documents, a string column each, null if a document lacks the field.
 
     Raises UnknownNameError for a field that no document has.
     """
@@ -203,12 +203,12 @@ def load_corpus(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Return the documents of a dataset alone, for one that has no queries; arguments as in :func:`load_dataset`."""
+    """Return only the documents of a dataset, for a dataset without queries; arguments as in :func:`load_dataset`."""
     return load_documents(name_or_path, files=files, cards=cards, cache=cache, progress=progress).corpus
 
 
 class LoadedCorpus(NamedTuple):
-    """The documents of a dataset, and what its card or loader says of them; None for what neither says."""
+    """The documents of a dataset, and facts about them from its card or loader; None for unstated facts."""
 
     corpus: Corpus
     identical_ids: IdenticalIds | None = None
@@ -226,7 +226,7 @@ def load_documents(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> LoadedCorpus:
-    """Return the documents of a dataset with what it says of them; arguments as in :func:`load_dataset`."""
+    """Return the documents of a dataset with the facts about them; arguments as in :func:`load_dataset`."""
     place = _locate(name_or_path, files, cards)
     loaded, about = place.load(None, progress), place.spec.location
     texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
@@ -236,7 +236,7 @@ def load_documents(
 
 
 def _corpus(place: Located, texts: Texts) -> Corpus:
-    """Return the documents, without empty ones where the card says so."""
+    """Return the documents, without empty ones if the card says so."""
     if not place.drops_empty:
         return Corpus(texts.ids, texts.texts, texts.digest, texts.path)
     rows = _filled_rows(texts)
@@ -250,7 +250,7 @@ def _filled_rows(texts: Texts) -> npt.NDArray[np.int64]:
 
 
 def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tuple[GoldenSet, bool]:
-    """Return a golden set by its file, or that of a dataset; and whether it is a dataset's, with documents.
+    """Return the golden set of a file or of a dataset; and whether it is from a dataset, with documents.
 
     Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
     """
@@ -270,7 +270,7 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
 
 
 class Located(NamedTuple):
-    """A dataset that was named: how reports call it, where it is, and the loader that reads it, None where none does.
+    """A named dataset: its name in reports, its location, and the loader that reads it, None if no loader does.
 
     ``fields`` take the place of the card's.
     """
@@ -283,14 +283,14 @@ class Located(NamedTuple):
 
     @property
     def specs(self) -> Mapping[str, DatasetSpec]:
-        """Return what the loader gets for each split; one, under "", where the loader knows the splits."""
+        """Return the loader's input for each split; a single one, under "", if the loader knows the splits."""
         if self.card is None or not self.card.splits:
             return {"": self.spec}
         return {split: replace(self.spec, location=self.card.location_of(split)) for split in self.card.splits}
 
     @property
     def locations(self) -> frozenset[str]:
-        """Return what the specs name: prepared texts are noted under it."""
+        """Return the specs' text; prepared texts are recorded under it."""
         return frozenset(spec.location for spec in self.specs.values())
 
     @property
@@ -321,7 +321,7 @@ class Located(NamedTuple):
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts, with the user's files and the card's rules in place of the loader's.
 
-        Errors are those of :func:`load_dataset`.
+        Errors as in :func:`load_dataset`.
         """
         spec, card = self.spec, self.card
         if self.loader is None:
@@ -357,7 +357,7 @@ class Located(NamedTuple):
 def locate_dataset(
     name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None
 ) -> Located:
-    """Return who reads a dataset, without reading it; errors as in :func:`load_dataset`."""
+    """Return the loader of a dataset, without reading the dataset; errors as in :func:`load_dataset`."""
     located = _locate(name_or_path, files, cards)
     if located.loader is None:
         raise _unreadable(located.spec)
@@ -365,12 +365,12 @@ def locate_dataset(
 
 
 def _judged_by(loaded: LoadedDataset, judgments: JudgmentSource) -> LoadedDataset:
-    """Return the dataset with judgments that take the place of its own, and so of its splits."""
+    """Return the dataset with judgments that replace its own, and so its splits."""
     return replace(loaded, judgments=judgments, split="", splits=(), queries_of_other_splits=frozenset())
 
 
 def _unreadable(spec: DatasetSpec) -> DataError:
-    """Return why no loader reads a path that is there."""
+    """Return the reason why no loader reads an existing path."""
     path = spec.path
     if not path.exists():
         return DataError(spec.location, [absence(path)], fix="give a folder, a file, or a card's name")
@@ -428,7 +428,7 @@ def _ambiguous(text: str, path: Path, named: DatasetCard | DatasetFamily) -> Usa
 
 
 def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
-    """Return that a name stands for several datasets, which it lists."""
+    """Return the message that a name stands for several datasets, which it lists."""
     names = textwrap.wrap(", ".join(card.name for card in members), 98, break_on_hyphens=False)
     return UsageError(what, fix="\n  ".join(["name one of them:", *names]))
 
@@ -477,7 +477,7 @@ def _name_of(path: Path) -> str:
 
 
 def _near_file(path: Path) -> str:
-    """Return a hint at a file beside a missing one that has a suffix and is called nearly so; or nothing."""
+    """Return a hint at a file with a suffix and a similar name next to a missing file; empty without such a file."""
     if not path.suffix or not path.parent.is_dir():
         return ""
     return nearest(path.name, sorted(file.name for file in path.parent.iterdir() if file.is_file()), cutoff=0.8)
@@ -498,7 +498,7 @@ def _read_texts(
         try:
             documents()
         except DataError as other:
-            if other.problems != fault.problems:  # those of one archive, which holds both, are said once
+            if other.problems != fault.problems:  # an archive that holds both has its problems reported once
                 raise DataError.of_files([fault, other]) from fault
         raise
     return documents(), queries
@@ -513,10 +513,10 @@ class _Judged(NamedTuple):
 
 
 def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, queries: Texts) -> _Judged | None:
-    """Return the judgments, None without any; raises DataError for those of unknown queries.
+    """Return the judgments, None without any; raises DataError for judgments of unknown queries.
 
-    Unknown documents are an error where most are unknown, where most of the unknown ones are only spelled otherwise,
-    and where a card states another number of their judgments.
+    Unknown documents are an error if most documents are unknown, if most of the unknown ones differ only in spelling,
+    and if a card states another number of such judgments.
     """
     source = loaded.judgments
     if source is None or loaded.queries is None:
@@ -583,7 +583,7 @@ class _Read(NamedTuple):
 def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
     """Hold the files against the card's facts: another version of a dataset must not pass under its name.
 
-    ``kept`` counts the queries without those of other splits.
+    ``kept`` counts the queries that no other split owns.
     """
     digests, split, qrels = parts.digests, parts.loaded.split, parts.judged.qrels if parts.judged is not None else ()
     problems = [
@@ -625,7 +625,7 @@ def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
 def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
     card, loaded, spec = place.card, parts.loaded, place.spec
     provenance = {
-        # of a card's dataset the content counts, not where this machine keeps it
+        # for a card's dataset the content counts, not its folder on this machine
         **({"path": spec.location} if card is None else {"card": card.path.name, "card_sha256": card.digest}),
         "format": place.loader.name if place.loader is not None else "",
         "split": loaded.split,

@@ -1,4 +1,4 @@
-"""Datasets on this machine: fetched before they are needed, and looked for without asking the network."""
+"""Datasets on this machine: fetched before they are needed, and found without the network."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
 
 _PREPARED = ("texts", "metadata", "judgments")
-"""Kinds of cache entries that are made of a dataset's files alone."""
+"""Kinds of cache entries that are made only from a dataset's files."""
 
 
 class Stored(NamedTuple):
     """Parts of a dataset that this machine has.
 
-    ``downloaded`` is by split, by "" where the loader knows the splits; None for a dataset that no library downloads:
-    its files are the user's. ``prepared`` are entries of the cache that are made of it, shared ones too.
-    ``unread_files`` counts files as in :class:`harness.loaders.base.LoadedDataset`, of the user's own files only.
+    ``downloaded`` is by split, by "" if the loader knows the splits; None for a dataset that no library downloads: its
+    files are the user's. ``prepared`` are the cache entries made from it, including shared entries. ``unread_files``
+    counts files as in :class:`harness.loaders.base.LoadedDataset`, only of the user's own files.
     """
 
     name: str
@@ -33,36 +33,36 @@ class Stored(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Files and folders of the library, those of all splits, each once."""
+        """Files and folders of the library for all splits, each once."""
         every = [path for local in (self.downloaded or {}).values() for path in local.paths]
         return tuple(dict.fromkeys(every))
 
 
 class Removal(NamedTuple):
-    """Bytes that a removal freed, and the other datasets on this machine that need what was kept."""
+    """Bytes that a removal freed, and the other datasets on this machine that need the remaining files."""
 
     freed: int
     needed_by: tuple[str, ...] = ()
 
 
 class Fetched(NamedTuple):
-    """A dataset that was loaded, and what this machine has of it now."""
+    """A dataset that was loaded, and its files on this machine."""
 
     dataset: Dataset
     stored: Stored
 
 
 def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Stored:
-    """Return what this machine has of a dataset, without loading it.
+    """Return the local files of a dataset, without loading it.
 
-    Raises as :func:`harness.loaders.load_dataset` does for what cannot be named, and MissingExtraError where the
-    library that downloads it is not installed.
+    Raises as :func:`harness.loaders.load_dataset` does for an invalid name, and MissingExtraError if the library that
+    downloads it is not installed.
     """
     return _stored(locate_dataset(name, cards=cards), cache or Cache())
 
 
 def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
-    """Return the names of the datasets that a name stands for together, () for one that names a dataset."""
+    """Return the names of the datasets that a name stands for together, () for the name of a single dataset."""
     located = locate_dataset(name, cards=cards)
     loader, spec = located.loader, next(iter(located.specs.values()))
     return tuple(loader.subsets(spec)) if isinstance(loader, SubsetLoader) else ()
@@ -89,9 +89,9 @@ def fetch_dataset(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Fetched:
-    """Download what is missing of a dataset, hold it against its card, and prepare its texts.
+    """Download the missing files of a dataset, check it against its card, and prepare its texts.
 
-    Loading it needs no network afterwards. Arguments and errors are those of :func:`harness.loaders.load_dataset`.
+    Loading it afterwards needs no network. Arguments and errors as in :func:`harness.loaders.load_dataset`.
     """
     cache = cache or Cache()
     dataset = load_dataset(name, split=split, cards=cards, cache=cache, progress=progress)
@@ -99,7 +99,7 @@ def fetch_dataset(
 
 
 def remove_prepared(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
-    """Delete what the harness prepared of a dataset; downloaded files are in the cache of the library that has them.
+    """Delete the harness's prepared entries of a dataset; downloaded files stay in the cache of their library.
 
     Texts that another dataset on this machine needs stay, and so do all while a comparison runs, which may read them.
     Errors as of :func:`stored_files`.

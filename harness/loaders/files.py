@@ -1,4 +1,4 @@
-"""Documents in one table, in a TREC collection, or in a folder of text files, perhaps with a golden set beside them."""
+"""Documents in one table, in a TREC collection, or in a folder of text files, perhaps with a golden set."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class TrecLoader:
 
 
 class GoldenLoader:
-    """Reads a folder that holds a golden set, ``golden.jsonl`` or another table, beside its chunks or text files.
+    """Reads a folder that holds a golden set, ``golden.jsonl`` or another table, next to its chunks or text files.
 
-    The documents are those of the only other table, or where there is none the folder's text files.
+    The documents are in the only other table or, without another table, in the folder's text files.
     """
 
     name = "golden"
@@ -94,7 +94,7 @@ class GoldenLoader:
 
 
 def _golden_and_others(spec: DatasetSpec) -> tuple[str, list[str]] | None:
-    """Return the table called ``golden`` at the top of a folder, and the other tables there; None without one.
+    """Return the table called ``golden`` at the top of a folder, and the other tables there; None without such a table.
 
     Next to text files, only tables that look like documents are returned.
     """
@@ -200,7 +200,7 @@ def _holds_trectext(files: Files, name: str) -> bool:
 
 
 def _visible(path: Path) -> Iterator[str]:
-    """Yield the files below a folder, without those whose name, or whose folder's name, begins with a dot."""
+    """Yield the files below a folder, except files whose name or folder begins with a dot."""
     return (name for name in _files_below(path) if not _is_hidden(name))
 
 
@@ -222,7 +222,7 @@ def _unread_files(path: Path, read: Collection[str]) -> dict[str, int]:
 
 
 def _ending(name: str) -> str:
-    """Return the ending of a file's name in lower case, that of a compression included: ``.csv.gz``."""
+    """Return the ending of a file's name in lower case, including the ending of a compression: ``.csv.gz``."""
     return PurePosixPath(plain_name(name)).suffix.lower() + name[len(plain_name(name)) :].lower()
 
 

@@ -4,8 +4,8 @@ A line is one question::
 
     {"id": "q1", "question": "How long is the warranty?", "expected_relevant_doc_ids": ["faq-12", "faq-13"]}
 
-``query`` stands for ``question``, and ``expected`` or ``relevant_doc_ids`` for ``expected_relevant_doc_ids``. Expected
-ids are a list, one id, or ``{id: grade}``, and may be records with an id; an empty list says that nothing answers the
+``query`` may replace ``question``, and ``expected`` or ``relevant_doc_ids`` ``expected_relevant_doc_ids``. Expected ids
+are a list, one id, or ``{id: grade}``, and may be records with an id; an empty list says that nothing answers the
 question. All other fields are kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids
 are separated by ``;`` or ``|`` (unless the corpus has an id with such a character in it), and a cell that begins with
 ``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number. Lines without ids that have the same
@@ -57,7 +57,7 @@ def load_golden(path: str | Path) -> GoldenSet:
     """Read a golden set from a file.
 
     Raises DataError with every problem of the file and its line: no UTF-8, malformed JSON, missing, misspelt or
-    contradicting fields, duplicate ids, empty questions, ids expected with two grades, grades that are no whole
+    contradicting fields, duplicate ids, empty questions, ids expected with two grades, grades that are not whole
     numbers of 0 or more; and for a file without any question, or in which no question expects anything.
     """
     place = user_path(path)
@@ -65,12 +65,12 @@ def load_golden(path: str | Path) -> GoldenSet:
 
 
 def is_golden(fields: Sequence[str]) -> bool:
-    """Return whether a record with these fields is one of a golden set: it says what is expected."""
+    """Return whether a record with these fields belongs to a golden set: whether it has expected ids."""
     return bool(_called(EXPECTED, fields))
 
 
 def _called(names: Sequence[str], fields: Iterable[str]) -> list[str]:
-    """Return the fields that have one of the names, in any case if none has it exactly."""
+    """Return the fields that have one of the names, in any case if no field has it exactly."""
     there = list(fields)
     return [field for name in names for field in fields_named(name, there)]
 
@@ -127,13 +127,13 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
 
 
 def _plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record of Python objects as a file has it; an empty cell for an id is no id."""
+    """Return a record of Python objects as a file has it; an empty cell for an id means no id."""
     record = {str(field): value for field, value in plain(values).items()}
     return {field: value for field, value in record.items() if value is not None or field not in _IDS}
 
 
 def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) -> Iterator[_Record]:
-    """Yield each record with its number; of tables expected ids as lists, and no id for an empty cell."""
+    """Yield each record with its number; in tables, expected ids are lists, and an empty cell is no id."""
     for batch in batches:
         for number, values in zip(batch.lines, batch.records, strict=True):
             readings: tuple[tuple[Expectation, ...], ...] = ()
@@ -200,7 +200,7 @@ def _words(text: str) -> str:
 
 
 def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) -> GoldenQuestion:
-    """Return a question with what a later line of the same text expects, and the values of its fields."""
+    """Return a question with the ids that a later line of the same text expects, and the values of its fields."""
     grades = {expected.id: expected.grade for expected in first.expected}
     for expected in again.expected:
         if grades.get(expected.id, expected.grade) != expected.grade:
@@ -236,7 +236,7 @@ def _question(record: _Record, problems: Problems, repeated: list[str]) -> Golde
 
 
 def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
-    """Return the one field of a line that has one of ``names``; None for none of them, which only an id may be."""
+    """Return the only field of a line that has one of ``names``; None without such a field, allowed only for an id."""
     there = _called(names, record.values)
     if len(there) > 1:
         problems.add_once(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
@@ -289,7 +289,7 @@ def _expected(record: _Record, name: str, problems: Problems, repeated: list[str
 
 
 def _whole(grade: object) -> int | None:
-    """Return a grade, None for what is none; a whole float is one, as tables with empty cells have them."""
+    """Return a grade, None for an invalid one; a whole float is valid, as tables with empty cells have them."""
     if isinstance(grade, bool) or not isinstance(grade, int | float) or grade != grade // 1:
         return None
     return int(grade) if 0 <= grade < _LIMIT else None

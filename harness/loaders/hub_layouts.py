@@ -16,7 +16,7 @@ from harness.loaders.hub_repository import Repository
 class Part:
     """Files of documents, queries, judgments or candidates.
 
-    ``tabbed`` files have no header: an id, a tab and a text on each line. ``md5`` is what a file must have.
+    ``tabbed`` files have no header: an id, a tab and a text on each line. ``md5`` is the required digest of a file.
     """
 
     repository: Repository
@@ -27,10 +27,10 @@ class Part:
 
 @dataclass(frozen=True)
 class HubParts:
-    """The parts of a dataset by split; those that no split divides have one, of whatever name.
+    """The parts of a dataset by split; parts that no split divides have one split, of any name.
 
-    ``candidates`` are the documents that each query is to be ranked among, ``unread`` configurations that change what
-    a task asks and that are not read here. ``facts`` go into the report.
+    ``candidates`` are the documents that each query is ranked among, ``unread`` configurations that change the task's
+    queries and are not read here. ``facts`` go into the report.
     """
 
     documents: Mapping[str, Part]
@@ -58,8 +58,8 @@ class FileLayout:
     """Places of the files of a collection in several languages.
 
     ``documents``, ``queries`` and ``judgments`` are names of files with ``{language}``, ``{split}`` and ``{number}``.
-    ``corpus`` is the repository of the documents, where it is another. With ``pairs`` documents and queries may be in
-    two languages, ``de-en``: documents first. ``md5`` is that of each split's judgments.
+    ``corpus`` is the repository of the documents, if it is another. With ``pairs`` documents and queries may be in two
+    languages, ``de-en``: documents first. ``md5`` holds the digest of each split's judgments.
     """
 
     documents: str
@@ -159,7 +159,7 @@ _MMARCO = FileLayout(
     default_split="dev.small",  # the split of the published figures
     tabbed_documents=True,
     pairs=True,
-    # those of MS MARCO's passages: one set of judgments for every language
+    # the judgments of MS MARCO's passages: one set for every language
     md5={"dev": "9157ccaeaa8227f91722ba5770787b16", "dev.small": "38a80559a561707ac2ec0f150ecd1e8a"},
 )
 

@@ -1,8 +1,8 @@
-"""Dataset repositories of the Hugging Face hub: which files are there, and those files, downloaded once.
+"""Dataset repositories of the Hugging Face hub: their lists of files, and the files, downloaded once.
 
-``huggingface_hub`` downloads, resumes what was cut and keeps the files in its own cache; ``datasets`` says which files
-are which configuration and split. Both are asked about names alone, so that ids are read by our own readers: theirs
-take the ids of CSV and JSON files for numbers and dates.
+``huggingface_hub`` downloads, resumes interrupted downloads and keeps the files in its own cache; ``datasets`` maps
+files to configurations and splits. Both are used only for names, so that our own readers read the ids: the libraries'
+readers take the ids of CSV and JSON files for numbers and dates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCHEME = 3
 _STORED = "listing.json"
 _README = "README.md"
 _EVERYWHERE = (_README, ".gitattributes")
-"""Small files, of which every repository has at least the second."""
+"""Small files; every repository has at least the second."""
 _METADATA = b"---"
 """The beginning of a card that says something about configurations or languages."""
 _SHOWN = 12
@@ -49,7 +49,7 @@ _SHA256, _GIT = 64, 40
 
 
 class Config(NamedTuple):
-    """One configuration: the files of each split, and the names of its columns where the repository's card tells."""
+    """One configuration: the files of each split, and the names of its columns if the repository's card states them."""
 
     splits: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Config(NamedTuple):
 class Listing(NamedTuple):
     """The content of a repository: the configurations by name, and the languages that its card names.
 
-    ``unassigned`` are the files of data where no card says which configurations they are.
+    ``unassigned`` are the data files if no card assigns them to configurations.
     """
 
     configs: Mapping[str, Config]
@@ -91,7 +91,7 @@ class Repository:
 
     @property
     def folder(self) -> Path:
-        """Return where the files lie."""
+        """Return the local paths of the files."""
         return self._folder
 
     @property
@@ -109,7 +109,7 @@ class Repository:
 
     @cached_property
     def listing(self) -> Listing:
-        """Return the configurations that the repository's card or its files' names tell."""
+        """Return the configurations given by the repository's card or by its files' names."""
         return _listing_of(_files_below(self.folder), self.folder)
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
@@ -119,12 +119,12 @@ class Repository:
             raise error
 
     def lacking_offline(self, names: Sequence[str]) -> DataError | None:
-        """Return the error of the files that are not there and may not be downloaded; None where all can be had."""
+        """Return the error of missing files that may not be downloaded; None if all can be had."""
         missing = [f"there is no '{name}'" for name in names if not self.has(name)]
         return DataError(self.label, missing, fix="download the repository") if missing else None
 
     def paired(self) -> Repository | None:
-        """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
+        """Return the repository of this repository's judgments, named with ``-qrels``; None without one."""
         folder = self.folder.resolve()
         beside = folder.with_name(f"{folder.name}-qrels")
         return Repository(beside) if beside.is_dir() else None
@@ -134,7 +134,7 @@ class _Snapshot(Source):
     """One commit's files in the hub's cache, which are links to blobs and may have been put there by any program."""
 
     def digest(self, member: str) -> str:
-        """Return SHA-256 of a file, read once; raises DataError where the hub states another checksum."""
+        """Return SHA-256 of a file, read once; raises DataError if the hub states another checksum."""
         path = self.path / member
         try:
             blob, digest = path.resolve().name, steady_digest(path)
@@ -151,9 +151,9 @@ class HubRepository(Repository):
 
     Args:
         name: ``ORG/NAME``.
-        revision: a branch, a tag or a commit. A branch in the hub's cache is taken as it is
-            there, so one that moved on is not noticed.
-        network: False to look only at what this machine has.
+        revision: a branch, a tag or a commit. A branch in the hub's cache is used as cached, so a branch that moved on
+            is not noticed.
+        network: False to look only at this machine.
     """
 
     def __init__(self, name: str, revision: str, *, network: bool = True) -> None:
@@ -165,7 +165,7 @@ class HubRepository(Repository):
 
     @property
     def folder(self) -> Path:
-        """Return where the hub's cache keeps this commit's files."""
+        """Return the folder of this commit's files in the hub's cache."""
         return self.cached.snapshot(self.commit)
 
     @property
@@ -178,7 +178,7 @@ class HubRepository(Repository):
         return _Snapshot(self.folder)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is in the hub's cache, where only whole ones get their names."""
+        """Return whether a file is in the hub's cache, which names only complete files."""
         commit = vars(self).get("commit") or self.cached.commit(self.revision)
         return commit is not None and (self.cached.snapshot(commit) / name).is_file()
 
@@ -191,7 +191,7 @@ class HubRepository(Repository):
         info = self._info(self.revision)
         known = {sibling.rfilename for sibling in info.siblings or []}
         first = next((name for name in _EVERYWHERE if name in known), None)
-        if first is not None:  # the hub's cache remembers what a branch is by a download of it
+        if first is not None:  # downloading it makes the hub's cache remember the branch
             self._download(first, self.revision)
         return str(info.sha)
 
@@ -212,7 +212,7 @@ class HubRepository(Repository):
         return listing
 
     def files_here(self) -> frozenset[Path]:
-        """Return this commit's files on this machine, but those that every repository has."""
+        """Return this commit's files on this machine, except files that every repository has."""
         if self.cached.commit(self.revision) is None:
             return frozenset()
         return frozenset(self.folder / name for name in _files_below(self.folder) if name not in _EVERYWHERE)
@@ -227,7 +227,7 @@ class HubRepository(Repository):
         Cache().put(_KIND, key, write, about=about)
 
     def _listing_of_snapshot(self) -> Listing:
-        """Return what this machine has of a commit whose files somebody downloaded with the hub's own tools."""
+        """Return the local files of a commit that was downloaded with the hub's own tools."""
         names = _files_below(self.folder)
         if not names:
             raise self._not_here()
@@ -237,9 +237,9 @@ class HubRepository(Repository):
         return _listing_of(names, self.folder)
 
     def paired(self) -> Repository | None:
-        """Return ``ORG/NAME-qrels``, where BEIR keeps the judgments; None where the hub has no such repository.
+        """Return ``ORG/NAME-qrels``, where BEIR keeps the judgments; None if the hub has no such repository.
 
-        That there is none is remembered for this commit, so that loading needs no network the next time.
+        A missing repository is remembered for this commit, so that loading needs no network the next time.
         """
         cache, key = Cache(), self._key(holds="no qrels elsewhere")
         if cache.holds(_KIND, key):
@@ -269,12 +269,12 @@ class HubRepository(Repository):
                 progress.advance(1)
 
     def lacking_offline(self, names: Sequence[str]) -> DataError | None:
-        """Return the error of the files that are missing where the network may not be used; None elsewhere."""
+        """Return the error of missing files if the network may not be used; else None."""
         missing = [] if self._network else [name for name in names if not self.has(name)]
         return self._not_here(*missing) if missing else None
 
     def absent_offline(self) -> DataError | None:
-        """Return the error of a repository of which nothing is here where the network may not be used; else None."""
+        """Return the error of a repository without local files if the network may not be used; else None."""
         return self._not_here() if not self._network and self.cached.commit(self.revision) is None else None
 
     def _download(self, name: str, revision: str) -> Path:
@@ -378,7 +378,7 @@ def _stored_listing(folder: Path) -> Listing:
 
 
 def _listing_of(names: Iterable[str], folder: Path) -> Listing:
-    """Return the configurations of files with these names, by the card in ``folder`` or else by the names alone.
+    """Return the configurations of files with these names, by the card in ``folder`` or else only by the names.
 
     ``datasets`` finds them as in a local repository: in a folder of empty files and the card.
     """
@@ -386,7 +386,7 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
     yaml: Any = require("yaml", extra="hub", feature=_FEATURE)
     safe = [name for name in names if ".." not in PurePosixPath(name).parts and not PurePosixPath(name).is_absolute()]
     with tempfile.TemporaryDirectory(prefix="harness-hub-") as temporary:
-        # the name must be that of no file: a loading script is called like its folder
+        # no file may have this name: a loading script is called like its folder
         root = Path(temporary).resolve() / "repository"
         root.mkdir()
         for name in safe:

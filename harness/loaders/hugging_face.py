@@ -1,8 +1,8 @@
 """Datasets of the Hugging Face hub: ``hf:REPO[@REVISION][:CONFIG]``.
 
 Documents, queries and judgments are configurations of one repository (``corpus``, ``queries``, ``default``; in several
-languages ``ko-corpus``, ``ko-queries``, ``ko-qrels``), as MTEB has them, or the judgments are those of ``REPO-qrels``,
-as BEIR has them. ``CONFIG`` is a language or another subset, or names the parts: ``documents=texts,qrels=labels/test``.
+languages ``ko-corpus``, ``ko-queries``, ``ko-qrels``), as MTEB has them, or the judgments are in ``REPO-qrels``, as
+BEIR has them. ``CONFIG`` is a language or another subset, or names the parts: ``documents=texts,qrels=labels/test``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     "qrels": ("default", "qrels"),
     "candidates": ("top_ranked",),
 }
-"""Part -> the usual names of its configuration; the first that is there is taken, as MTEB does."""
+"""Part -> the usual names of its configuration; the first existing one is taken, as MTEB does."""
 _FORMS = ("{subset}-{role}", "{subset}_{role}", "{role}-{subset}", "{role}_{subset}")
 _BATCH = 8192
 _SHOWN_FILES = 6
@@ -58,8 +58,8 @@ class HubLoader(PrefixLoader):
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts and download their files.
 
-        Without a split it is the collection's usual one, ``test``, or the only one there is. Documents and queries are
-        of that split where they have it, else of their only one.
+        The default split is the collection's usual split, ``test``, or its only split. Documents and queries are from
+        that split if they have it, else from their only split.
         """
         parts = _parts_at(_Place.parse(spec.location, network=True), spec)
         chosen, undecided = "", None
@@ -68,7 +68,7 @@ class HubLoader(PrefixLoader):
         except UsageError as error:
             if split is not None or len(parts.documents) > 1:
                 raise
-            undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
+            undecided = JudgmentSource.failing(error)  # a caller that reads only the documents needs no split
         wanted, of_queries = _wanted(parts, chosen, spec), spec.qrels is not None and len(parts.queries) > 1
         _fetch(wanted, progress)
         (documents,) = wanted.documents.values()
@@ -110,7 +110,7 @@ class _Place(NamedTuple):
 
     @classmethod
     def parse(cls, location: str, *, network: bool) -> _Place:
-        """Return what stands behind ``hf:``; raises UsageError."""
+        """Return the parts of the text after ``hf:``; raises UsageError."""
         text = location.removeprefix(_PREFIX)
         folder = _FOLDER.fullmatch(text)
         if folder is not None:
@@ -130,7 +130,7 @@ class _Place(NamedTuple):
 
 
 def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
-    """Return the parts of a place; those that files of the user replace are left out."""
+    """Return the parts of a place; parts that the user's files replace are left out."""
     repository = place.repository
     layout = _layout(repository)
     if layout is not None:
@@ -175,7 +175,7 @@ def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
 
 
 def _config_of(listing: Listing, role: str, subset: str) -> str | None:
-    """Return the configuration that plays a role by its name; ``default`` only beside others."""
+    """Return the configuration whose name gives it a role; ``default`` only next to others."""
     names = (_named_alike(listing, word, subset) for word in _ROLES[role])
     return next((name for name in names if name is not None), None)
 
@@ -202,7 +202,7 @@ def _one_table(repository: Repository, config: str) -> HubParts:
 
 
 def _refuse_mixed_parts(repository: Repository) -> None:
-    """Raise DataError where files are called as several parts, and no card says which configuration each is."""
+    """Raise DataError if files are named like several parts, and no card assigns them to configurations."""
     files = sorted(repository.listing.unassigned)
     words = {word for name in files for word in re.split(r"[^a-z]+", name.lower())}
     roles = [role for role, names in _ROLES.items() if words & {*names, role} - {"default"}]
@@ -241,7 +241,7 @@ def _named_parts(repository: Repository, text: str) -> HubParts:
 
 
 def _paired_judgments(repository: Repository | None) -> Mapping[str, Part]:
-    """Return the judgments of a repository that holds nothing else; nothing where there is no such repository."""
+    """Return the judgments of a repository that holds nothing else; empty if there is no such repository."""
     if repository is None:
         return {}
     configs = repository.listing.configs
@@ -272,7 +272,7 @@ def _unclear(repository: Repository, problem: str) -> DataError:
 
 
 def _language(languages: Sequence[str], subset: str) -> str | None:
-    """Return the code of the only language of a card, or of the one that a subset is called by."""
+    """Return the code of a card's only language, or of the language that a subset is named after."""
     words = [name.lower().partition("-")[0] for name in languages]
     codes = {word: two_letter_code(word) for word in words}
     if len(codes) == 1:
@@ -286,7 +286,7 @@ def _layout(repository: Repository) -> FileLayout | None:
 
 
 def _subsets(repository: Repository) -> tuple[str, ...]:
-    """Return every subset of a repository that is a dataset of its own, and no pair of two."""
+    """Return every subset of a repository that is a separate dataset, and no pair of two."""
     layout = _layout(repository)
     if layout is not None:
         return tuple(layout.languages)
@@ -296,9 +296,9 @@ def _subsets(repository: Repository) -> tuple[str, ...]:
 
 
 def _wanted(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
-    """Return the parts that one split needs; judgments of all splits where one set of queries serves them all.
+    """Return the parts that one split needs; judgments of all splits if one set of queries serves them all.
 
-    Raises UsageError where a part has several splits and not this one.
+    Raises UsageError if a part has several splits, but not this one.
     """
     common = len(parts.queries) == 1 or spec.queries is not None
     return replace(
@@ -311,7 +311,7 @@ def _wanted(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
 
 
 def _fetch(wanted: HubParts, progress: Progress | None) -> None:
-    """Download what is missing, the documents last; raises DataError, offline for all files at once."""
+    """Download missing files, the documents last; raises DataError, offline for all files at once."""
     repositories, names = dict[str, Repository](), dict[str, list[str]]()
     for part in reversed(_all(wanted)):
         repositories[part.repository.label] = part.repository
@@ -361,7 +361,7 @@ def _is_here(parts: HubParts) -> bool:
 
 
 def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
-    """Return whether the split that is taken by itself is on this machine, or all; None where another one may be."""
+    """Return whether the default split is on this machine, or all splits; None if another split may be."""
     try:
         wanted = _wanted(parts, _choose_split(spec, parts, None), spec)
     except UsageError:
@@ -463,7 +463,7 @@ def _check_md5(part: Part, label: str) -> None:
 
 
 def _candidates(part: Part) -> Mapping[str, Sequence[str]]:
-    """Return the documents that each query is to be ranked among; raises DataError."""
+    """Return the documents that each query is ranked among; raises DataError."""
     source, candidates = part.repository.source(), dict[str, list[str]]()
     problems = Problems(f"{part.repository.label}/{part.names[0]}", unit_of(part.names[0]))
     for name in part.names:

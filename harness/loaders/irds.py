@@ -1,9 +1,9 @@
 """Every dataset that ``ir_datasets`` knows, by its id: ``irds:beir/scifact/test``.
 
-Texts are what the library calls the default text of a document or query. Where that of a document is its title, a space
-and its text, as in most collections, the two are taken apart, so that a title that is empty leaves no space behind; so
-the documents of ``irds:beir/scifact`` are those of SciFact's own files. ``--columns`` takes other fields:
-``text=abstract``, ``query=description``.
+Texts are the library's default text of a document or query. If a document's default text is its title, a space and its
+text, as in most collections, the two are separated, so that an empty title leaves no space behind; so the documents of
+``irds:beir/scifact`` equal SciFact's own files. ``--columns`` takes other fields: ``text=abstract``,
+``query=description``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LISTED = 8
 _PARTS = ("docs", "queries", "qrels")
 _WORDS = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
 _PARTIAL_JUDGMENTS = ("subtopic_id", "start")
-"""Fields of judgments that are of a part of the query or document: of several such the highest grade is taken."""
+"""Fields of judgments of a part of the query or document: the highest grade of several is taken."""
 
 
 class IrdsLoader(PrefixLoader):
@@ -47,11 +47,11 @@ class IrdsLoader(PrefixLoader):
     name = "irds"
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
-        """Find the parts. Files are downloaded when they are first read, and said in ``progress``.
+        """Find the parts. Files are downloaded when they are first read, and reported in ``progress``.
 
-        Raises MissingExtraError without the library, UnknownNameError for an id that it does not know, UsageError for
-        a split, which the id already says, for a field that is not there and for an id without documents. Queries that
-        are not there raise it when they are read, and so do those of an id whose judgments are below it.
+        Raises MissingExtraError without the library, UnknownNameError for an id that it does not know, UsageError for a
+        split, which the id already gives, for a missing field and for an id without documents. Missing queries raise it
+        when they are read, and so do the judgments of an id whose judgments are below it.
         """
         dataset = _dataset(spec)
         name = spec.location.removeprefix(_PREFIX)
@@ -65,7 +65,7 @@ class IrdsLoader(PrefixLoader):
         judgments = _judgments(spec, dataset, progress)
         if not dataset.has_queries():
             queries = TextSource.failing(_lacks(spec.location, "queries"))
-        elif judgments is None and spec.qrels is None and below:  # one of those is meant
+        elif judgments is None and spec.qrels is None and below:  # the id of such a part is meant
             queries = TextSource.failing(_lacks(spec.location, "qrels"))
         else:
             queries = _queries(spec, dataset, progress)
@@ -78,11 +78,11 @@ class IrdsLoader(PrefixLoader):
         )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of a dataset, in the folder of the library, without asking the network."""
+        """Return the local files of a dataset, in the folder of the library, without using the network."""
         handlers = _handlers(_dataset(spec))
         paths = tuple(sorted(stored_paths(handlers, _home())))
         here = [file.is_here for file in files_of(handlers)]
-        # what was taken out of an archive serves without it
+        # the extracted files suffice without the archive
         complete = True if here and all(here) else None if paths or not here else False
         return LocalFiles(paths, sum(map(size_of, paths)), complete)
 
@@ -132,7 +132,7 @@ def _ids_with(part: str, below: str = "") -> list[str]:
 
 
 def _lacks(location: str, part: str) -> UsageError:
-    """Return the error for a part that is not there, with ids that have it: below this one, else those beside it."""
+    """Return the error for a missing part, with ids that have it: below this id, else its siblings."""
     name, having = location.removeprefix(_PREFIX), _ids_with(part)
     near: list[str] = []
     while name and not near:
@@ -185,7 +185,7 @@ def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Text
 
 
 def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:
-    """Return the judgments; None where the id has none."""
+    """Return the judgments; None if the id has none."""
     if not dataset.has_qrels():
         return None
     part = _part_of(spec, dataset, "qrels")
@@ -216,7 +216,7 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
 
 
 def _text(record: Any, field: str | None) -> str | None:
-    """Return a field, or the default text where None; bytes, as of web pages, as UTF-8 with replacements."""
+    """Return a field, or the default text for None; bytes, as of web pages, as UTF-8 with replacements."""
     value = record.default_text() if field is None else getattr(record, field)
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
@@ -249,7 +249,7 @@ def _query_field(spec: DatasetSpec, cls: Any) -> str | None:
 
 
 def _default_of(cls: Any) -> str:
-    """Return the default text of a record whose fields hold their names; "" where such a record has none."""
+    """Return the default text of a record whose fields hold their names; "" if such a record has none."""
     try:
         return str(cls(*cls._fields).default_text())
     except AttributeError:  # a field is a list of objects
@@ -274,16 +274,16 @@ def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:
 
 
 def _first_id(documents: Part) -> str:
-    """Return the first of the ids whose documents are read by one object, so that all of them share what is prepared.
+    """Return the first of the ids whose documents one object reads, so that all of them share prepared entries.
 
-    Files alone would not do: an archive may hold several corpora.
+    Comparing files would not do: an archive may hold several corpora.
     """
     others = (name for name, one in _all_datasets().items() if _handler(one, "docs") is documents.handler)
     return min((documents.spec, *(_PREFIX + name for name in others)), key=lambda spec: (spec.count("/"), spec))
 
 
 def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | None:
-    """Return what names the content: the MD5 of each file, which is held against it; None where one has none."""
+    """Return the key of the content: the checked MD5 of each file; None if a file has no MD5."""
     files = files_of([part.handler])
     if not files or any(file.md5 is None for file in files):
         return None
@@ -298,7 +298,7 @@ def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | N
 
 
 def _language(dataset: Any) -> str | None:
-    """Return the language of the documents, None where that of the queries is another."""
+    """Return the language of the documents, None if the queries are in another."""
     documents = dataset.docs_lang()
     queries = dataset.queries_lang() if dataset.has_queries() else None
     return documents if queries in (None, documents) else None

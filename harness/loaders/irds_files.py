@@ -1,8 +1,8 @@
-"""The files of a dataset of ``ir_datasets``: which there are, how they are fetched, and what their faults mean.
+"""The files of a dataset of ``ir_datasets``: their list, their download, and the meaning of their faults.
 
-The library downloads a file when it is first read: to a temporary name, resumed where the server allows it, held
-against its MD5, and moved into place. It does not check a file that lies there already, so :func:`verify` does. Which
-files a dataset is made of is nowhere listed; they are found by following what its parts refer to.
+The library downloads a file when it is first read: to a temporary name, resumed if the server allows it, checked
+against its MD5, and moved into place. It does not check an existing file, so :func:`verify` does. The files of a
+dataset are listed nowhere; they are found by following the references of its parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.store.digests import steady_digest
 _STORE = ".pklz4"
 """The ending of the library's own index of the documents in a file."""
 _PATHS = ("_cache_path", "_extract_path", "extract_path", "_output_file", "_docstore_path", "_affected_files")
-"""Attributes of the library's objects that name what they write."""
+"""Attributes of the library's objects that name the files they write."""
 _FAULTS = (
     OSError,  # of the network and of checksums too: the library's and requests' errors derive from it
     ValueError,
@@ -46,9 +46,9 @@ _log = logging.getLogger("harness.irds")
 
 
 class Part(NamedTuple):
-    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it.
+    """Documents, queries or qrels of a dataset: its spec, the part's name, and the object that reads it.
 
-    ``handlers`` are those of all parts of the dataset, so that what is missing of all is named at once.
+    ``handlers`` are the readers of all parts of the dataset, so that all missing files are named at once.
     """
 
     spec: str
@@ -61,9 +61,9 @@ class Part(NamedTuple):
 class RemoteFile:
     """A file that a dataset is made of.
 
-    ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
-    where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
-    whether it stays there; otherwise it is deleted once it was read.
+    ``urls`` are empty for a file that only its owners distribute; ``instructions`` then say how to get it. ``place`` is
+    the path that the library checks before it downloads, None if it reads from the network each time. ``kept`` says
+    whether the file stays there; otherwise it is deleted after reading.
     """
 
     urls: tuple[str, ...]
@@ -75,12 +75,12 @@ class RemoteFile:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it lies where the library looks for it."""
+        """Return whether the file is at the path that the library checks."""
         return self.place is not None and self.place.exists()
 
     @property
     def how_to_get(self) -> str:
-        """Return what to put where, for somebody without a network."""
+        """Return which file to put at which path, for a machine without a network."""
         facts = f" (MD5 {self.md5})" if self.md5 else ""
         if not self.urls:
             return self.instructions or f"ask its owners for the file, and put it at {self.place}"
@@ -128,7 +128,7 @@ def _of_download(download: Any) -> RemoteFile:
 def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
     """Return the files and folders below ``home`` that parts of a dataset are kept in, if they are there.
 
-    An index of the library without content, which it leaves behind where a download failed, holds nothing.
+    An empty index of the library, which it leaves behind if a download failed, holds nothing.
     """
     from ir_datasets.util import Cache
 
@@ -169,7 +169,7 @@ def _objects(roots: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_no_list_of_datasets(value: object) -> bool:
-    """Return whether a function's value is its own: all datasets of a family, by name, are there for one of them."""
+    """Return whether a function's value belongs to it: each dataset of a family refers to all of them, by name."""
     from ir_datasets.datasets.base import Dataset
 
     return not (isinstance(value, dict) and any(isinstance(entry, Dataset) for entry in value.values()))
@@ -211,8 +211,8 @@ class _Bar:
 def reading(part: Part, progress: Progress | None) -> Iterator[Progress]:
     """Let the library read a part: its progress, its log and its errors become ours.
 
-    Raises DataError for whatever fails: the network, a checksum, a full disk, a damaged archive, a missing module; and
-    for a file that is not here where ``HARNESS_OFFLINE`` forbids to download it.
+    Raises DataError for any failure: the network, a checksum, a full disk, a damaged archive, a missing module; and for
+    a file that is not here if ``HARNESS_OFFLINE`` forbids downloading it.
     """
     from ir_datasets.log import Logger
     from ir_datasets.util.download import GoogleDriveDownload, RequestsDownload
@@ -260,7 +260,7 @@ def _attribute(owner: type, name: str, value: object) -> Iterator[None]:
 
 
 class _LibraryLog(logging.LoggerAdapter[logging.Logger]):
-    """The library's log as ours, one level below: it tells of every step."""
+    """The library's log as ours, one level below: it logs every step."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         super().log(max(level - 10, logging.DEBUG), msg, *args, **kwargs)
@@ -276,7 +276,7 @@ def _short(description: object) -> str:
 
 
 def _translated(part: Part, error: Exception) -> DataError:
-    """Return what went wrong, which file it was, and what to do."""
+    """Return the failure, its file, and a remedy."""
     from ir_datasets.lazy_libs import requests
     from ir_datasets.util import HashVerificationError, home_path
 
@@ -318,7 +318,7 @@ def _translated(part: Part, error: Exception) -> DataError:
 def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
     """Return the files that are not here of the part that is read and of the others that cannot be read either.
 
-    Another part is left out where the library has kept what it took out of its files.
+    A separate part is left out if the library has kept the data that it extracted from its files.
     """
     handlers = [part.handler]
     for handler in part.handlers:

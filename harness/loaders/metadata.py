@@ -1,8 +1,8 @@
 """Metadata of documents: the fields of their records that filters name.
 
-A field is looked up in a document's ``metadata`` object, as BEIR has it, and where that lacks it among the fields at
-the top, those that hold the id and the searched text excepted. Its value is a string, a number or a boolean, kept as
-text; null, an empty string, a list and an object count as no value.
+A field is looked up in a document's ``metadata`` object, as BEIR has it, and if that lacks it among the fields at the
+top, except the id and the searched text. Its value is a string, a number or a boolean, kept as text; null, an empty
+string, a list and an object count as no value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NESTED = "metadata"
 def prepare_metadata(
     source: TextSource, fields: Sequence[str], *, cache: Cache, progress: Progress | None, total: int, about: str = ""
 ) -> pa.Table:
-    """Return ``fields`` of every document: one string column each, null where a document lacks it.
+    """Return ``fields`` of every document: one string column each, null if a document lacks it.
 
     Rows are the ``total`` documents in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty
     files are its business. The table of a source that has a key is kept in the cache, ``about`` as of texts. Raises
@@ -64,7 +64,7 @@ def _schema(fields: Sequence[str]) -> pa.Schema:
 
 
 def text_of(value: object) -> str | None:
-    """Return the text by which filters compare a value; None for what is none."""
+    """Return the text by which filters compare a value; None for other types."""
     match value:
         case str():
             return value or None

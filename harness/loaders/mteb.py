@@ -1,9 +1,9 @@
 """Every text retrieval, reranking and instruction-retrieval task of MTEB: ``mteb:MIRACLRetrieval:ko@dev``.
 
-The library's own code of a task loads it, so that its splits, its re-made ids and its transformations are those of the
-leaderboard. Texts are as MTEB gives them to a model: title, a space and text, without white space at the ends; a query,
-a space and its instruction; the turns of a conversation joined by ``; ``. Queries without judgments are left out,
-grades are whole numbers, and hits with their query's id are dropped where the task says so and kept otherwise.
+MTEB's own code of a task loads it, so that splits, re-made ids and transformations equal the leaderboard's. Texts are
+as MTEB gives them to a model: title, a space and text, without white space at the ends; a query, a space and its
+instruction; the turns of a conversation joined by ``; ``. Queries without judgments are left out, grades are whole
+numbers, and hits with their query's id are dropped if the task says so and kept otherwise.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
 
 _Corpus = Any
-"""A ``datasets.Dataset``: the library is imported where it is needed alone."""
+"""A ``datasets.Dataset``: the library is imported only where it is needed."""
 
 
 class _Name(NamedTuple):
-    """``mteb:TASK[:subset][@split]``, taken apart; "" for what is left out."""
+    """``mteb:TASK[:subset][@split]``, taken apart; "" for an omitted part."""
 
     task: str
     subset: str
@@ -77,7 +77,7 @@ class _Name(NamedTuple):
 class _About(NamedTuple):
     """The facts of one subset and split.
 
-    ``key`` names the content, None where it may change under the same name. ``bundled`` tasks are MTEB's own; others
+    ``key`` identifies the content, None if it may change under the same name. ``bundled`` tasks are MTEB's own; others
     were registered by the running program.
     """
 
@@ -93,7 +93,7 @@ class _About(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """Grades by query and document, and the documents that each query is to be ranked among; None without them."""
+    """Grades by query and document, and the documents that each query is ranked among; None without them."""
 
     qrels: Mapping[str, Mapping[str, float]]
     candidates: Mapping[str, Sequence[str]] | None
@@ -113,7 +113,7 @@ class MtebLoader(PrefixLoader):
     name = "mteb"
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
-        """Find the parts. What is missing is downloaded when the first of them is read.
+        """Find the parts. Missing files are downloaded when the first part is read.
 
         Raises MissingExtraError without the library, UnknownNameError for an unknown task, UsageError for a task that
         is none of retrieval among texts or is made of others, and for a subset or split that is not there or has to be
@@ -134,7 +134,7 @@ class MtebLoader(PrefixLoader):
                 progress.start(f"loading {name}", None)
             try:
                 return _load(name, _task(name.task))
-            except DataError as error:  # kept: queries and documents ask for the same download
+            except DataError as error:  # kept: queries and documents need the same download
                 return error
 
         def content() -> _Content:
@@ -167,7 +167,7 @@ class MtebLoader(PrefixLoader):
         )
 
     def parts(self, spec: DatasetSpec) -> Sequence[str]:
-        """Return the specs of the tasks whose mean an aggregated task is; none for a task with data of its own.
+        """Return the specs of the tasks that an aggregated task averages; empty for a task with its own data.
 
         Raises as :meth:`load` for a missing library and an unknown task.
         """
@@ -180,13 +180,13 @@ class MtebLoader(PrefixLoader):
         return [str(_Name(member.metadata.name, "", requested.split)) for member in task.metadata.tasks]
 
     def subsets(self, spec: DatasetSpec) -> Sequence[str]:
-        """Return the spec of each subset of a task that has several, where none is named."""
+        """Return the spec of each subset of a task that has several, if none is named."""
         requested = _Name.of(spec.location)
         known = _subsets(_searchable_task(requested))
         return [] if requested.subset or len(known) == 1 else [str(requested._replace(subset=name)) for name in known]
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
-        """Return what this machine has of a task's subset; of all subsets where nothing tells them apart.
+        """Return the local files of a task's subset; of all subsets if nothing distinguishes them.
 
         None for a task whose data lie in a folder of the user's own.
         """
@@ -200,7 +200,7 @@ class MtebLoader(PrefixLoader):
 
 
 def _recall(name: str) -> tuple[_About, _Judged] | None:
-    """Return what `_remember` kept under this name with the version of MTEB that is installed; None without."""
+    """Return the value that `_remember` stored under this name with the installed version of MTEB; None without."""
 
     def read(folder: Path) -> tuple[_About, _Judged]:
         facts, judged = orjson.loads((folder / _FILE).read_bytes())
@@ -213,7 +213,7 @@ def _recall(name: str) -> tuple[_About, _Judged] | None:
 def _remember(name: str, about: _About, judged: _Judged, *, label: str) -> None:
     """Keep facts and judgments of a task of MTEB's own whose content never changes; others are not kept.
 
-    ``label`` names the dataset to whoever lists the cache.
+    ``label`` names the dataset in lists of the cache.
     """
     key = _remembered_key(name)
     if key is None or about.key is None or not about.bundled:
@@ -253,7 +253,7 @@ def _task(name: str) -> Any:
 
 
 def _unfit(task: Any) -> str | None:
-    """Return why a task cannot be searched, None where it can."""
+    """Return why a task cannot be searched, None if it can."""
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
     about = task.metadata
@@ -311,7 +311,7 @@ def _chosen(requested: _Name) -> tuple[_Name, Any]:
 
 
 def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str], near: Sequence[str] = ()) -> str:
-    """Return the one that is wanted, or the only one; raise UsageError with those to choose from otherwise."""
+    """Return the requested name, or the only one; else raise UsageError with the available names."""
     if not wanted and len(known) == 1:
         return known[0]
     if wanted in known:
@@ -340,7 +340,7 @@ def _load(name: _Name, task: Any) -> _Content:
         for query, grades in data["relevant_docs"].items()
         if grades
     }
-    # the library groups them in no order: theirs is that of the queries
+    # the library groups them in no order: they follow the queries
     query_ids = [str(query) for query in data["queries"][_id_column(data["queries"])]]
     qrels = {query: judged[query] for query in dict.fromkeys([*query_ids, *judged]) if query in judged}
     ranked = data.get("top_ranked")
@@ -405,9 +405,9 @@ def query_batches(queries: _Corpus) -> Iterator[TextBatch]:
 
 
 def language_of(about: Any, subset: str) -> str | None:
-    """Return the language of a subset of a task, by its metadata; None where documents and queries have different ones.
+    """Return a task's subset's language, by its metadata; None if documents and queries have different ones.
 
-    The code has two letters where there is such a code, as those of analyzers have.
+    The code has two letters if there is such a code, as analyzers' codes have.
     """
     listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[subset]
     codes = {two_letter_code(code) for code in listed}
@@ -427,7 +427,7 @@ def _id_column(table: _Corpus) -> str:
 
 
 def _title_and_text(title: str, text: str | None) -> tuple[str, str | None]:
-    """Return both such that, joined by a space, they are what MTEB gives to a model, stripped at both ends."""
+    """Return both such that, joined by a space, they equal MTEB's input of a model, stripped at both ends."""
     if text is None:  # refused when it is read
         return title, text
     title, text = (title.lstrip(), text.rstrip()) if title else ("", text.strip())
@@ -457,7 +457,7 @@ def _about(name: _Name, task: Any) -> _About:
 
 
 def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:
-    """Return what names the content; None where the revision is a branch, or the data lies in a folder."""
+    """Return the key of the content; None if the revision is a branch, or the data lies in a folder."""
     path, revision = str(about.dataset["path"]), str(about.dataset.get("revision", ""))
     if not _COMMIT.fullmatch(revision) or Path(path).exists():
         return None
@@ -497,10 +497,10 @@ def _subsets(task: Any) -> list[str]:
 
 @contextmanager
 def _translated(name: _Name, about: Any) -> Iterator[None]:
-    """Load without progress bars and logs of the libraries, offline where that is asked for or the hub is not reached.
+    """Load without progress bars and logs of the libraries, offline if requested or if the hub is not reached.
 
-    The libraries ask for every file by itself and repeat each request for half a minute: that the hub is there is asked
-    once before. Raises DataError for their errors.
+    The libraries request every file separately and repeat each request for half a minute, so the hub is checked once
+    before. Raises DataError for their errors.
     """
     from huggingface_hub import constants
 
@@ -541,7 +541,7 @@ def _translated(name: _Name, about: Any) -> Iterator[None]:
 
 
 def _why_unreached(endpoint: str) -> str | None:
-    """Return why a hub does not answer within some seconds, None where it answers, with whatever status."""
+    """Return why a hub does not answer within some seconds, None if it answers, with any status."""
     from huggingface_hub import get_session
 
     errors: Any = require("huggingface_hub.errors", extra="mteb", feature="loader mteb")

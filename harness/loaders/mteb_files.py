@@ -1,7 +1,7 @@
-"""Files of a task of MTEB in the caches of the hub's libraries: downloaded ones, and Arrow tables made of them.
+"""Files of a task of MTEB in the caches of the hub's libraries: downloads, and the Arrow tables made from them.
 
-A repository may hold many subsets. A file or a table is a subset's where its path is called after it, ``ko-corpus``, as
-MTEB's own loader has them.
+A repository may hold many subsets. A file or a table belongs to a subset if its path has the subset's name,
+``ko-corpus``, as MTEB's own loader has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARTS = "corpus|queries|qrels|top_ranked|instruction"
 
 
 def hub_folders(repository: str) -> list[Path]:
-    """Return where the hub's libraries keep a repository: the files, and the tables that are made of them."""
+    """Return the local folders of a repository in the hub's libraries: the files, and the tables made from them."""
     from datasets.naming import camelcase_to_snakecase
 
     from datasets import config
@@ -31,9 +31,9 @@ def hub_folders(repository: str) -> list[Path]:
 
 
 def subset_paths(repository: str, revision: str, subset: str, subsets: Sequence[str]) -> tuple[Path, ...]:
-    """Return what this machine has of one of the ``subsets`` at a revision; no network is used.
+    """Return the local files of one of the ``subsets`` at a revision; no network is used.
 
-    If nothing is called after it, that is all that is called after no other subset, which may be of any.
+    If no path has its name, the subset gets every path without another subset's name, which may belong to any.
     """
     hub = HubRepository(repository, revision, network=False)
     names = {file: file.relative_to(hub.folder).as_posix() for file in hub.files_here()}

@@ -127,8 +127,9 @@ class _Boundary(NamedTuple):
 def within_boundary(loader: Loader, package: str) -> Loader:
     """Return a loader of another package with its methods inside a boundary.
 
-    What these raise apart from a HarnessError becomes a :class:`harness.errors.LoaderError` with the exception as its
-    cause, also while parts of its datasets are read, and so do parts of a wrong type and columns of different lengths.
+    An exception of these other than a HarnessError becomes a :class:`harness.errors.LoaderError` with the exception as
+    its cause, also while parts of its datasets are read, and so do parts of a wrong type and columns of different
+    lengths.
     """
     boundary = _Boundary(loader.name, package)
     methods = {

@@ -1,4 +1,4 @@
-"""Documents, queries and judgments in files of any known shape: what the loaders of files are made of."""
+"""Documents, queries and judgments in files of any known shape: the building blocks of the loaders of files."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
 
 
 class Questions(NamedTuple):
-    """Queries, and the judgments that a golden set has too; None where there are none."""
+    """Queries, and the judgments that a golden set has too; None without them."""
 
     queries: TextSource
     judgments: JudgmentSource | None
@@ -184,7 +184,7 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
 
 
 def choose_split(label: str, splits: Sequence[str], wanted: str | None, usual: str = "test") -> str:
-    """Return the split that is wanted, else the usual one or the only one; "" where there are none.
+    """Return the requested split, else the usual one or the only one; "" without splits.
 
     Raises UsageError for a split that is not there, and for several without the usual one.
     """

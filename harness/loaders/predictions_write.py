@@ -16,7 +16,7 @@ _MODEL = "mteb_model_meta"
 
 
 def predictions_name(task: str) -> str:
-    """Return the name by which MTEB looks for the predictions of a task in a model's folder."""
+    """Return MTEB's file name for the predictions of a task in a model's folder."""
     return f"{task}_predictions.json"
 
 
@@ -25,7 +25,7 @@ def write_predictions(
 ) -> None:
     """Write ``{subset: {split: {query id: {document id: score}}}}`` and the model's name, as MTEB does.
 
-    Documents stand in the engine's order; readers sort by score, which has the shortest digits that give the same
+    Documents are in the engine's order; readers sort by score, written with the fewest digits that give the same
     float32 again. A query without hits has an empty object. The file appears complete or not at all.
     """
     meta = {"model_name": model, "revision": revision}

@@ -27,8 +27,8 @@ _TABLE, _FACTS = "texts.arrow", "facts.json"
 class Texts(NamedTuple):
     """Prepared documents or queries.
 
-    ``digest`` and ``path`` as in :class:`harness.data.types.Corpus`; ``notes`` say what was accepted although it is
-    odd; ``titles`` counts the titles among the records.
+    ``digest`` and ``path`` as in :class:`harness.data.types.Corpus`; ``notes`` list accepted oddities; ``titles``
+    counts the titles among the records.
     """
 
     ids: Ids
@@ -50,9 +50,9 @@ def prepare_texts(
 ) -> Texts:
     """Return the texts of a source, from the cache when the same content was prepared before.
 
-    A source without a key is read each time, and kept by what it holds. ``total`` is the expected number of records,
-    for ``progress``; ``about`` says which dataset they are of, to whoever lists the cache. Raises DataError with every
-    problem of the source; one without any record is an error too.
+    A source without a key is read each time, and stored by its content. ``total`` is the expected number of records,
+    for ``progress``; ``about`` names the dataset in lists of the cache. Raises DataError with every problem of the
+    source; one without any record is an error too.
     """
     if source.key is None:
         with scratch_folder(cache.folder(WORK), PREPARED) as folder:
@@ -80,7 +80,7 @@ def prepare_texts(
 
 
 def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress | None, total: int | None) -> str:
-    """Write the table of ids and texts and what is known of it; return its digest."""
+    """Write the table of ids and texts and the facts about it; return its digest."""
     problems, notes = Problems(source.label, source.unit), list[str]()
     digest, lines, ids, count = ContentDigest(), list[Int64Array](), list[pa.StringArray](), 0
     titles = TitleCounter()

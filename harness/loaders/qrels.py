@@ -43,9 +43,9 @@ def read_judgments(
     Args:
         source: the folder or archive that holds the file.
         member: its name there. A ``.tsv`` whose header is not BEIR's is a table, any other holds lines.
-        named: role -> field of a table, where they are called otherwise than is common.
-        problems: where faulty lines are noted.
-        notes: where accepted oddities are noted.
+        named: role -> field of a table, for names that differ from the defaults.
+        problems: receives faulty lines.
+        notes: receives accepted oddities.
     """
     ending, columns = format_of(member), ColumnMap(JUDGMENT_ROLES, named)
     if ending == ".json" and not _OBJECTS.match(source.start_of(member)):
@@ -67,7 +67,7 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
     """Read a file of judgments; faulty lines are noted in ``problems`` and left out.
 
     The first line decides between the layouts. Grades are whole numbers within 32 bits, also written ``1.0``; negative
-    ones are allowed.
+    grades are allowed.
     """
     judgments = Judgments([], [], [], [])
     trec: bool | None = None
@@ -102,7 +102,7 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
 
 
 def looks_like_judgments(columns: Sequence[str]) -> bool:
-    """Return whether the columns of a line are those of judgments in TREC's layout, or BEIR's header."""
+    """Return whether the columns of a line fit TREC's layout of judgments, or BEIR's header."""
     if tuple(column.lower() for column in columns) == BEIR_COLUMNS:
         return True
     return len(columns) == _TREC_COLUMNS and grade_problem(columns[-1]) is None

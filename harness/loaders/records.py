@@ -30,11 +30,11 @@ _DEEPEST = 100
 """Levels of lists and objects in a record. Later readers take 254 (orjson) or as many as Python's stack has."""
 TOO_DEEP = f"lists and objects are nested more than {_DEEPEST} deep"
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-"""Ending -> what separates cells, which are text."""
+"""Ending -> separator of cells, which are text."""
 _KEY_MARK = re.compile(rb'"[ \t\r\n]*:')
 """The mark behind each key."""
 _IN_STRING = re.compile(rb'\\"[ \t\r\n]*:')
-"""The same inside a string, where a quotation mark has a backslash before it."""
+"""The same inside a string, in which a backslash precedes a quotation mark."""
 _OTHER_DELIMITERS = re.compile(r"[,;\t|]")
 _JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*_JSON_LINES, ".json", *DELIMITERS, ".parquet")
@@ -51,7 +51,7 @@ def format_of(member: str) -> str | None:
 
 
 def unit_of(member: str) -> str:
-    """Return what the numbers of a file's records count."""
+    """Return the unit that the numbers of a file's records count."""
     return {".parquet": "row", ".json": "record"}.get(format_of(member) or "", "line")
 
 
@@ -68,8 +68,8 @@ def read_records(
     """Yield the records of a file, read as its ``ending`` says, see :func:`format_of`.
 
     Faulty records are noted in ``problems`` and left out; blank lines are counted in ``notes``. A table of as many
-    columns as ``without_header`` names, whose first row is no header by ``is_header``, is read with those names, and
-    its quotes are plain characters. Columns of lists and structures of Parquet are read only where ``nested`` is true.
+    columns as ``without_header`` names, whose first row is not a header by ``is_header``, is read with those names, and
+    its quotes are plain characters. Columns of lists and structures of Parquet are read only if ``nested`` is true.
     """
     if ending in _JSON_LINES:
         return _json_lines(stream, problems, notes)
@@ -82,7 +82,7 @@ def read_records(
 
 
 def first_fields(source: Source, member: str) -> list[str]:
-    """Return the names of the fields of a file's first record, in their order; none where it cannot be read."""
+    """Return the names of the fields of a file's first record, in their order; empty if it cannot be read."""
     return next((list(record) for record in first_records(source, member)), [])
 
 
@@ -153,7 +153,7 @@ def is_too_deep(value: object, levels: int = _DEEPEST) -> bool:
 
 
 def repeated_key(content: bytes, value: object) -> str | None:
-    """Return the first key that an object of a JSON text has twice, nested ones too; ``value`` is the text parsed.
+    """Return the first key that an object of JSON text has twice, also in nested objects; ``value`` is the text parsed.
 
     orjson keeps the last value of such a key and says nothing.
     """
@@ -171,7 +171,7 @@ def repeated_key(content: bytes, value: object) -> str | None:
 
 
 def _may_repeat_keys(content: bytes, values: Sequence[object]) -> bool:
-    """Return False where JSON texts have no more keys than their values, by the marks that only keys have.
+    """Return False if JSON texts have no more keys than their values, by the marks that only keys have.
 
     Only texts for which this is True are parsed by Python's own reader, which is ten times slower.
     """
@@ -190,7 +190,7 @@ def _count_keys(value: object) -> int:
 
 
 def explain_malformed(content: bytes, error: orjson.JSONDecodeError) -> str:
-    """Return why bytes are no JSON, in words, with the column."""
+    """Return why bytes are not JSON, in words, with the column."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as undecodable:
@@ -255,7 +255,7 @@ def keys_of_list(value: object) -> str | None:
 
 
 def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[RecordBatch]:
-    """Yield the rows of a Parquet file; lists and structures are no ids, texts or grades, and may be large vectors."""
+    """Yield the rows of a Parquet file; lists and structures are not ids, texts or grades, and may be large vectors."""
     from pyarrow.parquet import ParquetFile  # 50 ms and 9 MB that no worker needs
 
     first = 1

@@ -1,4 +1,4 @@
-"""The table of loaders: ours, and those that installed packages offer through the entry points ``harness.loaders``."""
+"""The table of loaders: ours, and the loaders that installed packages offer as entry points ``harness.loaders``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _log = logging.getLogger("harness")
 
 
 def loaders() -> Mapping[str, Loader]:
-    """Return every loader by its name, in the order in which they are asked.
+    """Return every loader by its name, in the order in which they are tried.
 
-    A package whose loader cannot be imported is named in a warning. Raises CardError for an object that is no loader,
-    and for a name that two loaders have.
+    A package whose loader cannot be imported is named in a warning. Raises CardError for an object that is not a
+    loader, and for a name that two loaders have.
     """
     return _loaders_on(tuple(sys.path))
 
@@ -50,7 +50,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
         try:
             target = entry.load()
             loader: Loader = target() if isinstance(target, type) else target
-        except Exception as error:  # noqa: BLE001 - whatever the code of another package raises: the other loaders go on
+        except Exception as error:  # noqa: BLE001 - another package's code may raise anything: the other loaders go on
             _log.warning("loader '%s' of '%s' is not available: %s", entry.name, owner, error)
             continue
         lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
@@ -64,14 +64,14 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
 
 
 def loader_for(spec: DatasetSpec) -> Loader | None:
-    """Return the first loader that reads what ``spec`` names."""
+    """Return the first loader that reads the dataset of ``spec``."""
     return next((loader for loader in loaders().values() if loader.matches(spec)), None)
 
 
 def parts_of(location: str) -> Sequence[str]:
     """Return the specs of the datasets whose mean the dataset is that a loader's spec names; none for a single one.
 
-    A loader of aggregated tasks has a method ``parts(spec)``. Raises what that raises.
+    A loader of aggregated tasks has a method ``parts(spec)``. Raises its exceptions.
     """
     spec = DatasetSpec(location)
     parts = getattr(loader_for(spec), "parts", None)

@@ -206,7 +206,7 @@ class _Archive(Source):
 
 
 def _read_start(stream: BinaryIO) -> bytes:
-    """Return the first bytes of a stream; none if it is damaged, which its reader tells with the line."""
+    """Return the first bytes of a stream; empty if it is damaged, which its reader reports with the line."""
     try:
         return stream.read(_START_BYTES)
     except READ_ERRORS:
@@ -233,7 +233,7 @@ def open_source(path: Path) -> Source:
 
 
 class Block(NamedTuple):
-    """Consecutive lines of a file, blank ones too: the number of the first, counted from 1, and their bytes."""
+    """Consecutive lines of a file, including blank ones: the number of the first, counted from 1, and their bytes."""
 
     first: int
     lines: list[bytes]
@@ -269,7 +269,7 @@ def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Itera
 
 
 def _accept_start(lines: list[bytes], problems: Problems, notes: list[str]) -> bool:
-    """Remove a byte-order mark from the first line; False when the file is no UTF-8."""
+    """Remove a byte-order mark from the first line; False if the file is not UTF-8."""
     if is_utf16(lines[0]):
         problems.add(1, UTF16)
         return False
@@ -280,7 +280,7 @@ def _accept_start(lines: list[bytes], problems: Problems, notes: list[str]) -> b
 
 
 def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Line]:
-    """Yield every line that is not blank; blank lines and what :func:`read_blocks` accepts are noted in ``notes``."""
+    """Yield every line that is not blank; blank lines and oddities that :func:`read_blocks` accepts go to ``notes``."""
     blank = 0
     for block in read_blocks(stream, problems, notes):
         for number, content in enumerate(block.lines, block.first):

@@ -69,7 +69,7 @@ def read_structured_run(path: str | PathLike[str]) -> Run:
 
     Raises:
         DataError: the file cannot be read, holds no run, or something in it is wrong.
-        UsageError: it holds several runs, and what stands after ``#`` does not tell which is meant.
+        UsageError: it holds several runs, and the text after ``#`` does not identify one.
     """
     file, fragment = part_of_file(path)
     value = _READERS[_ending(file)](file)
@@ -98,7 +98,7 @@ def qrels_of_json(content: bytes, label: str) -> Qrels:
 
 
 def whole_content(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if they begin as compressed ones do, without a byte-order mark.
+    """Return a file's bytes, decompressed if they begin like a compressed file, without a byte-order mark.
 
     Raises DataError if the file is unreadable, empty, or of a kind that is not read.
     """
@@ -183,12 +183,12 @@ def _parsed(content: bytes, label: str) -> Any:
 
 
 def _decoded(content: bytes) -> Any:
-    """Return what JSON holds; raises ValueError for malformed, deeply nested and repeated content."""
+    """Return the value of JSON text; raises ValueError for malformed, deeply nested and repeated content."""
     try:
         value = json.loads(content, object_pairs_hook=_without_repeats)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    except ValueError as error:  # malformed JSON, another encoding, a key that is there twice
+    except ValueError as error:  # malformed JSON, another encoding, a repeated key
         raise ValueError(f"is no JSON: {error}") from error
     if is_too_deep(value):
         raise ValueError(TOO_DEEP)

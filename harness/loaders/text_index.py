@@ -69,10 +69,10 @@ class TextIndex(NamedTuple):
 
 
 def index_of(corpus: Corpus, cache: Cache | None = None, *, about: str = "") -> TextIndex:
-    """Return the index of a corpus, from ``cache`` where the same documents were indexed before.
+    """Return the index of a corpus, from ``cache`` if the same documents were indexed before.
 
-    Memory for the making is 8 bytes a document and 80 MB, with a cache; what is read from it is mapped. Small corpora
-    and those without a cache are indexed in memory. ``about`` says what the documents are, to whoever lists the cache.
+    Building takes 8 bytes of memory a document and 80 MB, with a cache; data read from it is mapped. Small corpora and
+    corpora without a cache are indexed in memory. ``about`` names the documents in lists of the cache.
     """
     count = len(corpus)
     if cache is None or count < _WORTH_KEEPING:

@@ -53,8 +53,8 @@ class TaggedRun(NamedTuple):
 def read_run(path: Path | str) -> Run:
     """Return the run in a file: TREC's layout, or by the file's ending Parquet with named columns or JSON.
 
-    The engine's order is the rank column, and the order of the lines where ranks are equal. Where a rank is no whole
-    number the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
+    The engine's order is the rank column, and the order of the lines for equal ranks. If a rank is not a whole number
+    the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
 
     Raises:
         DataError: every problem with its line: a wrong number of columns, a score that is not a number or is infinite
@@ -65,7 +65,7 @@ def read_run(path: Path | str) -> Run:
 
 
 def read_tagged_run(path: Path | str) -> TaggedRun:
-    """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name where none is written."""
+    """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name if no tag is written."""
     if is_structured(path):
         return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
     content = _normalised(text_content(user_path(path)))
@@ -79,8 +79,8 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
 def read_qrels(path: Path | str, columns: Mapping[str, str] = MappingProxyType({})) -> Qrels:
     """Return the judgments in a file: TREC's layout (four columns), BEIR's (three, separated by tabs), or a table.
 
-    BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are told by the file's ending, and
-    ``columns`` are their fields by role, where they are called otherwise than is common.
+    BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are recognised by the file's ending, and
+    ``columns`` are their fields by role, for names that differ from the defaults.
 
     Raises DataError with every problem and its line: a wrong number of columns, a grade that is not a whole number, a
     document judged twice under one query with two grades; and for a file without judgments.

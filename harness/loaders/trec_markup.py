@@ -23,7 +23,7 @@ _FIELD = re.compile(
     r"<([A-Za-z][\w-]*)[^>]*>(.*?)(?:</\1>|(?=<(?:num|title|desc|narr|dom|smry|con|fac|def)\b)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-"""A field up to its closing tag, or where it has none to the next field of TREC's."""
+"""A field up to its closing tag or, without a closing tag, to the next field of TREC's."""
 _CAPTION = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 
 
@@ -40,9 +40,9 @@ def is_topics(start: bytes) -> bool:
 def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
     """Yield documents as records of ``docno``, ``title`` and ``text``; ``lines`` number the documents.
 
-    The title is that of ``<TITLE>``, ``<HEADLINE>`` or their short forms, the text that of all ``<TEXT>``, ``<LP>`` and
-    ``<LEADPARA>`` elements, of everything else where there is none. Tags are replaced by spaces, and character
-    references by their characters.
+    The title is the content of ``<TITLE>``, ``<HEADLINE>`` or their short forms, the text the content of all
+    ``<TEXT>``, ``<LP>`` and ``<LEADPARA>`` elements, or of everything else if there are none. Tags are replaced by
+    spaces, and character references by their characters.
     """
     batch, number, rest = RecordBatch([], []), 0, ""
     for text in _decoded(stream, problems, notes):

@@ -21,10 +21,10 @@ _QUERIES_AT_ONCE = 256
 def write_run(path: Path | str, run: Run, tag: str) -> None:
     """Write a run as ``query Q0 document rank score tag``, gzip-compressed when the name ends with ``.gz``.
 
-    The rank column holds the engine's order (from 1). Scores have the shortest digits that give the same float32 again,
-    or the same float64 where the run has ``wide_scores``, so reading the file gives the same run. Queries without hits
-    leave no line. The file appears complete or not at all.
-    Raises DataError for a tag or an id with white space, which the format cannot hold.
+    The rank column holds the engine's order (from 1). Scores have the fewest digits that give the same float32 again,
+    or the same float64 if the run has ``wide_scores``, so reading the file gives the same run. Queries without hits
+    leave no line. The file appears complete or not at all. Raises DataError for a tag or an id with white space, which
+    the format cannot hold.
     """
     path = user_path(path)
     _refuse_white_space(path, run, tag)
@@ -37,7 +37,7 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
 def write_run_columns(path: Path, run: Run) -> None:
     """Write columns query_id, doc_id, rank (from 1, the engine's order) and score, one row a hit.
 
-    Scores are float32, or float64 where the run has ``wide_scores``.
+    Scores are float32, or float64 if the run has ``wide_scores``.
     """
     lengths = np.diff(run.indptr)
     table = {
@@ -52,7 +52,7 @@ def write_run_columns(path: Path, run: Run) -> None:
 def write_qrels(path: Path | str, qrels: Qrels) -> None:
     """Write judgments as ``query-id``, ``corpus-id``, ``score`` with tabs between and a header, as BEIR does.
 
-    The file appears complete or not at all. Ids may hold spaces, but no tab and no line break (loaders refuse those).
+    The file appears complete or not at all. Ids may hold spaces, but not tabs or line breaks (loaders refuse those).
     """
     owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     joined = pc.binary_join_element_wise(
