@@ -46,8 +46,7 @@ _FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a d
 class Ready:
     """An index that can be searched: ``documents`` are its rows; ``external`` is None when it was built just now.
 
-    ``open_ns`` is the time that opening took: of an external index with copying it, where that is needed, and reading
-    its ids.
+    ``open_ns`` is the opening time: for an external index including copying it, if needed, and reading its ids.
     """
 
     info: EngineInfo
@@ -91,9 +90,9 @@ def attach(
     progress: Progress,
     clock: Clock,
 ) -> Ready:
-    """Open the user's index and find the collection's documents in it; with no documents, there is no collection.
+    """Open the user's index and find the collection's documents in it; without documents, there is no collection.
 
-    Raises RejectedInputError when the collection knows none of its documents, and whatever the engine raises.
+    Raises RejectedInputError when the collection has none of its documents, and the engine's own exceptions.
     """
     started = clock()
     handle = engine.attach(job.index_folder, progress)
@@ -128,17 +127,17 @@ def _mismatch(
     queries: Inputs,
     progress: Progress,
 ) -> str | None:
-    """Return why the index cannot be held against a reference of the collection; None where it holds the same."""
+    """Return why the index cannot be compared with a reference of the collection; None if both match."""
     terms = load_counts(job.terms) if job.terms is not None else None
     content = expected_content(rows, documents, queries, terms)
-    reason = engine.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
+    reason = engine.mismatch(content, progress)  # also if some are unknown: it refuses queries that mean nothing
     if len(content.rows) == len(rows):
         return reason
     return f"{len(rows) - len(content.rows):,} of the index's {len(rows):,} documents are not in the dataset"
 
 
 def _own_vectors(engine: EngineInterface, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
-    """Return all vectors of an index, of which a reference can be made without a dataset, or why there are none."""
+    """Return all vectors of an index, from which a reference can be made without a dataset, or why there are none."""
     if engine.capabilities.reads(external=True) != "dense":
         return None, "there is no dataset to hold it against"
     if documents > _MOST_READ_BACK:
@@ -151,7 +150,7 @@ def _own_vectors(engine: EngineInterface, documents: int, progress: Progress) ->
 
 
 def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
-    """Return the collection's row of each document of the index, -1 where it has none."""
+    """Return the collection's row of each document of the index, -1 for documents it lacks."""
     if len(handle.ids) == 0:
         raise RejectedInputError("the external index holds no documents", fix="name another")
     distinct = len(handle.ids.values.unique())
@@ -237,7 +236,7 @@ def unchanged(folder: Path, progress: Progress, pending: Path) -> Iterator[Finge
 
 
 def changed_too(pending: Path, failure: HarnessError, progress: Progress) -> HarnessError:
-    """Return the ``failure``, or an IndexChangedError where the index was hashed and is not the same any more.
+    """Return the ``failure``, or an IndexChangedError if the index was hashed and has changed.
 
     ``pending`` is the file of :func:`unchanged`; without it nothing was hashed, or it was compared already.
     """

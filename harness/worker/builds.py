@@ -31,13 +31,13 @@ class SharedBuild:
     label: str = ""
 
     def share(self, job: TrialJob) -> TrialJob:
-        """Return the job of a trial that builds the index for others too, or that searches what is built."""
+        """Return the job of a trial that builds the index for other trials too, or that searches an existing build."""
         if self.folder is None:
             return replace(job, shared=True)
         return replace(job, built=self.folder, index_folder=self.index_folder)
 
     def searched(self, job: TrialJob, folder: Path, label: str, record: TrialRecord) -> TrialRecord:
-        """Return the record of a finished trial with who built its index; a new build is kept for later trials."""
+        """Return the record of a finished trial with the builder of its index; a new build is kept for later trials."""
         if job.built is not None:
             return replace(record, built_by=self.label)
         self.folder, self.index_folder, self.label = folder, job.index_folder, label
@@ -55,9 +55,9 @@ class SharedBuilds:
 
     @contextmanager
     def of(self, trial: Trial, capabilities: Capabilities) -> Iterator[SharedBuild | None]:
-        """Give the build that the trial shares, held for it alone; None when it builds for itself.
+        """Return the build that the trial shares, reserved for it; None when it builds for itself.
 
-        A build whose trial fails is dropped, and the next trial makes its own: nobody knows in what state it is.
+        A build whose trial fails is dropped, because its state is unknown, and the next trial makes its own.
         """
         build = self._shared.get(self._keys.get(trial.label)) if capabilities.reopens else None
         if build is None:
@@ -80,7 +80,7 @@ class SharedBuilds:
 
 
 def _key(trial: Trial) -> Hashable:
-    """Return what a trial's index is made of; None for a server's collection, which is gone when its trial ends."""
+    """Return the parts of a trial's index; None for a server's collection, which is gone when its trial ends."""
     card = trial.spec.card
     if card is None or trial.external or may_be_server(trial):
         return None
@@ -95,10 +95,10 @@ def _drop(build: SharedBuild) -> None:
 
 
 def builds_of(trial: Trial, plan: Plan) -> int:
-    """Return how many indexes the trial's result is made of: those of the plan, 1 for a deterministic engine.
+    """Return the number of indexes that the trial's result covers: the plan's number, 1 for a deterministic engine.
 
-    0 where nothing is built: an index that was there before, a stored run, a backend that is made of others. Raises
-    HarnessError where the engine cannot be loaded.
+    0 if nothing is built: for an existing index, a stored run, a backend made of others. Raises HarnessError if the
+    engine cannot be loaded.
     """
     card = trial.spec.card
     if card is None or trial.external or trial.spec.components:
@@ -109,5 +109,5 @@ def builds_of(trial: Trial, plan: Plan) -> int:
 
 
 def of_build(progress: Progress, number: int, builds: int) -> Progress:
-    """Return a progress with ``build 2 of 3`` before each phase; unchanged where there is one build."""
+    """Return a progress with ``build 2 of 3`` before each phase; unchanged for a single build."""
     return progress if builds < 2 else PartOf(progress, f"build {number} of {builds}")

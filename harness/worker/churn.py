@@ -27,8 +27,8 @@ _Number = TypeVar("_Number", bound=np.generic)
 def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: Callable[[], None]) -> ChurnRecord:
     """Index, warm up and search; then, for each step, change the index and search at once, without a warm-up.
 
-    At the end the documents that are there are indexed anew, in another folder, and searched: what changes cost. Every
-    query is asked once in each state. ``before_open`` is called when everything but the engine is in memory.
+    At the end the remaining documents are indexed again, in another folder, and searched, to show the cost of changes.
+    Every query is searched once in each state. ``before_open`` is called when everything but the engine is in memory.
     """
     before = read_cpu()
     documents, queries = load_both(job.trial)
@@ -63,7 +63,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
 def _fresh(
     documents: Inputs, rows: Int32Array, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
 ) -> ChurnPass:
-    """Index documents, which have these rows, anew, and search."""
+    """Index documents, which have these rows, from scratch, and search."""
     named = PartOf(progress, "a new index")
     engine = create_engine(job.trial)
     with closing(engine):

@@ -1,6 +1,6 @@
-"""A worker together with every process that it started: what they use, and their end, also when it died before them.
+"""A worker with every process that it started: their use of resources, and their end, even if it died before them.
 
-A worker leads a session and process group of its own, which holds its children unless they leave it; those that did are
+A worker leads its own session and process group, which holds its children unless they leave it; children that did are
 found by an environment variable that they inherited.
 """
 
@@ -35,7 +35,7 @@ def guard_group() -> subprocess.Popen[bytes]:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process is over. It is not reaped yet: as long as it is not, its group's number stays its own."""
+    """Whether the process is over. It is not reaped yet, so that its group's number stays its own."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -45,7 +45,7 @@ def family_memory(leader: int, limit: int) -> int:
     """Return the bytes that a process, all that it started and all that is left in its session hold in memory.
 
     Up to ``limit`` it is the sum of their resident memory, which is cheap and counts a page that several share several
-    times; above it such a page counts once, where the system can tell (Linux).
+    times; above it such a page counts once if the system can tell (Linux).
     """
     members = _family(leader)
     resident = sum(_bytes(member, "rss") for member in members)
@@ -55,28 +55,28 @@ def family_memory(leader: int, limit: int) -> int:
 
 
 class Used(NamedTuple):
-    """Bytes of memory: ``resident``, and of these ``anonymous``, what is no copy of a file."""
+    """Bytes of memory: ``resident``, and of these ``anonymous``, memory that is not a copy of a file."""
 
     resident: int
     anonymous: int
 
 
 def started_by(leader: int) -> list[psutil.Process]:
-    """Return the processes that a worker started, and those that they started, without the one that guards it."""
+    """Return the processes that a worker started, and their descendants, without the process that guards it."""
     guard = ["/bin/sh", "-c", _GUARD]
     started = []
     with suppress(psutil.Error):
         for child in psutil.Process(leader).children(recursive=True):
-            with suppress(psutil.Error):  # gone meanwhile
+            with suppress(psutil.Error):  # gone in the meantime
                 if child.cmdline() not in ([], guard):  # a zombie has no command
                     started.append(child)
     return started
 
 
 def memory_of(processes: Iterable[psutil.Process]) -> Used:
-    """Return what processes use together; a page that several share counts once, where the system can tell (Linux).
+    """Return what processes use together; a page shared by several counts once if the system can tell (Linux).
 
-    Memory that they share by no file's name, as PostgreSQL's buffers, is anonymous.
+    Shared memory without a file name, such as PostgreSQL's buffers, is anonymous.
     """
     used = [_used(process) for process in processes]
     return Used(sum(resident for resident, _ in used), sum(anonymous for _, anonymous in used))
@@ -85,7 +85,7 @@ def memory_of(processes: Iterable[psutil.Process]) -> Used:
 def _used(process: psutil.Process) -> Used:
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    except OSError:  # gone meanwhile, or no Linux, or another user's
+    except OSError:  # gone in the meantime, or not Linux, or another user's
         resident = _bytes(process, "rss")
         return Used(resident, resident)
     kibibytes = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines[1:])}
@@ -96,10 +96,10 @@ def _used(process: psutil.Process) -> Used:
 def _family(leader: int) -> list[psutil.Process]:
     members = set()
     for number in psutil.pids():
-        with suppress(OSError, psutil.Error):  # gone meanwhile
+        with suppress(OSError, psutil.Error):  # gone in the meantime
             if os.getsid(number) == leader:
                 members.add(psutil.Process(number))
-    with suppress(psutil.Error):  # those that left the session
+    with suppress(psutil.Error):  # the processes that left the session
         members |= {child for child in psutil.Process(leader).children(recursive=True) if child.is_running()}
     return list(members)
 
@@ -107,7 +107,7 @@ def _family(leader: int) -> list[psutil.Process]:
 def _bytes(process: psutil.Process, kind: str) -> int:
     try:
         memory = process.memory_info() if kind == "rss" else process.memory_full_info()
-    except psutil.Error:  # gone meanwhile
+    except psutil.Error:  # gone in the meantime
         return 0
     return int(getattr(memory, kind, memory.rss))
 
@@ -139,7 +139,7 @@ def has_descendants(leader: int, mark: str, before: Collection[int]) -> bool:
     """
     guard = ["/bin/sh", "-c", _GUARD]
     for number in set(psutil.pids()).difference(before):
-        with suppress(OSError, psutil.Error):  # gone meanwhile, or another user's
+        with suppress(OSError, psutil.Error):  # gone in the meantime, or another user's
             member = psutil.Process(number)
             marked = os.getsid(number) == leader or member.environ().get(MARK_VARIABLE) == mark
             if marked and number != leader and member.cmdline() != guard:
@@ -150,7 +150,7 @@ def has_descendants(leader: int, mark: str, before: Collection[int]) -> bool:
 def _signal_group(group: int, number: signal.Signals) -> None:
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # macOS refuses a group of which only the dead leader is left
+    except (ProcessLookupError, PermissionError):  # macOS refuses a group with only its dead leader left
         return
 
 
@@ -160,5 +160,5 @@ def _kill_strays(mark: str) -> None:
             process = psutil.Process(number)
             if process.environ().get(MARK_VARIABLE) == mark:
                 process.kill()
-        except psutil.Error:  # gone meanwhile, or another user's
+        except psutil.Error:  # gone in the meantime, or another user's
             continue

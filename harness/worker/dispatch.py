@@ -39,7 +39,7 @@ _POLL_S = 0.05
 
 
 class JobEvents(NamedTuple):
-    """Calls by which a job reports more than its progress.
+    """Calls with which a job reports more than its progress.
 
     Attributes:
         before_open: called when everything but the engine is in memory.
@@ -104,7 +104,7 @@ def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
 
 
 def _ask(job: AskJob, context: _Context) -> object:
-    """Ask somebody's callable here: what it prints, allocates or never returns from concerns this process alone."""
+    """Query a user's callable here: only this process is affected if it prints, allocates or never returns."""
     from harness.engines.callable.answers import ask
     from harness.engines.callable.python_callable import load_retriever
     from harness.store.columns import load_table
@@ -183,7 +183,7 @@ def _search(job: TrialJob, context: _Context) -> object:
 
 
 def _hold_open(job: TrialJob, context: _Context, record: TrialRecord) -> None:
-    """Keep a server's index for the clients that are to come, and leave them the answers to compare theirs with."""
+    """Keep a server's index for later clients, and leave them the answers to compare with their own."""
     if job.release is None or not record.engine.is_server:
         return
     save(context.folder, record)

@@ -30,22 +30,22 @@ class DividedSearch:
     """Searches a corpus in as many jobs at once as an executor runs."""
 
     def __init__(self, executor: Executor, work: Path, display: Display) -> None:
-        """``work`` is a folder for the jobs, gone after the last search."""
+        """``work`` is a folder for the jobs, deleted after the last search."""
         self._executor, self._work, self._display = executor, work, display
         self._saving = threading.Lock()
 
     def bounds(self, documents: int) -> list[int]:
-        """Return the rows at which the parts of so many documents begin, and where the last one ends."""
+        """Return the rows at which the parts of N documents begin, and the row where the last part ends."""
         count = max(1, min(self._executor.slots(), documents // _LEAST_ROWS))
         bounds: list[int] = np.linspace(0, documents, count + 1).astype(int).tolist()
         return bounds
 
     def divides(self, documents: int) -> bool:
-        """Tell whether there are enough jobs and documents to divide a search."""
+        """Return whether there are enough jobs and documents to divide a search."""
         return len(self.bounds(documents)) > 2
 
     def retrieve(self, whole: SparseSearch | DenseSearchJob) -> TopK:
-        """Return the best of all documents of a search; raises what a job raises."""
+        """Return the best of all documents of a search; raises the jobs' exceptions."""
         bounds = self.bounds(len(whole.tie_break))
         count = len(bounds) - 1
         phase = f"exact reference in {counted(count, 'job')}"
@@ -53,7 +53,7 @@ class DividedSearch:
 
         def run(rows: tuple[int, int]) -> TopK:
             with self._folder() as folder:
-                with self._saving:  # the weights of one part at a time are in memory
+                with self._saving:  # only one part's weights at a time are in memory
                     save(folder, whole.of_rows(*rows))
                 self._executor.run(folder, progress)
                 top = load(folder, TopK)
@@ -65,7 +65,7 @@ class DividedSearch:
 
     @contextmanager
     def file_of(self, vectors: Float32Array) -> Iterator[Path]:
-        """Give a ``.npy`` file that holds exactly these vectors: their own, or one that is gone after the block."""
+        """Yield a ``.npy`` file of exactly these vectors: an existing file, or one that is deleted after the block."""
         if isinstance(vectors, np.memmap) and vectors.filename is not None and vectors.flags.c_contiguous:
             path = Path(vectors.filename)
             whole = load_column(path)

@@ -1,6 +1,6 @@
 """Vectors of one dataset by models: encoded once per distinct key, documents and queries apart, kept in the cache.
 
-What is in the cache may be checked against the model that should have made it: a sample is encoded again and compared.
+The cached vectors can be checked against the model that should have made them: a sample is encoded again and compared.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NO_LENGTHS: Mapping[SourceKind, str] = {
     "python": "the Python object does not report how much it reads",
     "http": "the endpoint does not report how much it reads",
 }
-"""Why nobody knows how much of a text a model reads, by where its vectors come from."""
+"""The reason why the harness does not know how much of a text a model reads, by the source of its vectors."""
 _SPENT = ("calls", "repeated_calls", "tokens")
 
 
@@ -72,9 +72,7 @@ class CacheCheck(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """Where vectors lie, of which roles they were made or completed just now, what that took, and how verifying the
-    others ended.
-    """
+    """The folders of vectors, the roles made or completed just now, the time, and the outcome of verification."""
 
     folders: Folders
     made_now: frozenset[Role]
@@ -83,7 +81,7 @@ class _Entries(NamedTuple):
 
 
 class Embeddings:
-    """The vectors of one dataset, made when first asked for."""
+    """The vectors of one dataset, made at the first request."""
 
     def __init__(
         self,
@@ -107,16 +105,16 @@ class Embeddings:
         self._one_at_a_time = threading.Lock()
 
     def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
-        """Return the vectors that a trial's parameters name; whoever comes second waits and shares them.
+        """Return the vectors that a trial's parameters name; a second caller waits and shares them.
 
-        Raises EncoderError when the model or its process fails, and whatever else it raises.
+        Raises EncoderError when the model or its process fails, and any other exception of encoding.
         """
         settings = Settings.of(encoder, trial.parameters)
         keys = embedding_keys(settings, self._dataset, fetch=True)
         names = tuple(entry_name(_KIND, keys[role]) for role in _ROLES)
         # on another device, with smaller batches or with more patience a model that failed may do well
         attempt = (names, settings.device, settings.batch_size, settings.limits)
-        with self._one_at_a_time:  # a model fills the machine: two at once are no faster
+        with self._one_at_a_time:  # a model fills the machine: two at once are not faster
             if attempt in self._failed:
                 raise self._failed[attempt]
             if names not in self._vectors:  # one copy for all backends, and its statistics counted once
@@ -132,7 +130,7 @@ class Embeddings:
         own = settings.of_model
         if own is settings:
             entries = self._encoded(settings, trial, keys)
-        else:  # a sweep of truncate_dim asks the model once
+        else:  # a sweep of truncate_dim runs the model once
             whole = self._encoded(own, trial, embedding_keys(own, self._dataset, fetch=True))
             entries = self._derived(settings, whole, keys)
         self._display.done(model, self._in_words(entries))
@@ -147,9 +145,9 @@ class Embeddings:
         return entries._replace(note=note, encoded=entries.encoded._replace(**spent))
 
     def _encoded(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
-        """Return the model's own vectors; what is missing is encoded."""
+        """Return the model's own vectors; missing ones are encoded."""
         with self._continued(settings, keys) as entries:
-            # queries first: they are few, and tell soon that a model is no good
+            # queries first: they are few, and soon show that a model is faulty
             missing = [role for role in reversed(_ROLES) if not entries[role].finished]
             encoded = Encoded({})
             if missing:
@@ -159,7 +157,7 @@ class Embeddings:
         return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing), encoded)
 
     def _refuse_calls(self, settings: Settings, folders: Mapping[Role, Path]) -> None:
-        """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
+        """Raise EngineUnavailableError if texts need an endpoint that may not be called at all."""
         if settings.limits.max_calls != 0:
             return
         left = {role: self._counts[role] - rows_begun(folder) for role, folder in folders.items()}
@@ -168,7 +166,7 @@ class Embeddings:
             raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
 
     def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
-        """Return vectors cut out of the model's own; ``made_now`` are those that the model made just now."""
+        """Return vectors cut out of the model's own; ``made_now`` are the vectors that the model made just now."""
         ids = {"documents": self._dataset.corpus.ids, "queries": self._dataset.queries.ids}
         with self._continued(settings, keys) as entries:
             for role, source in zip(_ROLES, whole.folders, strict=True):
@@ -195,9 +193,9 @@ class Embeddings:
     def _verify(
         self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int
     ) -> tuple[str, Encoded]:
-        """Encode a sample of the cached vectors again and compare; return the comparison in words, and what it took.
+        """Encode a sample of the cached vectors again and compare; return the comparison in words, and its time.
 
-        Raises CacheError where they differ. ``calls_made`` of an endpoint count against --max-calls:
+        Raises CacheError if they differ. ``calls_made`` of an endpoint count towards --max-calls:
         EngineUnavailableError when they have used it up.
         """
         folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
@@ -299,7 +297,7 @@ class Embeddings:
 
 
 def encoding_in_words(made: Made, role: Role, encoded: int | None) -> str:
-    """Return how many texts have vectors, of which ``encoded`` were encoded now; None if all are re-used."""
+    """Return how many texts have vectors, and how many were encoded now (``encoded``); None if all are re-used."""
     texts = counted(made.rows, _SINGULAR[role])
     if encoded is None:
         return f"vectors of {texts} re-used"
@@ -308,7 +306,7 @@ def encoding_in_words(made: Made, role: Role, encoded: int | None) -> str:
 
 
 def _balanced(parts: Sequence[EncodePart], left: Int64Array, most: int) -> list[list[EncodePart]]:
-    """Return the parts in order, in at most so many groups with about as many texts ``left`` to encode in each."""
+    """Return the parts in order, in at most N groups with about as many texts ``left`` to encode in each."""
     middle = np.cumsum(left) - left / 2
     group = np.minimum(middle * most // max(int(left.sum()), 1), most - 1)
     return [[parts[place] for place in np.flatnonzero(group == number).tolist()] for number in np.unique(group)]
@@ -360,7 +358,7 @@ def _texts(settings: Settings, role: Role, folder: Path) -> EncodedTexts:
 def _facts(
     settings: Settings, made: Mapping[Role, Made], encoded: Encoded, sparse: SparsePair | None
 ) -> dict[str, ParameterValue | None]:
-    """Return what the report says of the encoder: model, applied prompts, and how it was run."""
+    """Return the report's facts about the encoder: model, applied prompts, and how it was run."""
     documents, queries = made["documents"], made["queries"]
     statistics = None
     if sparse is not None and sparse.documents is not None:
@@ -386,7 +384,7 @@ def _facts(
 
 
 def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterValue]:
-    """Return the calls of this run, and those of earlier ones whose answers are in the cache."""
+    """Return the calls of this run, and the calls of earlier runs whose answers are in the cache."""
     return {
         **{name: getattr(encoded, name) for name in _SPENT},
         "calls_before": sum(role_made.chunks for role_made in made.values()) - encoded.chunks,
@@ -394,7 +392,7 @@ def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterVa
 
 
 def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
-    """Say which prompts were applied without being asked for, or that declared ones were not."""
+    """Note which prompts were applied by default, or that declared prompts were not applied."""
     origins = _origins(settings)
     if origins:
         note = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
@@ -411,15 +409,15 @@ def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
 
 
 def _origins(settings: Settings) -> dict[Role, str]:
-    """Return who says that a prompt stands before texts, of each role that has one without being given it."""
+    """Return the source of the prompt of each role that has one by default."""
     prompts = {role: applied_prompt(settings, role) for role in reversed(_ROLES)}
     return {role: prompt.origin for role, prompt in prompts.items() if prompt.origin}
 
 
 def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
-    """Say what a trial with a model behind an endpoint would ask of it now; None for any other trial.
+    """Return the calls that a trial with a model behind an endpoint would make now; None for any other trial.
 
-    What is in the cache is not asked for again. Raises as :func:`embedding_keys`.
+    Cached answers are not requested again. Raises as :func:`embedding_keys`.
     """
     spec = trial.spec
     if spec.kind != "rerank" and (spec.card is None or model_encoder(spec.card.encoder) != "dense"):
@@ -445,7 +443,7 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
 
 
 def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
-    """Count one call a candidate; which candidates they are, and so what is cached, the first stage has yet to say."""
+    """Count one call a candidate; only the first stage decides the candidates, and so which are cached."""
     if "endpoint" not in trial.parameters:
         return None
     if dataset.candidates is None:

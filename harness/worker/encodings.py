@@ -1,7 +1,7 @@
 """Texts to vectors once per distinct encoder, shared by every backend that has it, and kept in the cache.
 
-An entry's key holds what changes its content and nothing else: the digests of documents and queries, the analyzer with
-what decides its terms (versions and stop words, or the jar), and for BM25 weights its parameters.
+An entry's key holds only values that change its content: the digests of documents and queries, the analyzer with
+everything that decides its terms (versions and stop words, or the jar), and for BM25 weights its parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _JAVA = ("heap", "jar")
 
 
 class Encodings:
-    """The encodings of one dataset, made when first asked for."""
+    """The encodings of one dataset, made at the first request."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Encodings:
         *,
         pool: WorkerPool | None = None,
     ) -> None:
-        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones.
+        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` verifies cached ones.
 
         ``pool`` has workers that trials share, and analyses too; None if they share none.
 
-        ``embeddings`` are those of models: whatever a card says, for second stages.
+        ``embeddings`` are the models' vectors, whatever a card says, for second stages.
         """
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
         self._corpus, self._queries, self._executor = corpus, queries, executor
@@ -72,7 +72,7 @@ class Encodings:
 
     @property
     def embeddings(self) -> Embeddings:
-        """The embeddings of models, made when first asked for."""
+        """The embeddings of models, made at the first request."""
         with self._lock:
             if self._embeddings is None:
                 texts: Mapping[Role, Path] = {"documents": self._corpus, "queries": self._queries}
@@ -82,12 +82,12 @@ class Encodings:
             return self._embeddings
 
     def vectors(self, trial: Trial, *, weights: bool, term_texts: bool = False) -> Vectors | None:
-        """Return what a trial's encoder makes: a model's vectors, or BM25 term counts with or without ``weights``.
+        """Return the output of a trial's encoder: a model's vectors, or BM25 term counts with or without ``weights``.
 
         ``term_texts`` also stores the terms as texts, for an engine that weighs them itself. An encoder that is made of
-        two makes both. None for a backend whose card says that nothing encodes its input.
-        May be called from several threads: whoever comes second waits for the lock of the cache entry.
-        Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
+        two makes both. None for a backend whose card says that its input is not encoded. May be called from several
+        threads: a second caller waits for the lock of the cache entry. Raises the analyzer's exceptions, and DataError
+        when no document has a term: every score would be 0.
         """
         terms, model = _encoders_of(trial)
         of_terms = self._of_terms(trial, weights=weights, term_texts=term_texts) if terms else None
@@ -135,7 +135,7 @@ class Encodings:
         )
 
     def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int | None]) -> Path:
-        """Return the cache's entry, made by ``make``, which may return its own time; all who share it get that time."""
+        """Return the cache's entry, made by ``make``, which may return its own time; all sharers get that time."""
 
         def timed(target: Path) -> None:
             started = time.perf_counter_ns()
@@ -166,7 +166,7 @@ class Encodings:
 
 
 def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSON] | None:
-    """Return the key of what a trial's encoder makes; None where the card says that nothing encodes the input.
+    """Return the key of the output of a trial's encoder; None if the card says that the input is not encoded.
 
     Found without analysing or encoding anything or starting a JVM; ``fetch`` downloads a hub model that is
     not there. Raises as :func:`harness.text.analyzer_identity`
@@ -199,7 +199,7 @@ def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
 
 
 def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
-    """Return what the report says of the terms."""
+    """Return the report's facts about the terms."""
     lengths = terms.counts.lengths
     with_terms = int(np.count_nonzero(lengths))
     return {
@@ -213,6 +213,6 @@ def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
 
 
 def _java(trial: Trial) -> dict[str, str]:
-    """Return a backend's own heap and jar, if any: its terms must be those of the jar that it searches with."""
+    """Return a backend's own heap and jar, if any: its terms must come from the jar that it searches with."""
     parameters = {name: trial.parameters.get(name) for name in _JAVA}
     return {name: value for name, value in parameters.items() if isinstance(value, str) and value}

@@ -84,7 +84,7 @@ def exact_index(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseSearch:
-    """A search of all documents, read some rows at a time; fields as those of :class:`SparseSearchJob`."""
+    """A search of all documents, read some rows at a time; fields as in :class:`SparseSearchJob`."""
 
     documents: DocumentRows
     queries: SparseVectors
@@ -95,7 +95,7 @@ class SparseSearch:
     absent: Float32Array | None = None
 
     def of_rows(self, start: int, stop: int) -> SparseSearchJob:
-        """Return the same search of the documents from ``start`` to ``stop`` alone."""
+        """Return the same search, only of the documents from ``start`` to ``stop``."""
         return SparseSearchJob(
             documents=self.documents.slice(start, stop),
             queries=self.queries,

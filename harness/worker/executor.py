@@ -1,4 +1,4 @@
-"""Where jobs run: each in a spawned worker, here or on a cluster, or in the harness's own process."""
+"""Executors, which run jobs: each in a spawned worker, here or on a cluster, or in the harness's own process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Executor(Protocol):
     """Runs jobs that lie in folders (:mod:`harness.worker.jobs`)."""
 
     def slots(self, device: str = "cpu") -> int:
-        """Return how many jobs may run at once: work that can be divided is, into so many parts.
+        """Return how many jobs may run at once: divisible work is divided into this many parts.
 
-        ``device`` is what a model is asked to run on, ``cpu``, ``cuda`` or ``auto``.
+        ``device`` is the requested device of a model, ``cpu``, ``cuda`` or ``auto``.
         """
 
     def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
@@ -36,7 +36,7 @@ class Executor(Protocol):
 
 
 class Workers:
-    """A spawned process for each job: deadlines, memory limits and crashes concern that job alone."""
+    """A spawned process for each job: deadlines, memory limits and crashes affect only that job."""
 
     def __init__(self, *, deadline_s: float | None = None, memory_limit_bytes: int | None = None) -> None:
         """Both limits are for one job; None sets none."""
@@ -55,8 +55,8 @@ class Workers:
 class InProcess:
     """No process but the harness's own, for debuggers and profilers.
 
-    Nothing is enforced and no memory is measured: a crash is the harness's own, and its memory holds everything else
-    too. What a job prints goes to standard error, because standard output is for results.
+    Nothing is enforced and no memory is measured: a crash is the harness's own, and its memory holds other data too. A
+    job's output goes to standard error, because standard output is for results.
     """
 
     def slots(self, device: str = "cpu") -> int:
@@ -95,12 +95,12 @@ def reach_cluster(executor: str) -> ClusterFacts | None:
 
 
 def cluster_facts(executor: str) -> ClusterFacts | None:
-    """Return the cluster that a run was on, with what it lost; None for this machine."""
+    """Return the cluster that a run was on, with its losses; None for this machine."""
     return None if executor == LOCAL else cluster(executor).facts
 
 
 def create_clients(options: RunOptions) -> Workers:
-    """Return workers with the limits of the options: clients are processes even where the backend is none."""
+    """Return workers with the limits of the options: clients are processes even if the backend is not."""
     return Workers(deadline_s=options.deadline, memory_limit_bytes=options.memory_limit)
 
 

@@ -12,7 +12,7 @@ from harness.store.machine_state import machine_error
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:
-    """An error as a worker reports it to its parent: type, message, remedy, and log lines besides those written."""
+    """An error as a worker reports it to its parent: type, message, remedy, and additional log lines."""
 
     type: str
     what: str
@@ -45,7 +45,7 @@ def failure_of(error: HarnessError) -> Failure:
 def harness_error(error: Exception, *places: Path) -> HarnessError:
     """Return the error as it is reported.
 
-    That is a MachineError where the machine's state caused it (``places`` are folders that were written to), else the
+    The error is a MachineError if the machine's state caused it (``places`` are folders that were written to), else the
     error itself, or for an unforeseen one an EngineFailureError with its traceback as the log.
     """
     state = machine_error(error, *places)

@@ -1,7 +1,7 @@
 """Jobs that the parent gives to workers, and their results: dataclasses, stored by :mod:`harness.store.record_files`.
 
-A job folder holds a job, whatever columns it reads that lie nowhere else, and afterwards ``log.txt`` and the result,
-unless the job failed. Nothing is ever pickled.
+A job folder holds a job, any columns it reads that lie nowhere else, and afterwards ``log.txt`` and the result, unless
+the job failed. Nothing is ever pickled.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Analysed:
 
 @dataclass(frozen=True, slots=True)
 class EncodePart:
-    """The texts of one role: an Arrow file with columns id and text, and the folder that their vectors go to.
+    """The texts of one role: an Arrow file with columns id and text, and the folder for their vectors.
 
-    ``target`` may hold what an interrupted job left there. Only rows from ``start`` up to ``stop`` are encoded; None is
-    the last.
+    ``target`` may hold output of an interrupted job. Only rows from ``start`` up to ``stop`` are encoded; None is the
+    last.
     """
 
     role: Literal["documents", "queries"]
@@ -82,7 +82,7 @@ class EncodePart:
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
-    """Encode ``parts`` with one model. ``parameters`` are a backend's, complete; those of ``encoder`` are read."""
+    """Encode ``parts`` with one model. ``parameters`` are a backend's, complete; only the encoder's are read."""
 
     encoder: Literal["dense", "splade"]
     parameters: Mapping[str, ParameterValue]
@@ -90,10 +90,10 @@ class EncodeJob:
 
 
 class Encoded(NamedTuple):
-    """Work of one encoding: ``rows`` of each role, in so many ``chunks``; its vectors are in the job's targets.
+    """Work of one encoding: ``rows`` of each role, in this many ``chunks``; its vectors are in the job's targets.
 
-    Of a model behind an endpoint every chunk is an answer, ``calls`` are all that were made, ``repeated_calls`` those
-    among them that repeat another, and ``tokens`` what it counted; of any other model they are 0.
+    For a model behind an endpoint every chunk is an answer, ``calls`` are all calls made, ``repeated_calls`` the calls
+    among them that repeat another, and ``tokens`` the endpoint's count; for any other model they are 0.
     """
 
     rows: Mapping[str, int]
@@ -112,11 +112,11 @@ class TrialJob:
         parameters: The backend's, complete.
         corpus: Arrow file with columns id and text; ``queries`` likewise.
         document_vectors: Folders with the vectors of documents, and ``query_vectors`` of queries: none for engines that
-            read text, two for those that read sparse and dense ones. Sparse ones are widened to ``dimensions``.
+            read text, two for engines that read sparse and dense vectors. Sparse ones are widened to ``dimensions``.
         external: Search the index that the parameters name instead of building one.
-        terms: Folder of the analyzer's counts, for an index that was there before.
-        hashes: Where the digests of such an index lie until they are compared
-            (:func:`harness.worker.attach.unchanged`), set with ``external``.
+        terms: Folder of the analyzer's counts, for an external index.
+        hashes: Location of such an index's digests until they are compared (:func:`harness.worker.attach.unchanged`),
+            set with ``external``.
         release: File that a server's trial waits for before it closes its engine, and its index with it; None does not
             wait.
         shared: Reopen the index before searching, even in the trial that built it.
@@ -154,11 +154,11 @@ class TrialJob:
 
 @dataclass(frozen=True, slots=True)
 class ClientJob:
-    """Ask queries of the finished index of ``trial``, as client number ``client`` of ``clients`` and those after it.
+    """Query the finished index of ``trial``, as client number ``client`` of ``clients`` and the numbers after it.
 
     ``folder`` is shared by all clients of one measurement, ``hits`` is the folder of the trial's record, the single
     client's answers. ``threads`` clients run in this process, on one engine. The loop lasts ``seconds``; an open loop
-    that is behind gives up ``patience_s`` later.
+    that is late gives up ``patience_s`` later.
     """
 
     trial: TrialJob
@@ -188,8 +188,8 @@ class ChangeStep:
 class ChurnJob:
     """Index the first documents of a workload, and search before and after each of its changes.
 
-    ``trial`` says what is indexed and asked. ``order`` int32 (n,) is the corpus in the order in which its documents
-    come into the index, ``first`` of them at once. ``fresh_folder`` is for an index of what is there at the end.
+    ``trial`` says which documents are indexed and which queries run. ``order`` int32 (n,) is the corpus in the order of
+    indexing, ``first`` of them at once. ``fresh_folder`` is for an index of the documents left at the end.
     """
 
     trial: TrialJob
@@ -203,9 +203,9 @@ class ChurnJob:
 class ChurnPass:
     """Searches of one state of an index: rows of ``hits`` are places in the order of the job.
 
-    ``report`` says what it took to get there; ``remains`` what earlier changes left. ``compared`` are the vectors that
-    the engine compares, by such rows, where these are others than it was sent. ``lists`` are those that it fuses, and
-    ``remeasured`` its searches with vectors in place of codes, by list.
+    ``report`` gives the cost of reaching it; ``remains`` the leftovers of earlier changes. ``compared`` are the vectors
+    that the engine compares, by such rows, if they differ from the vectors it was sent. ``lists`` are the lists that it
+    fuses, and ``remeasured`` its searches with vectors in place of codes, by list.
     """
 
     report: IndexReport
@@ -253,13 +253,13 @@ class SparseSearchJob:
 
     Args:
         documents: Weights that depend on no other document any more, with statistics of the whole corpus in them.
-        queries: Weights of queries; counts of terms where ``arithmetic`` is ``float32``.
+        queries: Weights of queries; counts of terms if ``arithmetic`` is ``float32``.
         arithmetic: How weights become scores: ``textbook`` adds products in float64, ``lucene`` does as
             :class:`harness.exact.lucene.LuceneWeights`, ``float32`` adds in float32, term by term.
         tie_break: uint32 (n,): of equal scores the larger comes first.
         k: Hits of each query.
         matching: bool (n,), the documents that a filter leaves, None for all.
-        absent: float32 (V,), what every document gets for a term in ``float32`` arithmetic, None for nothing.
+        absent: float32 (V,), the score of every document for a term in ``float32`` arithmetic, None for nothing.
     """
 
     documents: SparseVectors
@@ -276,7 +276,7 @@ class DenseSearchJob:
     """Find the exact best ``k`` of the documents ``start`` to ``stop``; the result is a ``TopK`` over rows from 0.
 
     ``vectors`` is a file of vectors, float32 (n, d), and ``queries`` float32 (Q, d). ``tie_break`` and ``matching``, as
-    in :class:`SparseSearchJob`, are of these documents alone.
+    in :class:`SparseSearchJob`, cover only these documents.
     """
 
     vectors: Path
@@ -289,7 +289,7 @@ class DenseSearchJob:
     matching: BoolArray | None = None
 
     def of_rows(self, start: int, stop: int) -> DenseSearchJob:
-        """Return the same search of the documents from ``start`` to ``stop``, counted from this one's first, alone."""
+        """Return the same search, only of the documents from ``start`` to ``stop``, counted from this one's first."""
         matching = None if self.matching is None else self.matching[start:stop]
         ties = self.tie_break[start:stop]
         return replace(self, start=self.start + start, stop=self.start + stop, tie_break=ties, matching=matching)
@@ -297,7 +297,7 @@ class DenseSearchJob:
 
 @dataclass(frozen=True, slots=True)
 class IdentityJob:
-    """Ask an engine's class what, beside its parameters, decides its hits.
+    """Request from an engine's class everything, other than its parameters, that decides its hits.
 
     ``engine`` is ``module:class``; see :class:`harness.engines.interface.Identified`.
     """
@@ -315,10 +315,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class AskJob:
-    """Ask a callable, ``module:name``, every question of an Arrow file with columns id and text.
+    """Query a callable, ``module:name``, with every question of an Arrow file with columns id and text.
 
-    Each is asked ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
-    ``framework`` says whose retriever the name stands for, "" for a function; ``id_key`` where its documents' ids are.
+    Each question runs ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
+    ``framework`` names the library of a retriever, "" for a function; ``id_key`` the field of its documents' ids.
     """
 
     target: str
@@ -335,10 +335,10 @@ class ExternalIndexRecord:
     """An external index as a trial saw it.
 
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
-    those it lacks. ``no_reference`` is why results are not held against a reference, None where the index is proven to
-    hold what a reference would be made of. ``sample`` are some of its documents, None where it gives none back.
-    ``vectors`` float32 (n, d) are those of all its documents, which the reference is made of where there is no dataset.
-    ``files``, ``file_bytes`` and ``sha256`` are None for an index without files here.
+    documents it lacks. ``no_reference`` is why results are not compared with a reference, None if the index is proven
+    to hold the data of a reference. ``sample`` are some of its documents, None if it returns none. ``vectors`` float32
+    (n, d) are the vectors of all its documents, for a reference without a dataset. ``files``, ``file_bytes`` and
+    ``sha256`` are None for an index without files here.
     """
 
     ids: Ids
@@ -371,13 +371,12 @@ class ClientRecord:
 class TrialRecord:
     """Result of a trial: hits of the first timed pass, times of all passes (int64 (repeats, Q)).
 
-    ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
-    ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``built_by`` is
-    the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
-    are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it
-    compares where these are others than it was sent. ``placement`` is set for an index of an engine that tells it.
-    ``remeasured`` are its searches with vectors in place of codes, by list. ``others`` is what other processes took
-    meanwhile, by phase.
+    ``input`` is the engine's kind of input; ``open_ns`` the time until it was ready to receive documents. ``external``
+    is set for an existing index; rows of hits are then rows of ``external.ids``. ``built_by`` is the label of the
+    backend that built it, None for the trial's own: ``index`` was measured then. ``lists`` are the lists that an engine
+    fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it compares if they differ from the
+    vectors it was sent. ``placement`` is set for an index whose engine reports it. ``remeasured`` are its searches with
+    vectors in place of codes, by list. ``others`` is the use of other processes in the same time, by phase.
     """
 
     engine: EngineInfo

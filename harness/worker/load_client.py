@@ -1,8 +1,8 @@
-"""One client process of a load test: it opens a finished index, warms up, waits for the others, and asks.
+"""One client process of a load test: it opens a finished index, warms up, waits for the others, and sends queries.
 
 All clients read the same clock: ``perf_counter_ns`` is machine-wide, so that they begin together and their samples can
-be laid side by side. Clocks and sleeping are handed in. Nothing but the engine's call and two readings of the clock
-stands between queries.
+be compared. Clocks and sleeping are injected. Only the engine's call and two readings of the clock occur between
+queries.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CALL_NS = 10_000_000
 _LARGEST_CALL = 32
 _POLL_S = 0.002
 Sleep = Callable[[float], None]
-"""Waits for so many seconds; injected, so that tests do not wait."""
+"""Waits for a number of seconds; injected, so that tests do not wait."""
 _NS_PER_S = 1e9
 _FAILED_CALLS = 3
 """Failed calls in a row after which a client gives up: an engine may have retried each for long."""
@@ -54,9 +54,9 @@ _AWAY = (EngineUnavailableError, EngineTimeoutError)
 def run_client(
     job: ClientJob, progress: Progress, clock: Clock, sleep: Sleep, *, before_open: Callable[[], None]
 ) -> ClientRecord:
-    """Open, warm up, wait for the start, ask until the time is over, compare the answers with the single client's.
+    """Open, warm up, wait for the start, query until the time is over, compare the answers with the single client's.
 
-    A cold client drops the index from the page cache first and asks every query once, without any warm-up.
+    A cold client first drops the index from the page cache and runs every query once, without any warm-up.
     """
     trial = job.trial
     documents, queries = load_both(trial)
@@ -98,7 +98,7 @@ def run_client(
 
 
 def _ask(job: ClientJob, queries: Inputs, size: int, start_ns: int, sleep: Sleep, client: Client) -> None:
-    """Run the loop of one client. Clients begin at different queries, so that they do not all ask the same one."""
+    """Run the loop of one client. Clients begin at different queries, so that they do not all send the same one."""
     end_ns = start_ns + int(job.seconds * _NS_PER_S)
     if job.kind == "open":
         with closing(Tickets(job.folder / _TICKETS)) as tickets:
@@ -115,7 +115,7 @@ def _ask(job: ClientJob, queries: Inputs, size: int, start_ns: int, sleep: Sleep
 
 
 def _start_ns(folder: Path, sleep: Sleep) -> int:
-    """Wait for the time at which all begin; the parent writes it when every client is ready or gone."""
+    """Wait for the common start time; the parent writes it when every client is ready or has ended."""
     go = folder / GO
     while not go.exists():
         sleep(_POLL_S)
@@ -125,8 +125,8 @@ def _start_ns(folder: Path, sleep: Sleep) -> int:
 def warm_up(client: Client, calls: Sequence[Call], trial: TrialJob) -> float:
     """Make calls whose times are forgotten, until enough queries have run or the time is over.
 
-    Returns the nanoseconds a query of the last call, when the engine was warmest; 0 when there was none. Single queries
-    that fail are no reason to stop: they will be counted.
+    Returns the nanoseconds a query of the last call, when the engine was warmest; 0 if there was none. Failing single
+    queries do not stop it: they are counted later.
     """
     done, query_ns = 0, 0.0
     until_ns = client.clock() + int(trial.warm_up_seconds * _NS_PER_S)
@@ -146,7 +146,7 @@ def _call_size(query_ns: float) -> int:
 
 
 def _calls(queries: Inputs, first: int, size: int) -> list[Call]:
-    """Return calls of all queries from ``first`` on, then those before it, ``size`` to a call."""
+    """Return calls of all queries from ``first`` on, then of the queries before it, ``size`` to a call."""
 
     def call(start: int, stop: int) -> Call:
         singles = [call(row, row + 1) for row in range(start, stop)] if stop - start > 1 else []
@@ -160,7 +160,7 @@ def _calls(queries: Inputs, first: int, size: int) -> list[Call]:
 def _different(clients: Sequence[Client], expected: SearchResult, *, exactly: bool) -> tuple[int, ...]:
     """Return the rows of queries that were answered otherwise than the single client's, ascending.
 
-    ``exactly`` False compares scores alone.
+    ``exactly`` False compares only scores.
     """
     different = set()
     for call, result in itertools.chain.from_iterable(client.answers for client in clients):
@@ -188,7 +188,7 @@ class Call(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When queries are due (``due_ns`` int64, rising), who gives out the next one, and when clients give up."""
+    """When queries are due (``due_ns`` int64, rising), the counter that distributes them, and when clients give up."""
 
     due_ns: Int64Array
     take: Callable[[], int]
@@ -199,7 +199,7 @@ class Schedule(NamedTuple):
 class Client:
     """One client of an engine: its loops, the times of all its calls, and the first answer to each.
 
-    Answers are compared when all is over. Of them only what is ``kept`` of a single client's is kept: hits among
+    Answers are compared at the end. Only the hits that a single client's ``kept`` has are stored: hits among
     candidates, or all of them. ``gave_up`` says why it stopped early.
     """
 
@@ -216,13 +216,13 @@ class Client:
     _failed_calls: int = 0
 
     def once(self, calls: Sequence[Call]) -> None:
-        """Ask every call once, however long it takes, unless the client gives up."""
+        """Make every call once, however long it takes, unless the client gives up."""
         for call in calls:
             if self.gave_up is None:
                 self.ask(call)
 
     def closed_loop(self, calls: Sequence[Call], until_ns: int) -> None:
-        """Ask all calls again and again, each when the last one is answered; only the first begins after ``until_ns``.
+        """Make all calls again and again, each when the last one is answered; only the first begins after ``until_ns``.
 
         It also ends when the client gives up.
         """
@@ -232,10 +232,10 @@ class Client:
                 return
 
     def open_loop(self, calls: Sequence[Call], schedule: Schedule, sleep: Sleep) -> None:
-        """Take the next query that nobody took whenever free, wait until it is due, and ask it, late when it is late.
+        """Take the next free query, wait until it is due, and send it, late if it is late.
 
-        ``calls`` are of one query each, and begin again where the schedule is longer. A client that is still behind
-        when it is time to give up asks nothing more, nor does one whose calls fail one after the other.
+        ``calls`` have one query each, and begin again if the schedule is longer. A client that is still late when it is
+        time to give up sends nothing more, nor does a client whose calls fail one after another.
         """
         while self.gave_up is None and (number := schedule.take()) < len(schedule.due_ns):
             due, now = int(schedule.due_ns[number]), self.clock()
@@ -246,10 +246,10 @@ class Client:
             self.ask(calls[number % len(calls)], due_ns=due)
 
     def ask(self, call: Call, *, due_ns: int | None = None, until_ns: int | None = None) -> None:
-        """Make one call; when it fails, ask its queries again one by one, and one that fails alone is an error.
+        """Make one call; when it fails, send its queries again one by one; a query that fails by itself is an error.
 
-        Not so when the engine is away or silent, and no more of them after ``until_ns``. ``gave_up`` says why when it
-        was the last of too many calls in a row of which nothing was answered.
+        Queries are not sent again if the engine is away or silent, or after ``until_ns``. ``gave_up`` gives the reason
+        if this was the last of too many consecutive calls without any answer.
         """
         started = self.clock()
         error = self._answered(call, due_ns)
@@ -298,7 +298,7 @@ class Client:
         self._timed.append(_Timed(call.rows, due_ns, started_ns, self.clock(), None, None))
 
     def samples(self) -> Samples:
-        """Return one row a query. In a call each query starts when the ones before it had ended."""
+        """Return one row a query. In a call each query starts when the queries before it had ended."""
         return Samples.joined([_samples_of(self.number, timed) for timed in self._timed])
 
 
@@ -334,7 +334,7 @@ def _samples_of(client: int, timed: _Timed) -> Samples:
 
 
 class Tickets:
-    """Numbers from 0, each given once, to whichever process or thread asks next: a counter in a locked file."""
+    """Numbers from 0, each given once, to the next process or thread that requests one: a counter in a locked file."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,10 +1,10 @@
 """The worker process: ``python -m harness.worker.main MODULE …``, with the paths of job folders on standard input.
 
-The modules are imported before the job is known, so that this goes on while the parent prepares it.
-Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
-to standard error, which is the job's log. How the job ended is the last message, so that a process that only went away
-is no success. A worker that is to serve several jobs ends all the same when one fails, leaves the process otherwise
-than it found it, or leaves much memory in use.
+The modules are imported before the job is known, so that this goes on while the parent prepares it. Standard output
+becomes a pipe of JSON lines to the parent before anything heavy is imported; libraries' output goes to standard error,
+which is the job's log. The job's outcome is the last message, so that a process that merely ended does not count as a
+success. A worker for several jobs still ends when a job fails, leaves the process otherwise than it found it, or leaves
+much memory in use.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ class PipeProgress:
     pipe: BinaryIO
 
     def start(self, phase: str, total: int | None) -> None:
-        """Tell the parent that a phase begins."""
+        """Report to the parent that a phase begins."""
         self.send(event="start", phase=phase, total=total)
 
     def advance(self, amount: int) -> None:
-        """Tell the parent that ``amount`` more units are done."""
+        """Report to the parent that ``amount`` more units are done."""
         self.send(event="advance", amount=amount)
 
     def memory_baseline(self) -> None:
-        """Tell the parent that memory counts from here."""
+        """Report to the parent that memory counts from here."""
         memory = psutil.Process().memory_info()
         self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
 
     def waiting(self) -> None:
-        """Tell the parent that the job waits for clients of its index."""
+        """Report to the parent that the job waits for clients of its index."""
         self.send(event="waiting")
 
     def resumed(self) -> None:
-        """Tell the parent that the job goes on."""
+        """Report to the parent that the job continues."""
         self.send(event="resumed")
 
     def send(self, **message: str | int | list[str] | None) -> None:
@@ -75,9 +75,9 @@ def main() -> int:
     progress = PipeProgress(_take_over_stdout())
     gc.disable()  # importing leaves nothing to collect
     for module in sys.argv[1:]:
-        with suppress(Exception):  # whoever needs it imports it again, and says what is wrong
+        with suppress(Exception):  # the code that needs it imports it again, and reports the error
             importlib.import_module(module)
-    gc.freeze()  # nor does a collection in the middle of a search look through what was imported
+    gc.freeze()  # nor does a collection in the middle of a search look through the imported objects
     gc.enable()
     signal.signal(signal.SIGTERM, _leave)
     most_bytes = psutil.Process().memory_info().rss + _MOST_GROWTH_BYTES
@@ -169,7 +169,7 @@ def _await_job() -> _Job | None:
 
 
 def _take_over_stdout() -> BinaryIO:
-    # messages keep the pipe; what a client prints, even from C, goes to standard error instead of between them
+    # messages keep the pipe; a client's output, even from C, goes to standard error instead of between them
     pipe = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(pipe, "wb")

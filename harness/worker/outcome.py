@@ -22,16 +22,16 @@ from harness.worker.vectors import Vectors
 
 _NAMED = 20
 Measurements = Mapping[str, object]
-"""Names of probes -> the records of what they measured on one trial."""
+"""Names of probes -> the records of their measurements on one trial."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Combined:
     """Origin and cost of a run that is made of others.
 
-    ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is what they took for each query, all together: they were
-    searched one after another; None where one of them was not timed. ``own_ns`` is what was done with their hits, all
-    queries together; None where a part of it was done before. ``reranked`` is set for a second stage.
+    ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is their total time for each query: they were searched one
+    after another; None if one of them was not timed. ``own_ns`` is the time of combining their hits, all queries
+    together; None if a part of it was done before. ``reranked`` is set for a second stage.
     """
 
     method: str
@@ -45,12 +45,12 @@ class Combined:
 class Outcome:
     """The end of one trial: either a ``run`` or a ``failure``.
 
-    With a run comes a ``record`` when an engine made it, ``asked`` when a user's own code answered, ``combined`` when
-    it was made of other backends' hits.
+    With a run comes a ``record`` if an engine made it, ``asked`` if a user's own code answered, ``combined`` if it was
+    made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
-    comparison. ``notes`` are sentences for the report. ``measurements`` are those of probes; ``rebuilds`` are the runs
-    of the builds after the first.
+    comparison. ``notes`` are sentences for the report. ``measurements`` are the probes'; ``rebuilds`` are the runs of
+    the builds after the first.
     """
 
     trial: Trial
@@ -69,10 +69,10 @@ class Outcome:
 
     @property
     def query_ns(self) -> Int64Array | None:
-        """Time of each query, int64 (repeats, Q): search and transfer, or that of the parts and of combining them.
+        """Time of each query, int64 (repeats, Q): search and transfer, or the time of the parts and of combining them.
 
-        The time of a combination, which is that of all queries together, is shared equally among them. None for a run
-        that was read, what is made of such a run, and a second stage that found scores in the cache.
+        The time of a combination, measured for all queries together, is shared equally among them. None for a run that
+        was read, a combination of such a run, and a second stage that found scores in the cache.
         """
         if self.record is not None:
             taken: Int64Array = self.record.search_ns + self.record.transfer_ns
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
-    """Return the run of a trial's hits; raises RankingError where it cannot be one, or breaks the dataset's filter."""
+    """Return the run of a trial's hits; raises RankingError if it is not valid, or breaks the dataset's filter."""
     doc_ids = dataset.corpus.ids if record.external is None else record.external.ids
     run = Run(dataset.queries.ids, doc_ids, record.hits.indptr, record.hits.rows, record.hits.scores)
     ranking.check(run, finite=True)

@@ -1,4 +1,4 @@
-"""A pool of workers that serve several jobs one after the other, where neither time nor memory is measured.
+"""A pool of workers that serve several jobs one after another, for jobs without measured time or memory.
 
 Starting a process and importing an engine takes longer than a small trial. A worker that has finished a job therefore
 waits for another job that would need the same process: the same engine with the same parameters, or the same analyzer,
@@ -105,7 +105,7 @@ class _Serving:
 
 
 def shares_workers(options: RunOptions, documents: int) -> bool:
-    """Return whether trials on so many documents may share workers: nothing that the process decides is measured."""
+    """Return whether trials on this many documents may share workers: nothing that the process decides is measured."""
     return (
         options.isolation is Isolation.PROCESS
         and options.executor == LOCAL
@@ -116,9 +116,9 @@ def shares_workers(options: RunOptions, documents: int) -> bool:
 
 
 def engine_key(card: BackendCard, parameters: Mapping[str, ParameterValue]) -> Hashable:
-    """Return what decides the state of an engine's process: the engine, and the parameters that it is given.
+    """Return the values that decide the state of an engine's process: the engine, and the parameters that it is given.
 
-    Those of an encoder only decide the vectors of an engine that reads vectors.
+    An encoder's parameters only decide the vectors of an engine that reads vectors.
     """
     reads_vectors = set(load_engine(card).capabilities.columns) <= {"sparse", "dense"}
     encoding = set(card.scope("encoder")) if reads_vectors else set()

@@ -1,8 +1,8 @@
 """Run one job in a spawned process: its progress shown by the parent, its memory watched, its end explained.
 
-The child gets the path of a job folder and talks back through one pipe, a JSON line per message. It is spawned, never
-forked, in a session of its own, so that the terminal's Ctrl-C reaches the parent alone and the parent can end the child
-with whatever it started. A child whose parent dies is ended too.
+The child gets the path of a job folder and replies through one pipe, a JSON line per message. It is spawned, never
+forked, in its own session, so that the terminal's Ctrl-C reaches only the parent and the parent can end the child with
+every process that it started. A child whose parent dies is ended too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FAMILY_POLL_S = 0.2
 """Less often: every process of the machine is looked at."""
 _LOG_LINES = 40
 _GRACE_S = 3.0
-"""Between SIGTERM and SIGKILL; engines tidy up meanwhile."""
+"""Time between SIGTERM and SIGKILL, in which engines tidy up."""
 _LINGER_S = 10.0
 _MEBIBYTE = 1024**2
 _messages = logging.getLogger("harness")
@@ -52,9 +52,9 @@ _messages = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A job that ended well: memory in bytes as the parent saw it (None where nobody could), and its last log lines.
+    """A job that ended well: memory in bytes as the parent saw it (None if it could not), and its last log lines.
 
-    Both peaks include the server processes that an engine started, of which ``peak_server_bytes`` is the peak; None
+    Both peaks include the server processes that an engine started, whose own peak is ``peak_server_bytes``; None
     without any.
     """
 
@@ -74,7 +74,7 @@ class Worker:
         deadline_s: float | None = None,
         memory_limit_bytes: int | None = None,
     ) -> None:
-        """``deadline_s`` is for the job's own work: while it waits for clients that clock stands.
+        """``deadline_s`` limits the job's own work: its clock stops while the job waits for clients.
 
         ``memory_limit_bytes`` is for the resident memory of the process and of all that it started, at any time.
         """
@@ -134,7 +134,7 @@ class Worker:
             if not stays:
                 end_family(process, worker.mark, grace_s=0.0 if self._stays else _GRACE_S)
             worker.keep_early_log(self._log)
-            for line in self._log_tail():  # also after Ctrl-C, when nobody will ever read the log
+            for line in self._log_tail():  # also after Ctrl-C, when the log is never read
                 if line.startswith(LEFT_BEHIND):
                     _messages.warning(line)
         if not self._stays and (process.returncode != 0 or not self._finished):
@@ -142,7 +142,7 @@ class Worker:
         return stays
 
     def _log_tail(self) -> list[str]:
-        """Return the last lines that the worker wrote to standard error (where standard output goes too)."""
+        """Return the last lines that the worker wrote to standard error (which includes standard output)."""
         with self._log.open(errors="replace") as log:
             return [line.rstrip("\n") for line in deque(log, maxlen=_LOG_LINES)]
 
@@ -154,7 +154,7 @@ class Worker:
         self._working_since = time.monotonic()
         watched = psutil.Process(process.pid)
         while True:
-            ended = has_ended(process)  # asked before reading: nothing that it wrote is missed
+            ended = has_ended(process)  # checked before reading, so that no output is missed
             readable, _, _ = select.select([pipe], [], [], 0 if ended else _POLL_S)
             if self._measures_memory:
                 self._watch(watched)
@@ -165,7 +165,7 @@ class Worker:
                 if not received:
                     self._await_exit(process)
                     return
-                # what was read may end inside a message, whose rest comes with the next piece
+                # the data read may end inside a message, whose rest comes with the next piece
                 *lines, pending = (pending + received).split(b"\n")
                 for line in lines:
                     self._take(orjson.loads(line), progress, process.pid)
@@ -261,7 +261,7 @@ class Worker:
             self._peak_anonymous = max(self._peak_anonymous, used)
 
     def _watch_servers(self, leader: int) -> None:
-        """Look at what the job's engine started: from the first time on that there is something, again and again."""
+        """Check the processes that the job's engine started: repeatedly, from the first one on."""
         self._servers = memory_of(started_by(leader))
         self._peak_servers = max(self._peak_servers, self._servers.resident)
         self._servers_seen = time.monotonic()

@@ -1,8 +1,8 @@
-"""Jobs on the nodes of a Ray cluster: each in a worker process of its own there, as on this machine.
+"""Jobs on the nodes of a Ray cluster: each in a separate worker process there, as on this machine.
 
-A Ray task runs :class:`harness.worker.process.Worker` on its node and sends back what that reports: deadlines, memory
-limits, crashes and the end of all that a job started are the worker's concern, wherever it runs. Losing a node is the
-cluster's: the jobs that ran there run again on another.
+A Ray task runs :class:`harness.worker.process.Worker` on its node and sends back its reports: deadlines, memory limits,
+crashes and the end of a job's processes are the worker's concern, wherever it runs. Losing a node is the cluster's
+concern: the jobs that ran there run again on another.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def cluster(executor: str) -> Cluster:
 
 
 def _require_listener(address: str | None) -> None:
-    """Raise OSError where nothing listens at ``host:port``: Ray itself would try for minutes, and print its log."""
+    """Raise OSError if nothing listens at ``host:port``: Ray itself would try for minutes, and print its log."""
     host, _, port = (address or "").rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECTING_S).close()
@@ -133,7 +133,7 @@ def _require_listener(address: str | None) -> None:
 
 @contextmanager
 def _on_loopback(address: str | None) -> Iterator[None]:
-    """Let a cluster that Ray starts in this block listen on the loopback address only: anyone who reaches its ports
+    """Let a cluster that Ray starts in this block listen only on the loopback address: any user who reaches its ports
     can run code.
 
     Nothing changes if ``address``, RAY_ADDRESS or a cluster of ``ray start`` on this machine is connected to: its nodes
@@ -164,7 +164,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        """Connect to ``address``, to RAY_ADDRESS or to the cluster of ``ray start`` here; start one where none is.
+        """Connect to ``address``, to RAY_ADDRESS or to the cluster of ``ray start`` here; else start a cluster.
 
         Raises EngineUnavailableError when Ray does not start or cannot be reached, MissingExtraError when it is not
         installed, and UsageError when this process is connected to another cluster.
@@ -222,7 +222,7 @@ class Cluster:
 
     @property
     def facts(self) -> ClusterFacts:
-        """Return what a result says of the cluster."""
+        """Return a result's facts about the cluster."""
         nodes = self.nodes
         return ClusterFacts(
             ray=str(self._ray.__version__),
@@ -255,10 +255,10 @@ class Cluster:
         arguments: tuple[object, ...],
         needs_now: Callable[[], Mapping[str, float]],
     ) -> Iterator[object]:
-        """Run a generator on a node that has what it needs, and yield what it yields.
+        """Run a generator on a node that has the resources it needs, and yield its values.
 
-        ``needs_now`` is asked again where no node has what was needed, as when the largest is lost while it waits.
-        Whatever is raised in the thread that waits ends it on its node before that is passed on. Raises
+        ``needs_now`` is called again if no node has the needed resources, as when the largest is lost while it waits.
+        Any exception in the waiting thread ends it on its node before the exception is passed on. Raises
         EngineUnavailableError when no node of the cluster can run it.
         """
         task = partial(self._ray.remote(function).options, num_returns="streaming", max_retries=0)
@@ -370,9 +370,9 @@ class RayExecutor:
         progress: Progress,
         on_waiting: Callable[[], None] | None,
     ) -> Finished | None:
-        """Pass on what the node reports of the job until it has ended; raise the error that it failed with.
+        """Pass on the node's reports of the job until it has ended; raise the error that it failed with.
 
-        None where the node does not see the folder of the job.
+        None if the node cannot see the folder of the job.
         """
         for message in self._cluster.stream(run_on_node, arguments, lambda: self._needs(folder)):
             match message:
@@ -400,19 +400,19 @@ class RayExecutor:
     def _needs(self, folder: Path) -> dict[str, float]:
         """Return what a job takes of a node: all cores of the largest kind if it is timed, else one core.
 
-        Nodes are of one kind where times are compared; where they are not, the largest are taken.
+        Nodes are of one kind if times are compared; otherwise the largest are taken.
         """
         if any(is_saved(folder, kind) for kind in _TIMED):
             return {"num_cpus": max((node["CPU"] for node in self._cluster.nodes), default=1)}
         return {"num_cpus": 1, **({"num_gpus": 1} if self._on_gpu(_device(folder)) else {})}
 
     def _on_gpu(self, device: str) -> bool:
-        """Whether a model on the ``device`` of its parameters uses a GPU: 'auto' does where there are any."""
+        """Whether a model on the ``device`` of its parameters uses a GPU: 'auto' does if there are any."""
         return device.startswith("cuda") or (device == "auto" and self._cluster.facts.gpus > 0)
 
 
 def _mark(folder: Path) -> str:
-    """Leave a number in a job's folder, by which a node proves that it sees it, and return it."""
+    """Leave a number in a job's folder, with which a node proves that it sees the folder, and return it."""
     number = secrets.token_hex(8)
     (folder / _SEEN).write_text(number)
     return number
@@ -427,13 +427,13 @@ def run_on_node(
     memory_limit_bytes: int | None,
     sent: SentFiles | None,
 ) -> Iterator[object]:
-    """Run the job in ``folder`` in a worker on this node, in ``directory`` where that is here, and yield how it goes.
+    """Run the job in ``folder`` in a worker on this node, in ``directory`` if it exists here, and yield its progress.
 
     Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
     since the message before, and at last :class:`Finished` or :class:`NodeError`. An interruption of the task ends the
-    worker with all that it started. Where the folder is not to be seen, yields :class:`Unseen`; with its files
-    ``sent``, runs the job in a folder of its own, and yields what it made: finished chunks of an encoding at once, and
-    each file that it left before the last message.
+    worker with every process that it started. If the folder is not visible, yields :class:`Unseen`; with its files
+    ``sent``, runs the job in a separate folder, and yields its output: finished chunks of an encoding at once, and each
+    file that it left before the last message.
     """
     place, host = Path(folder), socket.gethostname()
     if version != __version__:
@@ -469,7 +469,7 @@ def run_on_node(
                     yield from unpacked.finished_chunks()
                 yield message
     if last is not None:
-        yield last  # whoever has it ends this task
+        yield last  # the caller that gets it ends this task
 
 
 def _run(worker: Worker) -> Iterator[object]:
@@ -537,7 +537,7 @@ def _error(failed: NodeError) -> HarnessError:
 
 
 def _device(folder: Path) -> str:
-    """Return the device that a job's model is asked to run on, 'cpu' for a job without a model."""
+    """Return the device requested for a job's model, 'cpu' for a job without a model."""
     kinds: tuple[type[EncodeJob | RerankJob], ...] = (EncodeJob, RerankJob)
     for kind in kinds:
         if is_saved(folder, kind):

@@ -1,6 +1,6 @@
 """Files of a job for a node that does not see the folders of the command: through Ray's object store, and back.
 
-All files and folders that a job's record names travel there, and what the job made or changed in them travels back: its
+All files and folders that a job's record names travel there, and files that the job made or changed travel back: its
 result, vectors, an index; finished chunks of an encoding while it runs. Only the cache of scores stays behind: the node
 has an empty one.
 """
@@ -25,9 +25,9 @@ from harness.worker.jobs import DenseSearchJob, EncodeJob, RerankJob
 
 
 class Returned(NamedTuple):
-    """A file as the job left it, by its path where the command runs; None where the job removed it.
+    """A file as the job left it, by its path on the command's machine; None if the job removed it.
 
-    With a ``start`` the content is what the file has from that byte on.
+    With a ``start`` the content is the file from that byte on.
     """
 
     path: str
@@ -36,9 +36,9 @@ class Returned(NamedTuple):
 
 
 class SentFiles(NamedTuple):
-    """The files of a job as references to objects, by path, and the folders that they lie in, empty ones too.
+    """The files of a job as references to objects, by path, and their folders, including empty ones.
 
-    ``roots`` are the files and folders that the job names, without those that lie in others.
+    ``roots`` are the files and folders that the job names, without any that lie in others.
     """
 
     folder: str
@@ -66,10 +66,10 @@ class SentFiles(NamedTuple):
 
 
 class UnpackedFiles(NamedTuple):
-    """Where the files of a job lie on its node, by where they lie elsewhere, and their states before it ran.
+    """The paths of a job's files on its node, by their paths elsewhere, and their states before it ran.
 
-    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache. ``encodings`` are
-    the folders that an encoding writes, where the command has them, and ``returned`` how many bytes of their columns
+    ``absent`` is a folder for paths that the job names but that were not sent: missing ones, and a cache. ``encodings``
+    are the folders that an encoding writes, by the command's paths, and ``returned`` how many bytes of their columns
     were sent back while the job ran.
     """
 
@@ -80,16 +80,16 @@ class UnpackedFiles(NamedTuple):
     returned: dict[Path, int]
 
     def here(self, path: Path) -> Path:
-        """Return where a path of the command lies on this node."""
+        """Return the path on this node for a path of the command."""
         for root, place in self.places.items():
             if path.is_relative_to(root):
                 return place / path.relative_to(root)
-        folder = self.absent / hashlib.sha256(bytes(path.parent)).hexdigest()  # a name may be that of several files
+        folder = self.absent / hashlib.sha256(bytes(path.parent)).hexdigest()  # several files may have the same name
         folder.mkdir(exist_ok=True)
         return folder / path.name
 
     def look(self) -> dict[Path, tuple[int, int]]:
-        """Return size and time of every file, by its path where the command runs."""
+        """Return size and time of every file, by its path on the command's machine."""
         states = {}
         for root, place in self.places.items():
             for file in _files(place):
@@ -99,7 +99,7 @@ class UnpackedFiles(NamedTuple):
     def finished_chunks(self) -> Iterator[Returned]:
         """Yield the encodings that are complete since the last call; of others added chunks, and then their record.
 
-        A column comes whole when the job first adds to it: it has cut off what an earlier run left behind its record.
+        A column is sent whole when the job first adds to it: the job has cut off an earlier run's unrecorded rows.
         """
         for folder in self.encodings:
             here = self.here(folder)
@@ -125,7 +125,7 @@ class UnpackedFiles(NamedTuple):
             yield Returned(str(record), content)
 
     def changes(self) -> Iterator[Returned]:
-        """Yield what the job made, changed or removed; what was written last comes last, as it may say 'finished'."""
+        """Yield files that the job made, changed or removed; the last written comes last, as it may say 'finished'."""
         now = self.look()
         yield from self._changed(now)
         for path in self.states.keys() - now.keys():
@@ -145,8 +145,8 @@ def send_files(
 ) -> SentFiles:
     """Put the files of the job in ``folder`` into the object store; of a file of vectors only the rows that it reads.
 
-    ``sent`` are sizes, times and references of those that were put before: a corpus is put once. References of files
-    that are gone, or have changed, are dropped, which frees their memory.
+    ``sent`` are sizes, times and references of files that were put before: a corpus is put once. References of files
+    that are deleted or have changed are dropped, which frees their memory.
     """
     for path in [path for path in tuple(sent) if not path.exists()]:
         sent.pop(path, None)
@@ -174,7 +174,7 @@ def send_files(
             # as a plain array: Ray copies its memory, and would pickle one of the class memmap
             mapped = np.memmap(file, dtype=np.uint8, mode="r") if state[0] else np.empty(0, np.uint8)
             reference = put(np.asarray(mapped))
-        if not file.is_relative_to(folder):  # the job's own files are those of no other
+        if not file.is_relative_to(folder):  # a job owns its files exclusively
             sent[file] = state, reference
         content[str(file)] = reference
     folders = [path for root in roots for path in (root, *root.rglob("*")) if path.is_dir()]
@@ -213,7 +213,7 @@ def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:
     """Return a job, or a value in it, with other paths."""
     if isinstance(value, Path):
         return change(value)
-    if type(value) is tuple:  # a named tuple is made of its fields, not of one iterable
+    if type(value) is tuple:  # a named tuple is made from its fields, not from one iterable
         return tuple(_with_paths(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(

@@ -1,4 +1,4 @@
-"""Backends that are made of others' hits: fusions of their lists, and second stages that score their hits anew."""
+"""Backends made of other backends' hits: fusions of their lists, and second stages that score their hits again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fuse(
 
 
 def second_stage(spec: BackendSpec, of: str, reranked: Reranked, first_ns: Int64Array | None) -> Combined:
-    """Return what a reranked backend is made of: the stage before it, ``of``, and its own."""
+    """Return the parts of a reranked backend: the stage before it, ``of``, and its own."""
     own_ns = reranked.score_ns if reranked.scored == len(reranked.scores) else None
     return Combined(spec.name, (of,), first_ns, own_ns, reranked)
 
@@ -75,7 +75,7 @@ def fuse_runs(spec: BackendSpec, runs: Sequence[Run], k: int | None) -> Run:
 
 
 def _sum(times: Sequence[Int64Array | None]) -> Int64Array | None:
-    """Add times query by query, over the passes that all have; None where one is missing."""
+    """Add times query by query, over the passes that all have; None if one is missing."""
     known = [run_ns for run_ns in times if run_ns is not None]
     if len(known) < len(times):
         return None
@@ -105,18 +105,18 @@ class SecondStage:
     display: Display
 
     def run(self, trial: Trial, first: Run) -> tuple[Run, Reranked]:
-        """Return the candidates of ``first`` in the order of new scores, and what that took.
+        """Return the candidates of ``first`` in the order of new scores, and the time taken.
 
-        Where the dataset names each query's candidates, all of these are scored, and nothing else.
-        Raises RejectedInputError for candidates that the collection does not hold, and what the reranker raises.
+        If the dataset names each query's candidates, exactly these are scored. Raises RejectedInputError for candidates
+        that the collection does not hold, and the reranker's exceptions.
         """
         return self._reranked(trial, first, lambda pairs: self._in_worker(trial, pairs))
 
     def run_with_vectors(self, trial: Trial, first: Run, vectors: DensePair) -> tuple[Run, Reranked]:
         """Return the same, scored by the similarity of given vectors with the arithmetic of exact dense search.
 
-        Only the candidates' vectors are read, once each; the time is that of scoring them. Raises DataError for vectors
-        that are zero under cosine, besides.
+        Only the candidates' vectors are read, once each; the time is the time of scoring them. Also raises DataError
+        for vectors that are zero under cosine.
         """
         similarity = cast("Similarity", trial.parameters["similarity"])
 
@@ -136,7 +136,7 @@ class SecondStage:
         return self._reranked(trial, first, score)
 
     def _refuse_zero(self, vectors: Float32Array, rows: Int32Array) -> None:
-        """Name zero vectors by their ids: the numbers of the chosen rows would tell nobody anything."""
+        """Name zero vectors by their ids: the numbers of the chosen rows would mean nothing to the user."""
         zero = rows[~vectors.any(axis=1)]
         if len(zero):
             named = ", ".join(self.dataset.corpus.ids.take(zero[:_SHOWN]))
@@ -175,7 +175,7 @@ class SecondStage:
     def _in_worker(self, trial: Trial, pairs: _Pairs) -> Reranked:
         """Score in as many jobs as the executor runs at once.
 
-        Each gets whole groups of the reranker, so that batches are those of one job; calls that may cost money are
+        Each job gets whole groups of the reranker, so that batches equal a single job's; calls that may cost money are
         counted by one process.
         """
         reranker = create_reranker(trial.spec.name, trial.parameters)
@@ -208,7 +208,7 @@ class SecondStage:
 
 
 def _joined(parts: Sequence[Reranked]) -> Reranked:
-    """Return the parts of one reranking as a whole; times are sums over the jobs."""
+    """Return the parts of one reranking combined; times are sums over the jobs."""
     return replace(
         parts[0],
         scores=np.concatenate([part.scores for part in parts]),
@@ -228,7 +228,7 @@ def _joined_lengths(parts: Sequence[TextLengths | None]) -> TextLengths | None:
 
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:
-    """Add to whole numbers a fraction below 1 that keeps equal ones in the order of the first stage."""
+    """Add to whole numbers a fraction below 1 that keeps equal numbers in the order of the first stage."""
     count = np.repeat(np.diff(candidates.indptr), np.diff(candidates.indptr))
     apart: Float32Array = (scores + (count - 1 - ranks_in(candidates.indptr)) / np.maximum(count, 1)).astype(np.float32)
     return apart

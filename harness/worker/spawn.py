@@ -1,8 +1,8 @@
 """Start worker processes, the first one of a command before its job is known.
 
-A worker imports what it needs and then waits for the path of its job folder on standard input. One that is started
-early does so while its parent imports and prepares, or while texts are analysed for its trial; it is taken by the next
-job, so that no worker begins while another builds or searches. This module imports little: it runs before the rest.
+A worker imports its modules and then waits for the path of its job folder on standard input. A worker that is started
+early does so while its parent imports and prepares, or while texts are analysed for its trial; the next job takes it,
+so that no worker begins while another builds or searches. This module imports little: it runs before the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 MARK_VARIABLE = "HARNESS_WORKER"
-"""Set to the mark of a worker in its environment, and so in that of all its descendants."""
+"""Set to the mark of a worker in its environment, and so in the environment of all its descendants."""
 JOB_END = b"\0"
 """Ends the path of a job folder on a worker's standard input."""
 LAST_JOB, MORE_JOBS = b"-", b"+"
@@ -33,7 +33,7 @@ _numbers = itertools.count()
 class WorkerProcess(NamedTuple):
     """A started worker, and the value of MARK_VARIABLE in its environment.
 
-    ``early_log`` is what a worker that started early writes before it has a job.
+    ``early_log`` holds the output of an early worker before it has a job.
     """
 
     process: subprocess.Popen[bytes]
@@ -41,7 +41,7 @@ class WorkerProcess(NamedTuple):
     early_log: BinaryIO | None = None
 
     def keep_early_log(self, log: Path) -> None:
-        """Put what an ended worker wrote before it had a job at the beginning of the job's log."""
+        """Put an ended worker's output from before it had a job at the beginning of the job's log."""
         if self.early_log is not None:
             with self.early_log as stream:
                 stream.seek(0)
@@ -56,7 +56,7 @@ _modules: list[Sequence[str]] = []
 
 
 def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
-    """Start a worker that imports ``modules`` and waits; ``log`` gets what it writes until it has a job.
+    """Start a worker that imports ``modules`` and waits; ``log`` gets its output until it has a job.
 
     It reports progress on its standard output.
     """
@@ -66,7 +66,7 @@ def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
-        # Ctrl-C in the terminal reaches the command alone, which ends the worker with all that it started
+        # Ctrl-C in the terminal reaches only the command, which ends the worker with every process that it started
         start_new_session=True,
         env={**os.environ, MARK_VARIABLE: mark},
     )
@@ -87,10 +87,10 @@ def start_early(*modules: str) -> Iterator[None]:
 
 
 def start_next() -> None:
-    """Start a worker for the job after one that is about to run and is no engine's, where the command starts any early.
+    """Start a worker for the job after an imminent one that is not an engine's, if the command starts workers early.
 
-    Analysing texts is such a job: the trial that waits for it comes next, and its worker imports meanwhile. Two wait at
-    most, for that job and for the next: jobs that run in workers of earlier ones take none.
+    Analysing texts is such a job: the trial that waits for it comes next, and its worker imports in the meantime. At
+    most two wait, for that job and for the next: jobs that run in earlier jobs' workers take none.
     """
     if _modules and len(_early) < _MOST_EARLY:
         log = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the worker

@@ -1,4 +1,4 @@
-"""Work in threads that can be interrupted: of several trials at a time, or beside the caller."""
+"""Work in threads that can be interrupted: several trials at a time, or work in parallel with the caller."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs:
 
 
 class Aside(Generic[Result]):
-    """Work in a thread beside the caller, which is interrupted when the ``with`` block ends before it."""
+    """Work in a thread parallel to the caller, which is interrupted when the ``with`` block ends before it."""
 
     def __init__(self) -> None:
         self._threads = _Threads(1, "aside")
@@ -48,7 +48,7 @@ class Aside(Generic[Result]):
         self._future = self._threads.submit(work)
 
     def result(self) -> Result | None:
-        """Return what the work returned, when it is over; raises what it raised. None when nothing was begun."""
+        """Return the work's result when it is over; raises its exception. None if nothing was begun."""
         return None if self._future is None else self._future.result()
 
     def __enter__(self) -> Aside[Result]:
@@ -76,7 +76,7 @@ class _Threads:
         return self._pool.submit(run)
 
     def end(self) -> None:
-        """Wait until all threads are over; those that are not are interrupted, and again by every further Ctrl-C."""
+        """Wait until all threads are over; unfinished threads are interrupted, and again by every further Ctrl-C."""
         while True:
             for thread in tuple(self._busy):
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))

@@ -25,7 +25,7 @@ from harness.worker.jobs import TrialJob, TrialRecord
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
-"""Most hits of one call of several queries: 8 MB, where every document is asked for and only candidates are kept."""
+"""Most hits of one call of several queries: 8 MB, if every document is requested and only candidates are kept."""
 _NS_PER_S = 1e9
 
 
@@ -42,8 +42,8 @@ def run_trial(
     With ``job.external`` the user's index takes the place of opening and indexing, and its files are hashed around it.
     A shared index is closed when it is built, and opened again: all trials that search it find it in the same state.
 
-    ``before_open`` is called when everything but the engine is in memory, ``before_close`` with what was measured while
-    the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
+    ``before_open`` is called when everything but the engine is in memory, ``before_close`` with the measurements while
+    the index still exists; the latter is the harness's own. The first query on the fresh index is timed separately;
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
     timeline = _Timeline()
@@ -102,9 +102,9 @@ class _Timeline:
         self._searching = read_cpu()
 
     def others(self, *, server: bool) -> tuple[OtherProcesses, ...]:
-        """Return what other processes took while documents were indexed, and while queries were searched until now.
+        """Return other processes' use while documents were indexed, and while queries were searched until now.
 
-        Searches that were too short to tell are taken together with all that was before.
+        Searches that were too short to measure are combined with all phases before.
         """
         end, begin = read_cpu(), self._searching
         indexing = other_processes("indexing", self._start, begin, server=server)
@@ -211,7 +211,7 @@ def search_all(
 ) -> SearchResult:
     """Search every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
 
-    Of each call's hits only those among the candidates are kept, where there are any.
+    Of each call's hits only hits among the candidates are kept, if there are any.
     """
     parts, chunk = [], _chunk(k)
     for start in range(0, len(queries), chunk):

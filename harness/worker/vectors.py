@@ -1,4 +1,4 @@
-"""Vectors of one dataset by one encoder, for whichever backends need them."""
+"""Vectors of one dataset by one encoder, for all backends that need them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Terms(NamedTuple):
 
 
 class SparsePair(NamedTuple):
-    """Sparse vectors of a dataset; ``documents`` is None where only term counts were needed."""
+    """Sparse vectors of a dataset; ``documents`` is None if only term counts were needed."""
 
     documents: SparseVectors | None
     queries: SparseVectors
@@ -38,7 +38,7 @@ class DensePair(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """Where the vectors of documents and of queries lie, for :func:`harness.store.columns.load_vectors`."""
+    """Folders of the vectors of documents and of queries, for :func:`harness.store.columns.load_vectors`."""
 
     documents: Path
     queries: Path
@@ -60,10 +60,10 @@ class EncodedTexts(NamedTuple):
 class Vectors:
     """Vectors of documents and queries: ``sparse`` or ``dense`` by one encoder, or both by two.
 
-    ``folders`` are those of each encoder; none when there are no vectors of documents. ``terms`` are what BM25 weights
-    are made of, None for a model. ``steps_ns`` is what each step of making them took now, None for a step whose result
-    was there before. ``texts`` are what a model read of documents and queries, empty without a model. ``facts`` and
-    ``notes`` are for the report.
+    ``folders`` hold each encoder's vectors; empty if there are no vectors of documents. ``terms`` are the counts of
+    BM25 weights, None for a model. ``steps_ns`` is the time of each step of making them, None for a step whose result
+    existed before. ``texts`` are the texts that a model read of documents and queries, empty without a model. ``facts``
+    and ``notes`` are for the report.
     """
 
     encoder: str
@@ -78,14 +78,14 @@ class Vectors:
 
     @property
     def dimensions(self) -> int:
-        """Columns that documents and queries have together: of the sparse ones, where there are both."""
+        """Columns that documents and queries have together: of the sparse vectors, if there are both kinds."""
         if self.sparse is None and self.dense is not None:
             return int(self.dense.queries.shape[1])
         return max((part.dimensions for part in self.sparse or () if part is not None), default=0)
 
     @property
     def places(self) -> tuple[Path | None, ...]:
-        """The folders that they lie in: the same ones for the same vectors."""
+        """The folders of the vectors: the same folders for the same vectors."""
         of_terms = self.terms.folder if self.terms is not None else None
         return (of_terms, *(place for pair in self.folders for place in pair))
 
