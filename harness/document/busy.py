@@ -1,4 +1,4 @@
-"""Say that times were taken on a busy machine, beside every one of them."""
+"""State next to every time that the machine was busy when it was taken."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ def signed(value: float | None, digits: int = 4) -> str:
 
 
 def interval(low: float | None, high: float | None, form: str = ".3f") -> str:
-    """Return an interval in brackets; nothing where there is none."""
+    """Return an interval in brackets; empty if there is none."""
     return f"[{low:{form}}, {high:{form}}]".replace("-", "−") if low is not None and high is not None else ""
 
 
 def tie_range(low: float | None, high: float | None) -> str:
-    """Return the range that ties leave a mean of at most 1; nothing where they do not move it."""
+    """Return the range that ties leave a mean of at most 1; empty if they do not move it."""
     if low is None or high is None or f"{low:.4f}" == f"{high:.4f}":
         return ""
     return f"[{f'{low:.4f}'.removeprefix('0')}–{f'{high:.4f}'.removeprefix('0')}]"
@@ -100,7 +100,7 @@ def latency_columns() -> list[Column]:
 
 
 def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]:
-    """Return the cells of percentiles and of how many samples they are; ``otherwise`` where there are none."""
+    """Return the cells of percentiles and of their number of samples; ``otherwise`` if there are none."""
     if stats is None:
         return [Cell(otherwise)] * 3 + [Cell("0" if otherwise == FAILED else ABSENT)]
     return [*(milliseconds(value) for value in (stats.p50, stats.p95, stats.p99)), count(stats.n)]
@@ -114,13 +114,13 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 
 
 def empty_documents(empty: int, left_out: int) -> str:
-    """Return how many documents are empty and how many empty ones were left out, in parentheses; or nothing."""
+    """Return how many documents are empty and how many empty ones were left out, in parentheses; else empty."""
     said = [f"{number:,} {what}" for number, what in ((empty, "empty"), (left_out, "empty left out")) if number]
     return f" ({', '.join(said)})" if said else ""
 
 
 def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
-    """Return the rule where it matters: some queries, which the report calls ``noun``, have the id of a document."""
+    """Return the rule if it matters: some queries, which the report calls ``noun``, have the id of a document."""
     if info is None or not info.queries:
         return []
     verb = "left out" if info.rule == "drop" else "kept"
@@ -130,7 +130,7 @@ def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
 def made_by(
     harness: HarnessInfo, machine: MachineInfo, created: str, title: str, cluster: ClusterInfo | None = None
 ) -> Facts:
-    """Return version and commit, when, and on what machine and cluster."""
+    """Return version and commit, date, machine and cluster."""
     state = ", with uncommitted changes" if harness.dirty else ""
     rows = {
         "harness": f"{harness.version}{f', commit {harness.commit}' if harness.commit else ''}{state}",
@@ -144,7 +144,7 @@ def made_by(
 
 
 def provenance(result: Result, data: Iterable[Facts]) -> Iterator[Facts]:
-    """Yield versions, machine and commit of a result, its ``data``, and what each backend was and was set to."""
+    """Yield versions, machine and commit of a result, its ``data``, and each backend's identity and settings."""
     yield made_by(result.harness, result.machine, result.created, "Made by", result.cluster)
     yield from data
     for trial in result.trials:
@@ -164,7 +164,7 @@ def _cluster(cluster: ClusterInfo) -> str:
 
 
 def with_content(table: Table) -> Table:
-    """Return the same table without the columns that hold nothing in any row, and without what explains them."""
+    """Return the same table without columns that are empty in every row, and without their explanations."""
     kept = [
         at for at in range(len(table.columns)) if at == 0 or any(row[at].text not in ("", ABSENT) for row in table.rows)
     ]
@@ -178,7 +178,7 @@ def with_content(table: Table) -> Table:
 
 
 def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return names and values as texts; what is None is left out."""
+    """Return names and values as texts, without values that are None."""
     return [
         (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
         for name, value in values.items()
@@ -215,7 +215,7 @@ def bars_figure(metric: str, trials: Iterable[tuple[str, TrialResult]]) -> Figur
 
 
 def notes_on_trials(trials: Sequence[tuple[str, TrialResult]]) -> Iterator[str]:
-    """Yield the last lines of each trial that failed, then what is noted of trials, each note once, by their names."""
+    """Yield the last lines of each trial that failed, then the notes on trials, each once, by the trials' names."""
     shared: dict[str, list[str]] = {}
     for name, trial in trials:
         if trial.error is not None and trial.error.log:
@@ -237,7 +237,7 @@ def metric_values(trial: TrialResult) -> Iterator[Value]:
 def values_of(dataset: str, backend: str, prefix: str, content: Mapping[str, object]) -> Iterator[Value]:
     """Yield each number of a nested part of a result, under its dotted name; texts are left out.
 
-    The ``n`` of a part is the ``n`` of the numbers beside it.
+    The ``n`` of a part is the ``n`` of the numbers next to it.
     """
     samples = content.get("n")
     for name, value in content.items():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # brings numpy, which lists of cards do without
 
 
 class Bar(NamedTuple):
-    """A mean with its interval; None where there is none."""
+    """A mean with its interval; None without an interval."""
 
     label: str
     value: float | None
@@ -24,7 +24,7 @@ class Bar(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A backend's quality with its interval (None without) and what it costs, above 0."""
+    """A backend's quality with its interval (None without) and its cost, above 0."""
 
     label: str
     quality: float
@@ -42,7 +42,7 @@ class Bars:
     rows: Sequence[Bar]
 
     def title(self, over: str = "") -> str:
-        """Return a title that says what the means are ``over``, and speaks of intervals only where a bar has one."""
+        """Return a title that names the scope of the means (``over``), and intervals only if a bar has one."""
         parts = [self.metric, over, "with 95 % intervals" if any(row.low is not None for row in self.rows) else ""]
         return ", ".join(part for part in parts if part)
 
@@ -50,7 +50,7 @@ class Bars:
 class Curve(NamedTuple):
     """Values of a label at places above 0, rising: (place, value).
 
-    ``ringed`` counts the points that have a ring, ``apart`` those that the line does not join.
+    ``ringed`` counts the points that have a ring, ``apart`` the points that the line does not join.
     """
 
     label: str
@@ -62,9 +62,9 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """A metric ``across`` something, such as the depth k, one curve a label; ``ring`` says what a ring means.
+    """A metric ``across`` a quantity, such as the depth k, one curve a label; ``ring`` is the meaning of a ring.
 
-    The axis of the metric begins at 0, or near the lowest value where ``from_zero`` is False.
+    The axis of the metric begins at 0, or near the lowest value if ``from_zero`` is False.
     """
 
     metric: str
@@ -106,7 +106,7 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """Quality against a cost, such as ``p95 latency`` in ``ms``, and the frontier of what no other backend beats."""
+    """Quality against a cost, such as ``p95 latency`` in ``ms``, and the frontier of unbeaten backends."""
 
     metric: str
     cost: str
@@ -115,7 +115,7 @@ class Tradeoff:
 
     @property
     def frontier(self) -> list[Spot]:
-        """The backends of which no other is as good at a lower cost, or better at the same, the cheapest first."""
+        """The backends that no other backend matches at a lower cost, or beats at the same, the cheapest first."""
         best: list[Spot] = []
         for spot in sorted(self.spots, key=lambda spot: (spot.cost, -spot.quality)):
             if not best or spot.quality > best[-1].quality:
@@ -124,7 +124,7 @@ class Tradeoff:
 
 
 class Throughput(NamedTuple):
-    """Rates that one backend was asked, rising: (answered a second, p99 in ms), and which is its knee; None without."""
+    """Rates sent to one backend, rising: (answered a second, p99 in ms), and the index of the knee; None without."""
 
     label: str
     points: Sequence[tuple[float, float]]

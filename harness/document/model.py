@@ -1,4 +1,4 @@
-"""Describe what a verb found as a document that every renderer shows: verdicts, sections, tables, figures and notes.
+"""Describe a verb's findings as a document that every renderer shows: verdicts, sections, tables, figures and notes.
 
 A document is built once from a result. Terminal, Markdown and HTML show the same tables, verdicts and notes from it;
 CSV prints its values, JUnit its suites, GitHub its annotations. All texts are plain: each renderer escapes them.
@@ -15,16 +15,16 @@ from harness.document.figures import Drawing
 from harness.errors import UnknownNameError
 
 Tone = Literal["good", "bad", "unsure", "plain"]
-"""How a statement is meant. Each tone has a sign of its own as well as a colour."""
+"""How a statement is meant. Each tone has its own sign as well as a colour."""
 TIES = "the range of the mean over all orders of tied documents"
-"""What the tie ranges of cells are."""
+"""The meaning of the tie ranges of cells."""
 Best = Literal["highest", "lowest"]
 """Which value of a column is the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """State one finding in a line, and in ``detail`` what it rests on."""
+    """State one finding in a line, and its grounds in ``detail``."""
 
     tone: Tone
     headline: str
@@ -40,13 +40,13 @@ class Column:
         numeric: Set flush right in figures of one width; otherwise the cells are texts, which may be broken.
         help: A sentence that explains the name.
         best: Which value is marked as the best; None marks none.
-        priority: 0 stays whatever the width; where a table is too wide, columns of the highest priority go first.
-        below: Heading of the cells' second lines, where they become a column of their own.
+        priority: 0 stays at any width; if a table is too wide, columns of the highest priority go first.
+        below: Heading of the cells' second lines, if they become a separate column.
         below_priority: As ``priority``, for that column.
-        follows: It belongs to the column before it, from which it is not parted.
-        names: It names the rows together with the first column, and is repeated with it where a table goes on.
+        follows: It belongs to the column before it, and stays with it.
+        names: It names the rows together with the first column, and is repeated with it if a table continues.
         whole: Its texts are names to copy, which a terminal never breaks.
-        folds: Its texts are sentences, which stand below their rows where a terminal has no room beside them.
+        folds: Its texts are sentences, which go below their rows if a terminal has no room next to them.
         timed: Its numbers come from the clock: none is the best if the machine was busy.
     """
 
@@ -65,7 +65,7 @@ class Column:
 
     @property
     def sort_name(self) -> str:
-        """The name by which rows are sorted: without the mark of a footnote."""
+        """The sort key of rows: the name without the mark of a footnote."""
         return self.name.removesuffix("*")
 
 
@@ -74,12 +74,12 @@ class Cell:
     """Fill one place of a table.
 
     Args:
-        text: What is shown.
-        mark: A sign beside it, which the table's legend explains.
+        text: The displayed text.
+        mark: A sign next to it, which the table's legend explains.
         below: A smaller second line, such as an interval.
         tone: Whether it is good or bad news.
-        value: The exact number behind the text, by which rows sort and the best is found; None sorts last.
-        ties: The range that ties leave the number, as text; a footnote where there is no room beside it.
+        value: The exact number behind the text, used for sorting and for the best value; None sorts last.
+        ties: The range that ties leave the number, as text; a footnote if there is no room next to it.
     """
 
     text: str
@@ -106,7 +106,7 @@ class Table:
     most: int | None = None
 
     def best(self, column: int) -> float | None:
-        """Return the best value of a column; None where the column has no best, or only one row a value."""
+        """Return the best value of a column; None if the column has no best, or only one row has a value."""
         direction = self.columns[column].best
         values = [row[column].value for row in self.rows]
         known = [value for value in values if value is not None]
@@ -115,7 +115,7 @@ class Table:
         return max(known) if direction == "highest" else min(known)
 
     def expanded(self) -> Table:
-        """Return the same table with the second lines of cells in columns of their own."""
+        """Return the same table with the second lines of cells in separate columns."""
         if not self.rows:
             return self
         columns: list[Column] = []
@@ -147,7 +147,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing with its title, and a note on what is drawn."""
+    """A drawing with its title, and a note on its content."""
 
     title: str
     drawing: Drawing
@@ -157,7 +157,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names and values, folded away unless ``open``; those without a title are of the whole document."""
+    """Names and values, folded away unless ``open``; without a title they describe the whole document."""
 
     title: str
     rows: Sequence[tuple[str, str]]
@@ -178,8 +178,8 @@ Block = Table | Figure | Facts | Notes
 class Section:
     """A part of the document.
 
-    ``anchor`` is its place in links. ``detail`` sections are left out of short forms, and stand after the list of
-    queries on a page. ``open`` sections are shown whole on a page, which folds most blocks of others.
+    ``anchor`` is its place in links. ``detail`` sections are left out of short forms, and follow the list of queries on
+    a page. ``open`` sections are shown whole on a page, which folds most blocks of other sections.
     """
 
     anchor: str
@@ -193,7 +193,7 @@ class Section:
 class Value:
     """Hold one number of the result, for machines.
 
-    ``low`` and ``high`` bound the interval of the mean and are None where there is none; ``n`` counts the queries or
+    ``low`` and ``high`` bound the interval of the mean and are None without an interval; ``n`` counts the queries or
     samples behind it.
     """
 
@@ -221,7 +221,7 @@ class Outcome(StrEnum):
 class Case:
     """A test case. ``message`` is one line, ``text`` all there is to say; both are for outcomes but ``PASSED``.
 
-    ``seconds`` is 0 where nothing was measured. ``detail`` cases are written only where every query is asked for.
+    ``seconds`` is 0 if nothing was measured. ``detail`` cases are written only if every query is requested.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Case:
 class Suite:
     """Cases that belong together, with facts about all of them. ``timestamp`` is ISO 8601; an offset is left out.
 
-    ``shared`` are the seconds that all cases took together, where they are about one measurement; else they are added.
+    ``shared`` are the seconds that all cases took together, if they share a measurement; else they are added.
     """
 
     name: str
@@ -270,17 +270,17 @@ class Document:
 
     Args:
         title: One line that names it.
-        subtitle: On what data, how much of it, and under which rules.
+        subtitle: The data, its size, and the rules.
         verdicts: The answer, the most pressing first.
         sections: Tables, figures and notes in reading order.
         command: The command lines that make it again.
         made_by: Program, version and time.
-        kind: The verb that it is of, and ``name`` the data: together they name it for programs.
-        outcome: How it ended, in a word: ``passed``; empty where nothing was required.
-        labels: Long labels of backends, as texts use them -> short ones, for where there is little room.
+        kind: The verb that made it, and ``name`` the data: together they name it for programs.
+        outcome: How it ended, in a word: ``passed``; empty without requirements.
+        labels: Long labels of backends, as texts use them -> short ones, for narrow spaces.
         values: Every number, one a dataset, backend and metric.
-        suites: What was judged, as test cases.
-        annotations: What is wrong, with the lines of the golden set that it is about.
+        suites: The judged requirements, as test cases.
+        annotations: Problems, with the lines of the golden set that they concern.
     """
 
     title: str
@@ -304,7 +304,7 @@ class Document:
 
     @property
     def sort_names(self) -> list[str]:
-        """The columns by which rows of its tables can be sorted."""
+        """The possible sort columns of its tables."""
         return list(dict.fromkeys(column.sort_name for table in self.tables() for column in table.columns))
 
     def check_sort(self, name: str) -> None:
@@ -316,7 +316,7 @@ class Document:
         """Return the same document with the rows of its tables in the order of the column of that name, best first.
 
         The first table that has the column decides; tables whose rows have the same names follow it, and a table of
-        other rows is sorted by its own column of that name. Raises UnknownNameError where there is no such column.
+        other rows is sorted by its own column of that name. Raises UnknownNameError if there is no such column.
         """
         self.check_sort(name)
         first = next(table for table in self.tables() if name in [column.sort_name for column in table.columns])

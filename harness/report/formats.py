@@ -44,11 +44,11 @@ def render(
     """Return a result or a document as text.
 
     Args:
-        shown: What is shown.
+        shown: The object to render.
         format_name: ``table``, ``markdown`` or ``csv``; of a result also ``json``.
-        sort: A column by which the rows of tables are sorted.
+        sort: The sort column of tables.
         verbose: In ``table`` all tables and notes, not only those that answer the question.
-        width: Columns of the terminal for ``table``; None where lines are as long as they need to be.
+        width: Columns of the terminal for ``table``; None for lines of any length.
         styled: In ``table`` bold and colours (NO_COLOR is honoured).
 
     Raises:
@@ -63,7 +63,7 @@ def render(
     document = document.sorted_by(sort) if sort is not None else document
     if format_name == "table":
         return render_terminal(document, width=width, verbose=verbose, styled=styled)
-    if format_name == "markdown":  # where something was judged, in the size of a comment on a pull request
+    if format_name == "markdown":  # if something was judged, in the size of a comment on a pull request
         return render_markdown(document, COMMENT_BYTES if document.suites else None)
     return _csv(document)
 

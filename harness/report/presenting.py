@@ -33,7 +33,7 @@ class ReportPresenter:
         raise TypeError(f"a {type(result).__name__} has no page")
 
     def failures(self, report: Result) -> list[str]:
-        """Say of each requirement of a check that does not hold what was expected, and what there is instead."""
+        """State for each requirement of a check that does not hold the expected and the actual value."""
         return failures(report)
 
 

@@ -125,7 +125,7 @@ class ProgressDisplay:
         self._bars.stop()
 
     def section(self, label: str) -> _Section | _Log:
-        """A line of its own for one encoding or backend."""
+        """A separate line for one encoding or backend."""
         if label not in self._sections:
             on_terminal = self._console.is_terminal
             made = _Section(self._bars, label) if on_terminal else _Log(self._print, label, self._clock)

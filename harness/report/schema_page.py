@@ -1,4 +1,4 @@
-"""The stored schema in words, read off its models: every field, its type, and what it means."""
+"""The stored schema in words, read off its models: every field, its type, and its meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMN, _WIDTH = 46, 120
 
 
 def describe_schema() -> str:
-    """Return the fields of each stored JSON file, nested as they are there; a record that comes again stands once."""
+    """Return the fields of each stored JSON file, nested as in the file; a repeated record is listed once."""
     files: tuple[tuple[str, int, type[BaseModel]], ...] = (
         ("report.json", SCHEMA_VERSION, Result),
         ("a baseline", BASELINE_VERSION, Baseline),
@@ -27,7 +27,7 @@ def describe_schema() -> str:
 
 
 def _tree(model: type[BaseModel], described: dict[type[BaseModel], str], path: tuple[str, ...]) -> str:
-    """Return a line for each field, and one for neighbours of which nothing is to be said but their types."""
+    """Return a line for each field, and a single line for neighbours that differ only in their types."""
     lines: list[str] = []
     plain: list[str] = []
     indent = "  " * len(path)

@@ -11,7 +11,7 @@ from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, Pai
 from harness.wording import counted
 
 _OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
-"""Priorities: columns of the highest are left out first where a table is too wide."""
+"""Priorities: columns of the highest are left out first if a table is too wide."""
 
 
 def leaderboard_tables(result: Result) -> list[Table]:
@@ -145,7 +145,7 @@ def _seconds(board: Leaderboard) -> list[Table]:
 
 
 def across_name(result: Result) -> str:
-    """Return the name that stands for all datasets in values: ``mean``, longer where a dataset is called so."""
+    """Return the name that represents all datasets in values: ``mean``, longer if a dataset has that name."""
     taken = {info.name for info in result.datasets}
     taken.update(result.leaderboard.datasets if result.leaderboard is not None else ())
     name = "mean"
@@ -155,7 +155,7 @@ def across_name(result: Result) -> str:
 
 
 def leaderboard_values(result: Result, across: str) -> Iterator[Value]:
-    """Yield every number of the leaderboard, and of the backends in it; ``across`` is what :func:`across_name` says."""
+    """Yield every number of the leaderboard, and of its backends; ``across`` is the result of :func:`across_name`."""
     board = result.leaderboard
     if board is None:
         return
@@ -174,6 +174,6 @@ def leaderboard_values(result: Result, across: str) -> Iterator[Value]:
 
 
 def _total(board: Leaderboard, seconds: Mapping[str, float | None]) -> float | None:
-    """Return the seconds of all datasets; None where one of them has none."""
+    """Return the seconds of all datasets; None if a dataset has none."""
     known = [value for value in seconds.values() if value is not None]
     return sum(known) if len(known) == len(board.datasets) else None

@@ -1,4 +1,4 @@
-"""Build the document of a check: a golden set held against backends."""
+"""Build the document of a check: a golden set compared with backends."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def check_document(report: Result) -> Document:
 
 
 def _header(report: Result) -> str:
-    """Return one line that says on what, how much and under which rules."""
+    """Return one line that gives the data, its size and the rules."""
     golden, settings = report.golden_set, report.plan.resolved
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
@@ -121,7 +121,7 @@ def _header(report: Result) -> str:
 
 
 def _corpus(corpus: DatasetInfo) -> list[str]:
-    """Return the size of a corpus, its unread files, and its rule for identical ids where that matters."""
+    """Return the size of a corpus, its unread files, and its rule for identical ids if that matters."""
     documents = f"{corpus.name}: {counted(corpus.documents, 'document')}"
     empty = empty_documents(corpus.empty_documents, int(corpus.provenance.get(LEFT_OUT, 0)))
     unread = [unread_files_in_words(corpus.unread_files)] if corpus.unread_files else []
@@ -134,7 +134,7 @@ def _outcome(report: Result) -> str:
 
 
 def _verdicts(report: Result) -> Iterator[Verdict]:
-    """Yield the verdict, then what it rests on, the most pressing first."""
+    """Yield the verdict, then its grounds, the most pressing first."""
     yield _overall(report)
     for problem in report.preflight:
         yield Verdict("bad", problem_headline(report, problem), problem.fix)
@@ -207,7 +207,7 @@ def _overall(report: Result) -> Verdict:
 
 
 def _problems(report: Result) -> Iterator[Facts]:
-    """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
+    """Yield the first examples of each problem; the verdict describes the problem and its fix."""
     for problem in report.preflight:
         if problem.examples:
             lines = [("", example) for example in problem.examples]
@@ -215,7 +215,7 @@ def _problems(report: Result) -> Iterator[Facts]:
 
 
 def _notes(report: Result) -> Iterator[str]:
-    """Yield what a reader of the figures must know besides, one line each.
+    """Yield notes for reading the figures, one line each.
 
     Warnings among the verdicts, which lack examples, are left out unless they have some.
     """
@@ -244,7 +244,7 @@ def _notes(report: Result) -> Iterator[str]:
 
 
 def _requirements(report: Result) -> list[Block]:
-    """Tabulate every requirement on every backend: value, bound, interval, range of ties, and what would flip it."""
+    """Tabulate every requirement on every backend: value, bound, interval, range of ties, and changes to flip it."""
     columns = [
         Column("requirement", numeric=False),
         *_name_columns(report),
@@ -282,7 +282,7 @@ def _quantity(value: float | None, required: RequirementResult) -> Cell:
 
 
 def _missed(report: Result) -> Iterator[Block]:
-    """Yield the questions below their best of each failed requirement, worst first: what each expected and got."""
+    """Yield the questions below their best of each failed requirement, worst first: expected and returned documents."""
     columns = [
         Column("question", numeric=False),
         Column("text", numeric=False),
@@ -318,7 +318,7 @@ def _named_trials(report: Result) -> list[tuple[str, TrialResult]]:
 
 
 def _name_columns(report: Result) -> list[Column]:
-    """Return the columns that name a trial: its backend, and its dataset where backends are on several."""
+    """Return the columns that name a trial: its backend, and its dataset if backends are on several."""
     return [BACKEND, *([Column("dataset", numeric=False, names=True)] if report.several else [])]
 
 
@@ -370,7 +370,7 @@ def _slices(report: Result) -> Iterator[Block]:
 
 
 def _bars(report: Result) -> Iterator[Block]:
-    """Yield metrics as bars with their intervals, those that something is required of first."""
+    """Yield metrics as bars with their intervals, metrics with requirements first."""
     names = metric_names(report.trials)
     required = [requirement.quantity for requirement in report.requirements if requirement.quantity in names]
     for name in list(dict.fromkeys([*required, *names]))[:_DRAWN]:
@@ -405,7 +405,7 @@ def _exact(trial: TrialResult) -> Cell:
 
 
 def _data(report: Result) -> Iterator[Facts]:
-    """Yield what the golden set and the documents are."""
+    """Yield the facts about the golden set and the documents."""
     golden = report.golden_set.model_dump(exclude={"without_expectation", "notes"})
     yield Facts(f"Golden set {report.golden_set.name}", flat_rows(golden))
     for corpus in report.corpora:
@@ -413,7 +413,7 @@ def _data(report: Result) -> Iterator[Facts]:
 
 
 def _values(report: Result) -> Iterator[Value]:
-    """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
+    """Yield every number: metrics, also by slice and question, requirements, latencies and parity."""
     for trial in report.trials:
         name = trial.dataset
         yield from metric_values(trial)

@@ -17,7 +17,7 @@ _SHOWN = 20
 
 
 def check_suites(report: Result) -> list[Suite]:
-    """Return a suite for the golden set itself where it is invalid, then one for each backend."""
+    """Return a suite for the golden set itself if it is invalid, then one for each backend."""
     facts = _facts(report)
     suites = []
     cases = []
@@ -37,15 +37,15 @@ def check_suites(report: Result) -> list[Suite]:
 
 
 def failures(report: Result) -> list[str]:
-    """Say of each case that did not pass what was expected and what was found."""
+    """State for each case that did not pass the expected and the actual outcome."""
     cases = [case for suite in check_suites(report) for case in suite.cases if not case.detail]
     return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
 
 
 def requirement_case(report: Result, required: RequirementResult) -> Case:
-    """A requirement: a failure says the figure and the questions behind it, an error why there is no figure.
+    """A requirement: a failure names the figure and the questions behind it, an error why there is no figure.
 
-    Its time is that of asking the questions, which the requirements of a trial share.
+    Its time is the time of running the questions, which the requirements of a trial share.
     """
     trial = report.trial(required.backend, required.dataset)
     name = report.trial_name(trial.label, trial.dataset)
@@ -87,14 +87,14 @@ def trial_error(report: Result, trial: TrialResult) -> Case:
 
 
 def problem_headline(report: Result, problem: PreflightProblem) -> str:
-    """Say what is wrong, and with which backend."""
+    """State the problem and its backend."""
     if problem.backend is None:
         return problem.message
     return f"{report.trial_name(problem.backend, problem.dataset)}: {problem.message}"
 
 
 def preflight_text(report: Result, problem: PreflightProblem) -> str:
-    """Say what is wrong and with what, the first of the things it is about, and what to do."""
+    """State the problem and its subject, the first examples, and the fix."""
     examples = [f"  {example}" for example in problem.examples]
     return "\n".join([problem_headline(report, problem), *examples, problem.fix])
 
@@ -132,7 +132,7 @@ def _allowed_miss(case: Case, requirements: Sequence[RequirementResult]) -> Case
 
 
 def _seconds(trial: TrialResult) -> float:
-    """Return how long the questions took, all passes together; 0 where no times were taken."""
+    """Return how long the questions took, all passes together; 0 if no times were taken."""
     times = trial.milliseconds
     return times.n * times.mean / 1000 if times is not None else 0.0
 
@@ -155,7 +155,7 @@ def _facts(report: Result) -> dict[str, str]:
 
 
 def verdict_in_words(required: RequirementResult) -> str:
-    """Return the figure of a requirement that was judged, and what would have to change for it to pass."""
+    """Return the figure of a judged requirement, and the changes needed for it to pass."""
     digits = 3 if required.quantity.endswith("_ms") else 4
     said = f"it is {required.value:,.{digits}f}" if required.value is not None else "there is no figure"
     said += f"{_brackets(required, digits)} over {required.n:,}"
@@ -177,7 +177,7 @@ def _brackets(required: RequirementResult, digits: int) -> str:
 
 
 def _too_few(required: RequirementResult) -> str:
-    """Say where the estimate could meet the bound, but no bound of an interval over so few questions."""
+    """Explain that the estimate could meet the bound, but no bound of an interval over this few questions."""
     if required.decided_by == "estimate":
         return ""
     if required.n < 2:
@@ -191,7 +191,7 @@ def _too_few(required: RequirementResult) -> str:
 
 
 def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
-    """Return the questions that a failed requirement is about, worst first: what each expected, and what was found."""
+    """Return the questions behind a failed requirement, worst first: the expected and the returned documents."""
     by_id = {question.id: question for question in trial.questions}
     lines = [_question_line(by_id[name]) for name in required.questions_below_best[:_SHOWN]]
     if len(required.questions_below_best) > _SHOWN:
@@ -217,7 +217,7 @@ def expected_and_found(
 
 
 def check_annotations(report: Result) -> list[Annotation]:
-    """Return what is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
+    """Return the problems: invalid data, failed requirements, then the golden lines behind them, each once."""
     made = [Annotation(f"invalid: {problem.check}", preflight_text(report, problem)) for problem in report.preflight]
     made += [place for problem in report.preflight for place in _places(problem, report.golden_set.source)]
     made += [
@@ -235,7 +235,7 @@ def check_annotations(report: Result) -> list[Annotation]:
 
 
 def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
-    """Yield those of a problem's examples that name a line of the golden set."""
+    """Yield a problem's examples that name a line of the golden set."""
     for example in problem.examples:
         named = re.match(r", line (\d+): ", example.removeprefix(source)) if example.startswith(source) else None
         if named is not None:

@@ -91,7 +91,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
 
 
 def _short_sweeps(result: Result) -> dict[str, str]:
-    """Return a short label for each backend that was swept, as it is named without the parameter, where it is long."""
+    """Return a short label for each swept backend, its name without the parameter, if it is long."""
     names = list(dict.fromkeys(frontier.backend for frontier in result.frontiers))
     return {name: short for name, short in zip(names, short_labels(names), strict=True) if name != short}
 
@@ -114,7 +114,7 @@ def _with_legend(table: Table, trials: Sequence[TrialResult]) -> Table:
 
 
 def comparison_header(result: Result) -> str:
-    """Return one line that says on what, how much and under which rules."""
+    """Return one line that gives the data, its size and the rules."""
     resolved = result.plan.resolved
     several = len(result.datasets) > 1
     data = [" · ".join(_data(dataset, result)) for dataset in result.datasets]
@@ -145,7 +145,7 @@ def _datasets_table(datasets: Sequence[DatasetInfo]) -> Table:
 
 
 def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
-    """Yield what was searched of a dataset."""
+    """Yield the searched parts of a dataset."""
     trials = result.of_dataset(dataset.name)
     left_out = int(dataset.provenance.get("empty_documents_dropped", 0))
     documents = counted(dataset.documents, "document")
@@ -190,7 +190,7 @@ def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
 
 
 def comparison_notes(result: Result) -> Iterator[str]:
-    """Yield failures, proven causes of differences, pitfalls with their cases, and what else a reader must know."""
+    """Yield failures, proven causes of differences, pitfalls with their cases, and other notes for the reader."""
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
         yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
@@ -252,7 +252,7 @@ def comparison_values(result: Result) -> Iterator[Value]:
     for frontier in result.frontiers:
         name = f"on_frontier.{frontier.parameter}"
         for point in frontier.points:
-            if point.p50_ms is not None:  # what was not timed is no loser
+            if point.p50_ms is not None:  # an untimed backend is not dominated
                 yield Value(frontier.dataset, point.backend, name, float(point.on_frontier))
     yield from leaderboard_values(result, across)
 
@@ -268,7 +268,7 @@ def _agreement(trial: TrialResult) -> Iterator[Value]:
 
 
 def _difference(row: PairedDifference, across: str) -> Iterator[Value]:
-    """Yield a difference and what its test says; ``across`` stands for the dataset of a test across datasets."""
+    """Yield a difference and the outcome of its test; ``across`` replaces the dataset of a test across datasets."""
     dataset, about = row.dataset or across, f"{row.metric} from {row.a}"
     queries = row.wins + row.ties + row.losses
     yield Value(dataset, row.b, f"difference.{about}", row.difference, row.ci_low, row.ci_high, queries)

@@ -46,7 +46,7 @@ _SIGNS = ("≡", "=", "≈", "≠")
 def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[str, list[Figure]]:
     """Return the figures of each section by its anchor; ``runs`` are the rankings by label.
 
-    Those of single queries need the rankings of the only dataset; of several datasets there are the means.
+    Figures of single queries need the rankings of the only dataset; several datasets get the means.
     """
     report = compared.report
     if len(report.datasets) > 1:
@@ -69,7 +69,7 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
 
 
 def _means(report: Result) -> list[Figure]:
-    """Draw means over datasets, with their intervals where there are any."""
+    """Draw means over datasets, with any intervals."""
     board, series, made = report.leaderboard, _numbers(report), []
     for metric in board.metrics[:_DRAWN] if board is not None else ():
         rows = [row for row in board.rows if row.metric == metric] if board is not None else []
@@ -174,7 +174,7 @@ def _parity(report: Result) -> list[Figure]:
 
 
 def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
-    """Quality against latency and memory, and how latencies are distributed, where they were measured."""
+    """Draw quality against latency and memory, and the distribution of latencies, if they were measured."""
     numbers = _numbers(report)
     times = {trial.label: stats for trial in report.trials if (stats := trial.milliseconds) is not None}
     made = _frontiers(report)
@@ -223,7 +223,7 @@ def _frontiers(report: Result) -> list[Figure]:
 
 
 def swept_frontiers(report: Result, where: str = "") -> list[Figure]:
-    """Return what each value of a swept parameter finds of the exact best k, against p95 and the size of the index."""
+    """Return the share of the exact best k that each value of a swept parameter finds, against p95 and index size."""
     note = "Recall of the exact best k. Better upwards, cheaper to the left; the dotted line is the frontier."
     made = []
     for frontier in report.frontiers:
@@ -242,7 +242,7 @@ def swept_frontiers(report: Result, where: str = "") -> list[Figure]:
 
 
 def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float | None, float | None] | None:
-    """Return the mean of a backend with its interval, over the datasets where there are several."""
+    """Return the mean of a backend with its interval, over the datasets if there are several."""
     if len(report.datasets) > 1:
         rows = report.leaderboard.rows if report.leaderboard is not None else []
         means = [(row.mean, row.ci_low, row.ci_high) for row in rows if (row.backend, row.metric) == (label, metric)]

@@ -1,4 +1,4 @@
-"""Build the documents of ``harness eval``: the scores of runs, and the audit of one under the conventions of others."""
+"""Build the documents of ``harness eval``: the scores of runs, and the audit of one run under other conventions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_COMPUTED = (
 
 
 class NamedScores(NamedTuple):
-    """Scores of one run, with the name to show, the run's tag, and the pitfalls that were found."""
+    """Scores of one run, with its displayed name, the run's tag, and its pitfalls."""
 
     name: str
     tag: str
@@ -51,10 +51,10 @@ def scores_document(
     """Return everything that is shown of the scores of runs, all with the same metrics.
 
     Args:
-        runs: One or more, each of which makes a row.
-        judgments: The name of what they were scored with.
+        runs: One or more; each makes a row.
+        judgments: The name of the judgments used for scoring.
         per_query: Show every query's values too.
-        findings: Pitfalls of the metrics; those of the runs are shown as well.
+        findings: Pitfalls of the metrics; the runs' pitfalls are shown as well.
     """
     ties = runs[0].scores.ties
     names = listed([shortened(run.name) for run in runs])
@@ -71,7 +71,7 @@ def scores_document(
 
 
 def ties_line(ties: TieRule) -> str:
-    """Return the name of a tie rule, and what it does."""
+    """Return the name of a tie rule, and its effect."""
     return f"{ties} ({_TIE_RULES[ties]})"
 
 
@@ -120,7 +120,7 @@ def _columns(first: str, scores: Scores) -> list[Column]:
 
 
 def _cell(summary: Summary, others: Iterable[Summary] = ()) -> Cell:
-    """Return a value with the range that ties leave it, marked where that range meets another run's."""
+    """Return a value with the range that ties leave it, marked if that range meets another run's."""
     if kind_of(summary.measure.name).aggregate == "sum":
         return number(summary.value, ".0f")
     if math.isnan(summary.value):
@@ -187,7 +187,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
-    """Yield the value of each metric under each convention, its difference, and what gives a published number."""
+    """Yield each metric's value under each convention, its difference, and the conventions of a published number."""
     for measure in audit.measures:
         for convention, value in audit.values[measure].items():
             yield Value(judgments, name, f"{measure} as {convention}", _known(value))
@@ -203,7 +203,7 @@ def _number(value: float | None) -> str:
 
 
 def _groups(audit: Audit) -> Iterator[list[Difference]]:
-    """Differences with an effect; those of one measure with the same value and causes together."""
+    """Differences with an effect; differences of one measure with the same value and causes together."""
     groups: dict[Any, list[Difference]] = {}
     for difference in audit.differences:
         if difference.causes:
@@ -229,7 +229,7 @@ def _same_mean(difference: Difference) -> bool:
 
 
 def _explained(difference: Difference) -> Iterator[str]:
-    """Yield a line for each change of each cause, with what it gives alone where only several together are a cause."""
+    """Yield a line for each change of each cause, with its separate effect if only several together are a cause."""
     alone = dict(difference.alone)
     for cause in difference.causes:
         for at, change in enumerate(cause):

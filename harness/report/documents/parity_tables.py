@@ -1,4 +1,4 @@
-"""Tabulate how runs relate to their exact results, and what the values of a swept parameter cost and buy."""
+"""Tabulate how runs relate to their exact results, and the costs and benefits of a swept parameter's values."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ON_RECALL_FRONTIER = "○"
 
 
 def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates: bool = False) -> list[Table]:
-    """Return parity with the references of term weights; recall of dense backends, and what their means lose.
+    """Return parity with the references of term weights; recall of dense backends, and the losses of their means.
 
-    Second stages have no reference, so no row. Where queries are ranked among ``candidates``, runs and
-    references hold these alone, all of them, and titles say so.
+    Second stages have no reference, so no row. If queries are ranked among ``candidates``, runs and references hold
+    exactly these, and titles say so.
     """
     shown = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]
     dense = [trial for trial in shown if _is_dense(trial)]
@@ -42,7 +42,7 @@ def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates:
 
 
 def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> list[Table]:
-    """Return the parts in which the formulas of exact backends differ, and what each does alone."""
+    """Return the parts in which the formulas of exact backends differ, and the separate effect of each."""
     if not scorings:
         return []
     rows = [

@@ -20,7 +20,7 @@ from harness.plan.plan import Plan, Trial
 
 
 def plan_document(previews: Sequence[Preview]) -> Document:
-    """Return what would run: for each dataset the settings, then what becomes of each backend."""
+    """Return the plan of a run: for each dataset the settings, then the fate of each backend."""
     names = [preview.plan.request.dataset for preview in previews]
     named = list(map(str, names))
     return Document(
@@ -45,7 +45,7 @@ def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
 
 
 def plan_csv(previews: Sequence[Preview]) -> str:
-    """Return a line for each parameter of each backend and dataset, and what becomes of it in parentheses."""
+    """Return a line for each parameter of each backend and dataset, and the consequence for it in parentheses."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])
@@ -129,7 +129,7 @@ def _execution(options: RunOptions, rebuilds: int) -> str:
 
 
 def _said(plan: Plan, trial: Trial, preview: LookUp) -> list[str]:
-    """Return what measures leave the trial out, how many builds are asked for, and the calls of a remote model."""
+    """Return the measures that leave the trial out, the number of requested builds, and the calls of a remote model."""
     said = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
     if plan.request.rebuilds > 1 and preview.builds:
         said.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")

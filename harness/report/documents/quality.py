@@ -16,11 +16,11 @@ from harness.wording import counted
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
 _CUT_SHORT = "*"
-"""Stands after the name of a metric that looks at more hits than were asked for."""
+"""Appended to the name of a metric that looks at more hits than were requested."""
 _WHOLE = 1000
 """Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
 _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
-"""Priorities: columns of the highest are left out first, and of one kind those of the last metric."""
+"""Priorities: columns of the highest are left out first, and of one kind the last metric's columns."""
 
 
 def metric_names(trials: Sequence[TrialResult]) -> list[str]:
@@ -31,7 +31,7 @@ def metric_names(trials: Sequence[TrialResult]) -> list[str]:
 def quality_table(result: Result, dataset: str, where: str = "") -> Table | None:
     """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals.
 
-    Where a leaderboard answers the question, the tables of single datasets are details.
+    If a leaderboard answers the question, the tables of single datasets are details.
     """
     trials = result.of_dataset(dataset)
     names = metric_names(trials)
@@ -108,7 +108,7 @@ def _difference(result: Result, trial: TrialResult, name: str) -> Cell:
 
 
 def mark_of(row: PairedDifference) -> str:
-    """Return what a difference is worth, in one sign that needs no colour."""
+    """Return the assessment of a difference, as one sign that needs no colour."""
     if row.verdict == "same":
         return _EQUAL
     if row.within_ties:
@@ -117,7 +117,7 @@ def mark_of(row: PairedDifference) -> str:
 
 
 def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
-    """Tabulate each pair of backends by metrics, where all pairs were tested."""
+    """Tabulate each pair of backends by metrics, if all pairs were tested."""
     rows_of = [row for row in result.differences if row.dataset == dataset]
     if not rows_of or isinstance(result.plan.resolved.get("reference"), str):
         return []
@@ -142,7 +142,7 @@ def _pair(row: PairedDifference | None) -> Cell:
 
 
 def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
-    """Yield what the marks of the quality table mean; only those that occur."""
+    """Yield the meanings of the quality table's marks; only marks that occur."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
         yield "95 % intervals: BCa bootstrap over queries; exact where every value is 0 or 1"
@@ -154,9 +154,9 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
 
 
 def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: str = "query") -> Iterator[str]:
-    """Return what marks mean that occur, of differences that were adjusted together; ``of`` is what each counts."""
+    """Return the meanings of occurring marks, for differences adjusted together; ``of`` is the unit of each count."""
     differing = sum(row.p is not None and row.wins + row.losses > 0 for row in rows)
-    # a comparison in which nothing differs is no part of the correction
+    # a comparison without any difference is not part of the correction
     counts = f"the {differing} of {len(rows)} comparisons in which a {of} differs"
     distinct = max((row.comparisons or 0 for row in rows), default=0) or differing
     if distinct < differing:
@@ -175,9 +175,9 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
 
 
 def cut_short(result: Result, metric: str) -> bool:
-    """Return whether a metric is of fewer hits than its name says: ``R@100`` of 10, or ``AP`` of 10.
+    """Return whether a metric covers fewer hits than its name says: ``R@100`` of 10, or ``AP`` of 10.
 
-    False for a metric that is not known here: the package that has it is not installed where the result is read.
+    False for an unknown metric: the package that has it is not installed on the reading machine.
     """
     try:
         measure, k = parse_metric(metric), result.plan.resolved.get("k")
@@ -189,12 +189,12 @@ def cut_short(result: Result, metric: str) -> bool:
 
 
 def marked_name(result: Result, metric: str) -> str:
-    """Return a metric's name for the head of a column, marked where it is of fewer hits than it says."""
+    """Return a metric's name for the head of a column, marked if it covers fewer hits than it says."""
     return f"{metric}{_CUT_SHORT}" if cut_short(result, metric) else metric
 
 
 def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
-    """Yield the line that explains the mark of metrics that are of fewer hits than their names say."""
+    """Yield the line that explains the mark of metrics that cover fewer hits than their names say."""
     marked = [name for name in metric_names(trials) if cut_short(result, name)]
     if marked:
         read = [trial for trial in trials if trial.measured_at is None and trial.stages is None]

@@ -1,4 +1,4 @@
-"""Tabulate the queries behind verdicts: which lost and gained most, both rankings of the worst, and what to label."""
+"""Tabulate the queries behind verdicts: most lost and gained, both rankings of the worst, and documents to label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT = 60
 
 
 def query_tables(report: Change) -> Iterator[Table]:
-    """Yield for each pair losers and winners, the rankings of the query that changed most, and what to label."""
+    """Yield for each pair losers and winners, the rankings of the query that changed most, and documents to label."""
     for backend in report.backends:
         if backend.dossier is not None and backend.dossier.queries:
             first, label = backend.dossier.metric or "", f"{backend.after}{report.on(backend)}"
@@ -147,7 +147,7 @@ def _move(document: RankedDocument | None) -> str:
 
 
 def _to_label(label: str, dossier: Dossier) -> Table:
-    """Tabulate unjudged documents of either side, those first whose label could move the verdict most."""
+    """Tabulate unjudged documents of either side, first those whose label could move the verdict most."""
     columns = [
         Column("query", numeric=False),
         Column("document", numeric=False),

@@ -56,7 +56,7 @@ _SHORT = 12
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 15
 """Significant digits of a number in a changed setting; numbers that need more are written in full."""
 _DIGESTS = (40, 64)
-"""Digits of a commit and of a SHA-256, of which the first few are shown."""
+"""Digits of a commit and of a SHA-256; the first few are shown."""
 _UNITS = {"_ms": " ms", "_seconds": " s", "qps": "/s"}
 _COSTS = {
     "p50_ms": "latency p50",
@@ -85,8 +85,8 @@ _GATE_MARKS: dict[str, tuple[str, Tone]] = {
 def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: str = "") -> Document:
     """Return everything that is shown of two results.
 
-    ``figures`` draw the differences query by query. ``unknown`` says why the rankings of all queries are not at hand,
-    where a page would show them.
+    ``figures`` draw the differences query by query. ``unknown`` says why the rankings of all queries are unavailable
+    for a page that would show them.
     """
     report = result.changes
     settings: list[Block] = [*_settings(report)] or [Notes(["no resolved setting differs"])]
@@ -124,7 +124,7 @@ def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
 
 
 def _verdicts(report: Change) -> Iterator[Verdict]:
-    """Yield the gate, what a reader must know first, then what fell, rose, and did neither."""
+    """Yield the gate, the notes to read first, then metrics that fell, rose, and did neither."""
     yield _gate(report)
     for backend in report.backends:
         if backend.error:
@@ -148,7 +148,7 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
 
 
 def _alike(report: Change) -> Iterator[tuple[BackendChange, list[MetricJudgement]]]:
-    """Yield the metrics of each backend, those together whose figures are all the same."""
+    """Yield the metrics of each backend, metrics with equal figures together."""
     for backend in report.backends:
         groups: dict[str, list[MetricJudgement]] = {}
         for metric in backend.metrics:
@@ -180,7 +180,7 @@ def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> s
 
 
 def _behind(backend: BackendChange, metrics: Sequence[MetricJudgement]) -> str:
-    """Return why a verdict is what it is, and how many relevant documents were lost, where that is known."""
+    """Return the reason for a verdict, and how many relevant documents were lost, if that is known."""
     dossier, why = backend.dossier, _why(metrics[0])
     if dossier is None or dossier.lost is None or dossier.gained is None:
         return why
@@ -238,7 +238,7 @@ def _changed(report: Change) -> list[str]:
 
 
 def _worse_without_gate(report: Change) -> list[str]:
-    """Name what is worse and has no gate where others have one: with that a run can pass."""
+    """Name the worse metrics without a gate if others have one: with them a run can pass."""
     if report.gate is None:
         return []
     names = [
@@ -250,7 +250,7 @@ def _worse_without_gate(report: Change) -> list[str]:
 
 
 def _invalid_because(report: Change) -> str:
-    """Return why an invalid gate is no other: what failed, or has no metric."""
+    """Return why a gate is invalid: failed backends, or backends without a metric."""
     failed = [f"{backend.after}{report.on(backend)}" for backend in report.backends if backend.status == "failed"]
     if failed:
         return f"{', '.join(failed)} failed, so nothing passed"
@@ -322,7 +322,7 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
 
 
 def _dataset_column(report: Change) -> list[Column]:
-    """Return the column that tells datasets apart; none where there is one dataset."""
+    """Return the column that distinguishes datasets; None for a single dataset."""
     return [Column("dataset", numeric=False)] if report.several else []
 
 
@@ -347,7 +347,7 @@ def _settings(report: Change) -> list[Table]:
 
 
 def _both_settings(change: SettingChange) -> tuple[str, str]:
-    """Return both values of a setting, numbers with the fewest digits, at least four, that tell them apart."""
+    """Return both values of a setting, numbers with the fewest digits, at least four, that distinguish them."""
     for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
         before, after = _setting(change.before, digits), _setting(change.after, digits)
         if before != after:
@@ -366,7 +366,7 @@ def _setting(value: Json, digits: int) -> str:
 
 
 def _power(report: Change) -> list[Block]:
-    """Tabulate what the verdicts rest on, for those that are not exactly the same."""
+    """Tabulate the settings behind the verdicts, if they are not exactly the same."""
     noisy = any(metric.noise_floor is not None for _, metric in _judged(report))
     columns = [
         *_dataset_column(report),
@@ -389,7 +389,7 @@ def _power(report: Change) -> list[Block]:
 
 
 def _cost_table(report: Change) -> list[Block]:
-    """Tabulate every cost before and after; ``x`` where it is not comparable, with the reason below."""
+    """Tabulate every cost before and after; ``x`` if it is not comparable, with the reason below."""
     columns = [
         *_dataset_column(report),
         BACKEND,
@@ -427,7 +427,7 @@ def _amount(cost: CostChange, value: float | None) -> Cell:
 
 
 def _notes(report: Change) -> Iterator[str]:
-    """Yield what the words and marks mean; only those that occur."""
+    """Yield the meanings of the words and marks; only those that occur."""
     metrics = [metric for _, metric in _judged(report)]
     if metrics:
         tests = ", ".join(dict.fromkeys(metric.test for metric in metrics))
@@ -497,8 +497,8 @@ def _values(report: Change) -> Iterator[Value]:
 def _suites(result: Result) -> Iterator[Suite]:
     """Yield a suite for each dataset and backend. A metric without a gate passes: nothing was required of it.
 
-    The time of a case is that of the timed searches of ``after``, which the metrics of a backend share. What else the
-    exit code is about, a backend that nothing is compared with or a failed measurement, is an error of its own.
+    The time of a case is the time of the timed searches of ``after``, which the metrics of a backend share. Other
+    subjects of the exit code, a backend without a comparison or a failed measurement, are separate errors.
     """
     report = result.changes
     common = {relation.dataset: relation.common_queries for relation in report.data}
@@ -545,14 +545,14 @@ def _cases(report: Change, backend: BackendChange, name: str) -> Iterator[Case]:
 
 
 def _unjudged(backend: BackendChange, *, gated: bool) -> str | None:
-    """Return why nothing was judged: it failed, or there is a gate and no metric; None where something was."""
+    """Return why nothing was judged: it failed, or there is a gate and no metric; None if something was judged."""
     if backend.error is None and gated and not backend.metrics:
         return "there is no metric that both results know"
     return backend.error
 
 
 def _annotations(report: Change) -> Iterator[Annotation]:
-    """Yield backends that failed or of which nothing was judged, and metrics that are worse beyond the allowed drop."""
+    """Yield backends that failed or were not judged, and metrics that are worse beyond the allowed drop."""
     for backend in report.backends:
         reason = _unjudged(backend, gated=report.gate is not None)
         if reason is not None:

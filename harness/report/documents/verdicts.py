@@ -1,4 +1,4 @@
-"""State in a few lines what a comparison found: failures, quality, parity, speed."""
+"""State in a few lines the findings of a comparison: failures, quality, parity, speed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _where(dataset: str, several: bool) -> str:
 
 
 def reference_of(result: Result, dataset: str) -> str | None:
-    """Return the backend that others are compared with; the first that did not fail where all pairs are."""
+    """Return the backend that others are compared with; the first that did not fail if all pairs are compared."""
     compared = next((row.a for row in result.differences if row.dataset == dataset), None)
     if isinstance(result.plan.resolved.get("reference"), str) and compared is not None:
         return compared
@@ -66,7 +66,7 @@ def reference_of(result: Result, dataset: str) -> str | None:
 
 
 def against_reference(result: Result, trial: TrialResult, metric: str) -> PairedDifference | None:
-    """Return a backend against the reference on a metric, as backend minus reference; None where it was not tested."""
+    """Return a backend against the reference on a metric, as backend minus reference; None if it was not tested."""
     reference = reference_of(result, trial.dataset)
     for row in result.differences:
         if (row.dataset, row.a, row.b, row.metric) == (trial.dataset, reference, trial.label, metric):
@@ -75,7 +75,7 @@ def against_reference(result: Result, trial: TrialResult, metric: str) -> Paired
 
 
 def _pitfalls(result: Result) -> list[Verdict]:
-    """Return what may make figures meaningless: a line a check, of its first finding, that names the others."""
+    """Return findings that may make figures meaningless: a line a check, of its first finding, naming the others."""
     lines = []
     for check in dict.fromkeys(finding.check for finding in result.findings):
         first, *others = [finding for finding in result.findings if finding.check == check]
@@ -154,7 +154,7 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
 
 
 def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
-    """Return for each backend on how many datasets it differs significantly from the one that it is compared with."""
+    """Return for each backend on how many datasets it differs significantly from the backend it is compared with."""
     pairs: dict[tuple[str, str, str], list[PairedDifference]] = {}
     for dataset in datasets:
         reference, trials = str(reference_of(result, dataset)), result.of_dataset(dataset)
@@ -185,7 +185,7 @@ def _capped(lines: list[Verdict], noun: str, where: str) -> list[Verdict]:
 
 
 def _is_above(result: Result, top: PairedDifference, other: str) -> bool:
-    """Return whether a test on the same metric shows backend ``top.b`` above ``other``; False where none was made."""
+    """Return whether a test on the same metric shows backend ``top.b`` above ``other``; False without a test."""
     for row in result.differences:
         if (row.dataset, row.metric) == (top.dataset, top.metric) and {row.a, row.b} == {top.b, other}:
             return _is_significant(row) and (row.difference > 0) == (row.b == top.b)
@@ -252,7 +252,7 @@ def _single(where: str, trial: TrialResult) -> Verdict:
 
 
 def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
-    """Return a line for each backend and dataset that differ from the exact reference, then those that match it.
+    """Return a line for each backend and dataset that differ from the exact reference, then the matching ones.
 
     Backends that match alike, on the same datasets, share a line.
     """

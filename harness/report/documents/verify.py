@@ -1,4 +1,4 @@
-"""Build the document of a verification: the index first, then every printed digit, and what explains a miss."""
+"""Build the document of a verification: the index first, then every printed digit, and explanations of misses."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _notes(number: PrintedNumber) -> Iterator[str]:
 
 
 def _notes_on_index(fact: IndexFact) -> Iterator[str]:
-    """Explain a statistic that is missed; there is nothing to say of one that the engine does not tell."""
+    """Explain a missed statistic; empty for a statistic that the engine does not report."""
     if not fact.agrees and fact.measured is not None:
         about = f"{fact.backend}, {fact.statistic.replace('_', ' ')}"
         yield f"{about}: {fact.printed:,} is printed, {fact.measured:,} measured"

@@ -1,4 +1,4 @@
-"""The page of a check: a golden set held against backends."""
+"""The page of a check: a golden set compared with backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
 
 _SHOWN = 3
-"""Documents of an expectation that nobody found whose texts are shown."""
+"""Number of documents whose texts are shown for an expectation that no backend found."""
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."
 
 
@@ -30,15 +30,15 @@ Hits = Mapping[tuple[str, str], Run]
 def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> str:
     """Return the page as one HTML file.
 
-    ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
+    ``corpora`` have the texts of the documents by the name of the corpus; if one is missing, ``no_texts`` says why.
     """
     return render_page(check_document(report), _explorers(report, runs, corpora, no_texts), instead_of="missed")
 
 
 def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
-    """Return every question with what each backend found for it; nothing where none answered.
+    """Return every question with each backend's hits for it; empty if no backend answered.
 
-    Documents of several corpora are told apart by the name of theirs, because two corpora may share ids.
+    Documents of several corpora are distinguished by the corpus's name, because two corpora may share ids.
     """
     trials = [trial for trial in report.trials if (trial.dataset, trial.label) in runs and trial.questions]
     if not trials:
@@ -75,7 +75,7 @@ def _suffix(report: Result, dataset: str) -> str:
 def _ranking(report: Result, trial: TrialResult, run: Run) -> Run:
     """Return a trial's run as the page shows it: documents with their corpus, and no scores that only count places."""
     places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    if "against" in trial.parameters and np.array_equal(run.scores, -places):  # the backend gave ids alone
+    if "against" in trial.parameters and np.array_equal(run.scores, -places):  # the backend returned only ids
         run = replace(run, scores=np.full(run.hits, np.nan, dtype=np.float32))
     suffix = _suffix(report, trial.dataset)
     return replace(run, doc_ids=_with_suffix(run.doc_ids, suffix)) if suffix else run
@@ -86,7 +86,7 @@ def _with_suffix(ids: Ids, suffix: str) -> Ids:
 
 
 def _values(trials: Sequence[TrialResult], metrics: Sequence[str]) -> Float64Array | None:
-    """Return the values of each question as float64 (R, M, Q), NaN where it expects nothing."""
+    """Return the values of each question as float64 (R, M, Q), NaN if it expects nothing."""
     rows = [
         [[question.values.get(name, np.nan) for question in trial.questions] for name in metrics] for trial in trials
     ]
@@ -98,7 +98,7 @@ def _matching(
 ) -> dict[tuple[str, str], list[str]]:
     """Return the documents that meet each expected id of each question.
 
-    Those that a backend found; where none did, the first ones of the corpora that match.
+    The documents that a backend found; without any, the first documents of the corpora that match.
     """
     documents: dict[tuple[str, str], list[str]] = {}
     for trial in trials:
@@ -134,7 +134,7 @@ def _judgments(trials: Sequence[TrialResult], documents: Mapping[tuple[str, str]
 def _expected(
     trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[list[Expected]]:
-    """Return what each question expects, with its rank in the answers of each backend."""
+    """Return each question's expected documents, with their ranks in the answers of each backend."""
     return [
         [
             Expected(
@@ -151,7 +151,7 @@ def _expected(
 
 
 def _documents(report: Result, corpora: Mapping[str, Corpus]) -> Corpus | None:
-    """Return the documents of all corpora, named as in the rankings; None where a corpus is missing."""
+    """Return the documents of all corpora, named as in the rankings; None if a corpus is missing."""
     known = [corpora[info.name] for info in report.corpora if info.name in corpora]
     if not known or len(known) < len(report.corpora):
         return None

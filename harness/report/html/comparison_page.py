@@ -29,9 +29,9 @@ def comparison_html(compared: Comparison) -> str:
 
 
 def _explorers(compared: Comparison) -> list[Explorer]:
-    """Return every query of each dataset with all rankings; nothing of a dataset where no backend has any.
+    """Return every query of each dataset with all rankings; empty for a dataset on which no backend has any.
 
-    Where texts of queries were left out, those of documents are too.
+    If texts of queries were left out, texts of documents are too.
     """
     trials = [trial for trial in compared.report.trials if trial.status == "ok"]
     labels = list(dict.fromkeys(trial.label for trial in trials))
@@ -66,14 +66,14 @@ def _explorer(compared: Comparison, dataset: str, labels: Sequence[str], metrics
 
 
 def _queries_of(compared: Comparison, runs: Sequence[Run]) -> Ids:
-    """Return the queries by what is known of them: a stored run lacks those that found nothing."""
+    """Return the queries that are known: a stored run lacks queries without hits."""
     tables = [chunk for table in (compared.agreement, compared.values) for chunk in table["query_id"].chunks]
     columns = [*(run.query_ids.values for run in runs), *tables]
     return Ids(pc.unique(pa.chunked_array(columns, type=pa.string())))
 
 
 def _values(table: pa.Table, labels: Sequence[str], metrics: Sequence[str], ids: Ids) -> Float64Array:
-    """Return per-query values as float64 (R, M, Q), NaN where a query was not evaluated."""
+    """Return per-query values as float64 (R, M, Q), NaN if a query was not evaluated."""
     values = np.full((len(labels), len(metrics), len(ids)), np.nan)
     ranking, metric = _rows(table["backend"], labels), _rows(table["metric"], metrics)
     query = ids.rows_of(table["query_id"].combine_chunks())

@@ -21,8 +21,8 @@ NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int3
 class Agreement:
     """How each ranking relates to its own exact reference, query by query.
 
-    ``state`` int8 (R, Q) indexes ``states``, -1 where there is no reference; states from ``agrees`` on count as the
-    same. ``cause`` int16 (R, Q) indexes ``causes``, -1 where none is known.
+    ``state`` int8 (R, Q) indexes ``states``, -1 if there is no reference; states from ``agrees`` on count as the same.
+    ``cause`` int16 (R, Q) indexes ``causes``, -1 if the cause is unknown.
     """
 
     states: Sequence[str]
@@ -33,7 +33,7 @@ class Agreement:
 
 
 class KeptRanks(NamedTuple):
-    """Ranks of relevant documents in a ranking of which else only the beginning is kept.
+    """Ranks of relevant documents in a ranking whose beginning only is kept otherwise.
 
     ``ranks`` maps a query to a document to its rank, from 1. ``complete`` says that a relevant document without a rank
     was not found; otherwise nothing is known of it.
@@ -46,9 +46,9 @@ class KeptRanks(NamedTuple):
 class Expected(NamedTuple):
     """An id that a query of a golden set expects.
 
-    ``ranks`` counts from 1 and has 0 where a ranking lacks it. ``documents`` are those that match it, as far as any
-    ranking or the corpus names them. ``reference_ranks`` are the ranks in the exact reference of each ranking, None
-    where they are not known.
+    ``ranks`` counts from 1 and has 0 for documents that a ranking lacks. ``documents`` are the matching documents, as
+    far as any ranking or the corpus names them. ``reference_ranks`` are the ranks in the exact reference of each
+    ranking, None if they are unknown.
     """
 
     id: str
@@ -63,15 +63,15 @@ class Explorer:
     """Rankings of the queries of one dataset side by side: R rankings, M metrics, Q queries.
 
     ``runs`` are the rankings in the order of ``labels``; each may have query and document columns of its own, and a
-    query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN where a query is not evaluated.
+    query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN if a query is not evaluated.
     ``reference`` is the ranking that the others are compared with. ``queries`` None leaves out the texts of queries;
-    ``corpus`` None those of documents, and ``no_texts`` says why.
+    ``corpus`` None leaves out the texts of documents, and ``no_texts`` says why.
 
-    ``against`` gives each ranking the one that it is compared with, where that is not ``reference`` for all: then only
-    these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
-    which not all were kept has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents
-    that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) tells where a backend gave no answer.
-    ``further`` maps a query and each later chunk of an expected document in a ranking to that document.
+    ``against`` gives each ranking the ranking that it is compared with, if that is not ``reference`` for all: then only
+    these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; a ranking
+    that was cut has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents that nothing
+    expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer. ``further``
+    maps a query and each later chunk of an expected document in a ranking to that document.
     """
 
     query_ids: Ids
@@ -107,14 +107,14 @@ def queries_of(ids: Ids, texts: Sequence[str]) -> Queries:
 
 
 def unanswered(failed: Sequence[bool], queries: int) -> npt.NDArray[np.bool_] | None:
-    """Return ``failed`` of an :class:`Explorer` where some rankings lack all of its queries; None where none does."""
+    """Return ``failed`` of an :class:`Explorer` if some rankings lack all of its queries; else None."""
     return np.repeat(np.array(failed)[:, None], queries, axis=1) if any(failed) else None
 
 
 def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> Int64Array:
-    """Return the query numbers, those first that changed most, int64 (Q,).
+    """Return the query numbers, largest changes first, int64 (Q,).
 
-    What counts is the largest change of any metric against the reference in either direction, then how many documents
+    The order is by the largest change of any metric against the reference in either direction, then how many documents
     entered the first D of some ranking, then how low the first reference's first metric is; ties stay in the given
     order.
 

@@ -1,6 +1,6 @@
-"""The list of queries as JSON in the page: what is known of every query, and the texts of as many as a page may hold.
+"""The list of queries as JSON in the page: the facts about every query, and the texts of as many as a page may hold.
 
-JSON stands in the page as it is, with ``<`` escaped so that no text can end the element that holds it. What is large is
+JSON is in the page as it is, with ``<`` escaped so that no text can end the element that holds it. Large parts are
 compressed by gzip, which browsers read (DecompressionStream), and written in base64. ``assets/data.js`` reads both.
 """
 
@@ -40,7 +40,7 @@ _MISSED = 10
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The content of a script element that is no script, and its type."""
+    """The type of a script element that holds data, not a script, and its content."""
 
     type: str
     content: str
@@ -50,7 +50,7 @@ class Element:
 class Payload:
     """Content that a page embeds: ``data`` of all queries; ``texts`` of documents as pairs of number and text.
 
-    ``scores`` of the first documents stand apart from ``data``, as the texts do: only an opened query needs them.
+    ``scores`` of the first documents are separate from ``data``, as the texts are: only an opened query needs them.
     ``with_texts`` of ``queries`` queries have all of their texts.
     """
 
@@ -67,7 +67,7 @@ class Payload:
 class _Part:
     """The queries of one dataset.
 
-    ``order`` int64 (Q,) has those first that changed most; documents are numbered from ``first`` on.
+    ``order`` int64 (Q,) has the largest changes first; documents are numbered from ``first`` on.
     """
 
     explorer: Explorer
@@ -80,9 +80,9 @@ class _Part:
 def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, str] = MappingProxyType({})) -> Payload:
     """Write the queries of one or several datasets, of the same rankings and metrics, into about ``budget`` characters.
 
-    Texts of documents are added, those of the queries that changed most first, until they would exceed the budget; each
-    dataset gets an equal part of it. What all queries need is never left out. ``short`` are the short labels that the
-    page has for its long ones.
+    Texts of documents are added, for the queries that changed most first, until they would exceed the budget; each
+    dataset gets an equal part of it. Data that all queries need is never left out. ``short`` are the short labels that
+    the page has for its long ones.
     """
     parts: list[_Part] = []
     for explorer in explorers:
@@ -138,7 +138,7 @@ def _unless_same(docs: Sequence[str], short: Mapping[str, str]) -> list[str] | N
 
 
 def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
-    """Yield what is known of each query; a rank is 0 where a document is not found, None where that is not known."""
+    """Yield the facts about each query; a rank is 0 if a document is not found, None if that is unknown."""
     explorer, top, pools = part.explorer, part.top, part.pools
     place = np.empty(len(part.order), dtype=np.int64)
     place[part.order] = np.arange(len(part.order))
@@ -201,7 +201,7 @@ def _scores(explorer: Explorer, top: Top) -> list[tuple[list[float], ...]]:
 
 
 def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]:
-    """Return the ranks of all pools; None where a ranking lacks a document, but may have had it below what is kept."""
+    """Return the ranks of all pools; None if a ranking lacks a document, but may have had it below its kept hits."""
     owner = np.repeat(np.arange(len(pools.indptr) - 1), np.diff(pools.indptr))
     ranks: list[list[int | None]] = []
     for number, ranking in enumerate(pools.ranks):
@@ -216,7 +216,7 @@ def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]
 
 
 def _kept_rank(explorer: Explorer, pools: Pools, kept: KeptRanks | None, query: int, at: int) -> int | None:
-    """Return the rank that was kept of a pool's document, 0 where it was not found, None where that is not known."""
+    """Return the kept rank of a pool's document, 0 if it was not found, None if that is unknown."""
     if kept is None:
         return None
     rank = kept.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[at])])
@@ -242,7 +242,7 @@ def _query_texts(explorer: Explorer) -> list[str]:
 
 
 def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
-    """Return texts that take at most ``room`` characters, and how many queries have all of theirs."""
+    """Return texts of at most ``room`` characters in all, and how many queries have all of their texts."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
     pieces, plain = [packer.compress(b"[")], [b"["]
     size, queries = 0, 0

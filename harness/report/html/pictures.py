@@ -56,7 +56,7 @@ _Labels = Mapping[str, str] | None
 def draw(drawing: Drawing, blocks: Sequence[Block], labels: _Labels = None) -> Svg:
     """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section.
 
-    ``labels`` are the document's short labels of backends, which stand in the picture; tips have the long ones.
+    ``labels`` are the document's short labels of backends, used in the picture; tips have the long ones.
     """
     peers = [block.drawing for block in blocks if isinstance(block, Figure)]
     match drawing:
@@ -153,7 +153,7 @@ def curves(drawing: Curves, labels: _Labels = None) -> Svg:
 
 
 def _named_end(last: tuple[float, float], right: float, place: float, name: str) -> list[Node]:
-    """Lead from a curve's last point to its name, which stands at ``place`` beside the right edge of the axes."""
+    """Lead from a curve's last point to its name, which is at ``place`` next to the right edge of the axes."""
     return [line(last[0] + 7, last[1], right + 14, place, "leader"), text(right + 18, place + 4, name)]
 
 
@@ -170,7 +170,7 @@ def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
 def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
     """Draw one step a query, sorted, on an axis that holds the differences of all ``peers``.
 
-    Above 500 queries each step stands for several neighbours, by their mean; the figures in words count them all.
+    Above 500 queries each step represents several neighbours, by their mean; the figures in words count them all.
     """
     label, reference, metric, values = drawing.label, drawing.reference, drawing.metric, drawing.values
     ordered = np.sort(values)
@@ -231,7 +231,7 @@ def matrix(drawing: Matrix, labels: _Labels = None) -> Svg:
 
 
 def strips(drawing: Strips, labels: _Labels = None) -> Svg:
-    """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count where they fit."""
+    """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count if they fit."""
     name, parts, rows, signs = drawing.name, drawing.parts, drawing.rows, drawing.signs
     nodes, names = [], short_names(rows, labels)
     left = room_for(names.values())
@@ -292,7 +292,7 @@ def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
 def saturation(drawing: Saturation, labels: _Labels = None) -> Svg:
     """Draw throughput to the right and the 99th percentile upwards, both logarithmic.
 
-    A ring marks each knee; what lies beyond it has a dashed line and pale markers.
+    A ring marks each knee; values beyond it have a dashed line and pale markers.
     """
     rows = drawing.rows
     points = [point for row in rows for point in row.points]
@@ -354,7 +354,7 @@ def percentiles(drawing: Percentiles, labels: _Labels = None) -> Svg:
 
 
 def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
-    """Draw the share of all samples that took at most so long.
+    """Draw the cumulative share of all samples by time taken.
 
     The curve of each label has its marker at the median and at the 95th percentile.
     """

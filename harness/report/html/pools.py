@@ -1,4 +1,4 @@
-"""The documents that matter to each query: what any ranking shows on top, and what is relevant but missed."""
+"""The documents that matter to each query: the top hits of any ranking, and relevant documents that were missed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Top:
 class Pools:
     """One pool of documents a query: its slice ``indptr[q]:indptr[q + 1]`` of ``docs`` (into ``ids``).
 
-    ``grades`` int16 (P,) UNJUDGED where there is none. ``ranks`` int32 (R, P) count from 1; 0 is not found.
+    ``grades`` int16 (P,) UNJUDGED without a judgment. ``ranks`` int32 (R, P) count from 1; 0 is not found.
     """
 
     ids: Ids
@@ -72,7 +72,7 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
 
 
 def _slots(run: Run, rows: Int32Array) -> Int64Array:
-    """Return where in the run the first DEPTH hits of each query lie, int64 (Q, DEPTH), -1 beyond the last."""
+    """Return the positions in the run of each query's first DEPTH hits, int64 (Q, DEPTH), -1 beyond the last."""
     if len(run.query_ids) == 0:
         return np.full((len(rows), DEPTH), -1, dtype=np.int64)
     known = np.maximum(rows, 0)
@@ -82,7 +82,7 @@ def _slots(run: Run, rows: Int32Array) -> Int64Array:
 
 
 def pools_of(top: Top, runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Pools:
-    """Return each query's documents: those that a ranking shows on top, then the other relevant ones, best first."""
+    """Return each query's documents: the top hits of any ranking, then the other relevant ones, best first."""
     rankings, queries, _ = top.docs.shape
     width = max(len(top.ids), 1)
     shown = np.swapaxes(top.docs, 0, 1).reshape(queries, -1)
@@ -132,7 +132,7 @@ def _grades(judged: tuple[Int64Array, ...], known: Int64Array, width: int) -> np
 
 
 def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) -> Int32Array:
-    """Return the rank of each known key in a run, from 1; 0 where the run lacks it."""
+    """Return the rank of each known key in a run, from 1; 0 if the run lacks it."""
     ranks = np.zeros(len(known), dtype=np.int32)
     queries, docs = query_ids.rows_of(run.query_ids).astype(np.int64), ids.rows_of(run.doc_ids)
     for start in range(0, len(queries), _CHUNK):
@@ -147,7 +147,7 @@ def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) ->
 
 
 def _find(known: Int64Array, keys: npt.NDArray[Any]) -> Int64Array:
-    """Return where each key lies in the sorted ``known``, -1 where it does not."""
+    """Return the position of each key in the sorted ``known``, -1 for a missing key."""
     if len(known) == 0:
         return np.full(len(keys), -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)

@@ -27,7 +27,7 @@ _DRAWN = 6
 
 
 class _Place(NamedTuple):
-    """One of the rankings that are shown, whatever the dataset: a pair of backends before, or after."""
+    """One of the shown rankings, the same for every dataset: a pair of backends before, or after."""
 
     before: str
     after: str
@@ -58,9 +58,9 @@ def regression_html(
 ) -> str:
     """Return the page as one HTML file.
 
-    ``compared`` holds the rankings and values of all queries; where it is None, the page has the queries of the report
-    as tables, and ``no_texts`` says why. ``documents`` are those of each dataset; for one that is not among them,
-    ``no_texts`` says why. Without ``keep_text`` there are no texts at all.
+    ``compared`` holds the rankings and values of all queries; if it is None, the page has the queries of the report as
+    tables, and ``no_texts`` says why. ``documents`` are each dataset's; for a dataset without them, ``no_texts`` says
+    why. Without ``keep_text`` there are no texts at all.
     """
     if compared is None:
         return render_page(change_document(report, unknown=no_texts))
@@ -73,7 +73,7 @@ def regression_html(
 
 
 def _figures(compared: Compared) -> Iterator[Figure]:
-    """Yield after minus before where any query changed, the metrics that the verdict is about first."""
+    """Yield after minus before for metrics that changed on any query, the verdict's metrics first."""
     order = _metrics(compared.change)
     datasets = {dataset.name: dataset for dataset in compared.datasets}
     judged = [(backend, metric) for backend in compared.change.backends for metric in backend.metrics]
@@ -89,7 +89,7 @@ def _figures(compared: Compared) -> Iterator[Figure]:
 
 
 def _explorers(compared: Compared, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:
-    """Return every common query of each dataset with both rankings of each backend; nothing where there are none.
+    """Return every common query of each dataset with both rankings of each backend; empty without such queries.
 
     A pair that one of the datasets lacks has no hits there.
     """
@@ -190,14 +190,14 @@ def _rankings(change: Change, compared: ComparedDataset) -> dict[_Place, _Rankin
 
 
 def _ranking(side: ResultSnapshot, label: str, *, complete: bool) -> _Ranking | None:
-    """Return a backend's ranking in one of the results; None where it has no hits."""
+    """Return a backend's ranking in one of the results; None if it has no hits."""
     run = side.ordered(label)
     kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
     return _Ranking(run, side.figures[label], side.depth, kept_ranks) if run is not None else None
 
 
 def _metrics(change: Change) -> list[str]:
-    """Return what both sides of some backend have values of, the metrics that the verdict is about first."""
+    """Return the metrics that both sides of some backend have, the verdict's metrics first."""
     leading = [backend.dossier.metric for backend in change.backends if backend.dossier and backend.dossier.metric]
     judged = [metric.metric for backend in change.backends for metric in backend.metrics]
     return list(dict.fromkeys([*leading, *judged]))
@@ -206,7 +206,7 @@ def _metrics(change: Change) -> list[str]:
 def _values(
     rankings: Sequence[_Ranking], against: Sequence[int], metrics: Sequence[str], queries: Sequence[str]
 ) -> Float64Array:
-    """Return values as float64 (R, M, Q), NaN where a query was not evaluated; mere rounding is no difference."""
+    """Return values as float64 (R, M, Q), NaN if a query was not evaluated; rounding alone is not a difference."""
     values = np.array([[_column(ranking.figures, name, queries) for name in metrics] for ranking in rankings])
     before = values[list(against)]
     rounded: Float64Array = np.where(np.abs(values - before) <= _ROUNDING, before, values)

@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs nothing else: no network, no file beside it, no script but its own.
+"""A page as one self-contained HTML file: no network, no further file, no script but its own.
 
 A content security policy in the file allows exactly the style sheet and the script that it carries, by their hashes, so
 that nothing which came with the data could run or load anything, even if it got past the escaping.
@@ -36,7 +36,8 @@ def render_page(
     """Render a document as one file, with a list of the queries of the ``explorers``, one a dataset.
 
     The list takes the place of the section with the anchor ``instead_of``. Texts of documents are left out, of the
-    queries that changed least first, until the file has at most ``largest`` bytes; the page says how many have theirs.
+    queries that changed least first, until the file has at most ``largest`` bytes; the page says how many queries have
+    their texts.
     """
     template = _environment().get_template("page.html.jinja")
     style, script = _asset("style.css"), _script()
@@ -58,7 +59,7 @@ def render_page(
 
 
 def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
-    """Return what escapes a text and puts short labels in place of long ones, each with the long one as its tip."""
+    """Return a function that escapes a text and replaces long labels by short ones, with the long label as the tip."""
     long = re.compile("|".join(map(re.escape, sorted(labels, key=len, reverse=True))) or r"(?!)")
 
     def shortened(text: str) -> Markup:
@@ -75,7 +76,7 @@ def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section of the page: blocks that are shown at once, and those that are folded away."""
+    """A section of the page: blocks that are shown at once, and blocks that are folded away."""
 
     section: Section
     shown: Sequence[Block]
@@ -83,7 +84,7 @@ class _Part:
 
 
 def _parts(document: Document) -> list[_Part]:
-    """Show the first table, the first figure and what is open, blocks and sections; fold everything else away."""
+    """Show the first table, the first figure and everything open, blocks and sections; fold the rest away."""
     blocks = [block for section in document.sections if not section.detail for block in section.blocks]
     firsts = [id(next((block for block in blocks if isinstance(block, kind)), None)) for kind in (Figure, Table)]
     parts = []
@@ -113,7 +114,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """Return the modules one after another, in a scope of their own."""
+    """Return the modules one after another, in a separate scope."""
     return "\n".join(['(() => {\n"use strict";', *(_asset(f"{name}.js") for name in _SCRIPTS), "})();\n"])
 
 

@@ -1,4 +1,4 @@
-"""Scalable pictures as text, and their axes: escaped attributes, a text alternative, and no style of their own.
+"""Scalable pictures as text, and their axes: escaped attributes, a text alternative, and no style.
 
 Colours and patterns come from classes that the page's style sheet defines, so one picture serves light and dark screens
 and paper. The page's security policy forbids style attributes, so only presentation attributes are written.
@@ -14,7 +14,7 @@ from html import escape
 from harness.results.backend_info import short_labels
 
 SERIES = 8
-"""How many series differ in colour, pattern and marker; further ones begin again."""
+"""Number of series that differ in colour, pattern and marker; further series begin again."""
 
 
 class Svg(str):
@@ -85,7 +85,7 @@ def series(number: int) -> str:
 
 
 def marker(x: float, y: float, number: int, tip: str = "") -> Node:
-    """Draw the sign of a series at a point: each has a shape of its own, because colours are not enough."""
+    """Draw the sign of a series at a point: each has a different shape, because colours are not enough."""
     r, shape = 5.0, number % SERIES
     corners: dict[int, list[tuple[float, float]]] = {
         1: [(-r, -r), (r, -r), (r, r), (-r, r)],
@@ -105,7 +105,7 @@ def marker(x: float, y: float, number: int, tip: str = "") -> Node:
 
 
 def picture(width: Number, height: Number, children: Sequence[Node], alternative: str) -> Svg:
-    """Put a picture together; ``alternative`` says in words what it shows, with the figures."""
+    """Put a picture together; ``alternative`` describes its content in words, with the figures."""
     box = f"0 0 {_value(width)} {_value(height)}"
     return element("svg", children, viewBox=box, role="img", aria_label=alternative, width=width)
 
@@ -158,7 +158,7 @@ def linear(low: float, high: float, start: float, end: float, count: int = 5) ->
 def logarithmic(low: float, high: float, start: float, end: float) -> Axis:
     """Return a logarithmic axis for positive values.
 
-    It has ticks at 1, 2 and 5 of each power of ten where their labels have room, else at powers alone.
+    It has ticks at 1, 2 and 5 of each power of ten if their labels have room, else only at powers.
     """
     low, high = (low, high) if high > low else (low / 2, low * 2)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -182,7 +182,7 @@ def figure(value: float) -> str:
 
 
 def room_for(labels: Iterable[str]) -> float:
-    """Return the pixels beside a picture for labels as they are written there."""
+    """Return the pixels needed next to a picture for its labels."""
     return 16 + max((sum(map(_advance, label)) for label in labels), default=0)
 
 
@@ -194,7 +194,7 @@ def _advance(character: str) -> float:
 
 
 def short_names(labels: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what is written beside a picture for each label: at most 24 characters, by which all can be told apart.
+    """Return the text next to a picture for each label: at most 24 characters, all different.
 
     ``known`` are the short labels that the document has for its long ones; others are as short as in narrow tables.
     """

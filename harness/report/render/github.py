@@ -1,4 +1,4 @@
-"""What GitHub's actions show beside the code: workflow commands that annotate files and lines."""
+"""Workflow commands that annotate files and lines, which GitHub's actions show next to the code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from harness.document.model import Annotation
 from harness.wording import visible
 
 SHOWN_BY_GITHUB = 10
-"""Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
+"""Annotations of one kind that GitHub shows of a step; it silently drops the rest."""
 
 
 def workflow_commands(annotations: Sequence[Annotation], file: str | None) -> list[str]:
-    """One ``::error`` a line, at most as many as GitHub shows; where there are more, the last one says how many.
+    """Write one ``::error`` a line, at most as many as GitHub shows; if there are more, the last one says how many.
 
-    ``file`` is relative to the top of the repository; without one nothing is shown beside the code.
+    ``file`` is relative to the top of the repository; without it nothing is shown next to the code.
     """
     shown = annotations
     if len(annotations) > SHOWN_BY_GITHUB:

@@ -1,6 +1,6 @@
 """JUnit XML: suites of cases, written so that Jenkins, GitLab, GitHub's actions and Surefire's readers take it.
 
-The model knows nothing of golden sets or baselines: whoever has verdicts makes suites of them.
+The model knows nothing of golden sets or baselines: the code that has verdicts makes suites of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.document.model import Case, Document, Outcome, Suite
 from harness.wording import visible
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no way to write, not even escaped (section 2.2, production 2)."""
+"""Characters that XML 1.0 cannot write, not even escaped (section 2.2, production 2)."""
 
 
 def render_junit(document: Document, *, per_query: bool = False) -> str:
@@ -27,7 +27,7 @@ def render_junit(document: Document, *, per_query: bool = False) -> str:
 
 
 def junit_xml(name: str, suites: Sequence[Suite]) -> str:
-    """The file as text that is to be written as UTF-8; no suite at all gives an empty ``testsuites``."""
+    """The file as text to write as UTF-8; without suites it is an empty ``testsuites``."""
     root = ET.Element("testsuites", {"name": xml_text(name), **_counts(suites)})
     for suite in suites:
         element = ET.SubElement(
@@ -52,7 +52,7 @@ def junit_xml(name: str, suites: Sequence[Suite]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Return text with what XML 1.0 forbids (control characters, lone surrogates) and what nobody sees written out."""
+    """Return text with characters that XML 1.0 forbids (controls, lone surrogates) and invisible ones written out."""
     return visible(_FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
 
 
@@ -67,7 +67,7 @@ def _counts(suites: Iterable[Suite]) -> dict[str, str]:
 
 
 def _time(seconds: float) -> str:
-    """Seconds with the three digits that readers take; 0.000 is left to what was not measured."""
+    """Return seconds with the three digits that readers take; 0.000 is reserved for unmeasured times."""
     return f"{max(seconds, 0.001) if seconds else 0.0:.3f}"
 
 

@@ -18,18 +18,18 @@ COMMENT_BYTES = 65_000
 SUMMARY_BYTES = 1_000_000
 """GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
 _RESERVED = 200
-"""Bytes for the line that counts what does not fit."""
+"""Bytes for the line that counts the omitted blocks."""
 _RUN = re.compile("`+")
 _MARK_UP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LINKED = re.compile(r"(?<!\w)@|://|www\.|#\d|:\w+:|\b[0-9a-f]{7,40}\b|\n")
-"""What GitHub turns into a mention, a link or a picture whatever stands before it: ``Hit@5`` is none of these."""
+"""Patterns that GitHub turns into a mention, link or picture after any character: ``Hit@5`` is not one of these."""
 _SIGNS: dict[Tone, str] = {"good": "✅", "bad": "❌", "unsure": "⚠️", "plain": "📋"}
 
 
 def render_markdown(document: Document, limit: int | None = None) -> str:
-    """Return the document in at most ``limit`` bytes of UTF-8: verdicts, tables, then what folds away.
+    """Return the document in at most ``limit`` bytes of UTF-8: verdicts, tables, then folded blocks.
 
-    It begins with a comment of HTML that names verb and data, by which an earlier comment is found and replaced.
+    It begins with an HTML comment that names verb and data, so that an earlier comment is found and replaced.
     """
     plain_name = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", document.name))  # two dashes would end the comment
     sign = f"{_SIGNS[document.verdicts[0].tone]} " if document.verdicts and document.outcome else ""
@@ -63,7 +63,7 @@ def _block(block: Block) -> str:
 
 
 def _table(table: Table) -> str:
-    """Return a table, below its title, in a block that opens where it is a detail."""
+    """Return a table, below its title, in a folding block if it is a detail."""
     shown = table.expanded()
     best = [shown.best(at) for at in range(len(shown.columns))]
     ruler = "|".join("--:" if column.numeric else "---" for column in shown.columns)
@@ -95,7 +95,7 @@ def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code on one line: in it no mark-up counts, and nobody is mentioned."""
+    """Return text as code on one line: mark-up has no effect in it, and no mention is made."""
     line = " ".join(text.split())
     fence = "`" * (max((len(run) for run in _RUN.findall(line)), default=0) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
@@ -103,7 +103,7 @@ def code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text with mark-up escaped, and as code where that would not keep GitHub from linking it."""
+    """Return text with mark-up escaped, and as code if that would not keep GitHub from linking it."""
     shown = readable(text)
     return code(shown).replace("|", "\\|") if _LINKED.search(shown) else _MARK_UP.sub(r"\\\1", shown)
 

@@ -1,4 +1,4 @@
-"""Render scores and audits for programs: JSON, queries as CSV, and what trec_eval prints."""
+"""Render scores and audits for programs: JSON, queries as CSV, and trec_eval's output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.report.documents.evaluate import NamedScores
 
 
 def query_csv(runs: Sequence[NamedScores]) -> str:
-    """Return a line for each value of each query, in full precision, then those over all queries as query ``all``."""
+    """Return a line for each query's values, in full precision, then the values over all queries as query ``all``."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["run", "query", "measure", "value", "low", "high"])
@@ -66,7 +66,7 @@ def _dumped(content: dict[str, Any]) -> str:
 
 
 def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: int, release: Release = 9) -> str:
-    """Return what a release of trec_eval prints; with ``per_query`` (its ``-q``) queries first, then all.
+    """Return the output of a release of trec_eval; with ``per_query`` (its ``-q``) queries first, then all.
 
     Queries are in the byte order of their ids. Measures come in trec_eval's order and under its names; one that it
     lacks keeps ours. As there, ``num_q`` and ``gm_map`` have no line for a single query. ``tag`` is printed as
@@ -96,7 +96,7 @@ def _line(measure: Metric, query: str, value: float, relevance: int, release: Re
 
 
 def audit_json(name: str, audit: Audit) -> str:
-    """Return everything about an audit: values, differences with their causes, and what gives a published number."""
+    """Return everything about an audit: values, differences and causes, and the conventions of a published number."""
     content: dict[str, Any] = {
         "run": name,
         "conventions": {item.name: {"library": item.library, "version": item.version} for item in CONVENTIONS},

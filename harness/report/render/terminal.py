@@ -23,7 +23,7 @@ _NARROWEST, _NARROWEST_NAME = 16, 24
 """Columns of the terminal that a column of texts keeps at least, and the first one, which names the rows."""
 _LABEL_WIDTH = 44
 _LEAST_BESIDE = 40
-"""Columns that sentences need to stand beside the rest of their row."""
+"""Columns that sentences need to fit next to the rest of their row."""
 _SIGNS: dict[Tone, tuple[str, str]] = {
     "good": ("✓", "green"),
     "bad": ("✕", "red"),
@@ -38,8 +38,8 @@ def render_terminal(
     """Return the document as text.
 
     Args:
-        document: What is shown.
-        width: Columns of the terminal; None where lines are as long as they need to be.
+        document: The document to print.
+        width: Columns of the terminal; None for lines of any length.
         verbose: All tables and notes; otherwise verdicts and the tables that answer the question.
         styled: Write escape sequences for bold and colours (NO_COLOR is honoured).
     """
@@ -73,7 +73,7 @@ def render_terminal(
 
 
 def folded(line: str, width: int | None, hang: int = 2) -> str:
-    """Return a line in ``width`` columns, indented by ``hang`` more where it goes on; a word or a path stays whole."""
+    """Return a line in ``width`` columns, continued with ``hang`` more indent; a word or a path stays whole."""
     if width is None:
         return line
     start = len(line) - len(line.lstrip())
@@ -107,7 +107,7 @@ class _Page:
             self._console.print(Text(folded(part, self._width), style=style))
 
     def verdict(self, verdict: Verdict) -> None:
-        """Print a verdict with its sign, and what it rests on below it."""
+        """Print a verdict with its sign, and its grounds below it."""
         sign, style = _SIGNS[verdict.tone]
         headline = folded(f"{sign} {readable(self._short(verdict.headline))}", self._width)
         self._console.print(Text(headline, style=f"bold {style}".strip()))
@@ -129,7 +129,7 @@ class _Page:
                     self.facts(block)
 
     def facts(self, facts: Facts) -> None:
-        """Print names and values; without a title the values stand below one another."""
+        """Print names and values; without a title each value is below the one before."""
         if facts.title:
             self.line(facts.title, "bold")
         wide = 0 if facts.title else max(cell_len(name) for name, _ in facts.rows) + _GAP
@@ -163,7 +163,7 @@ class _Page:
 
 
 class _Drawing:
-    """Lay a table out: which columns, how wide, and where tie ranges stand; second lines are columns of their own."""
+    """Lay a table out: its columns, their widths, and the place of tie ranges; second lines are separate columns."""
 
     def __init__(self, table: Table) -> None:
         self._table = table.expanded()
@@ -187,7 +187,7 @@ class _Drawing:
         return max(cell_len(line) for text in texts for line in text.split("\n"))
 
     def fit(self, width: int | None) -> list[str]:
-        """Put tie ranges into a footnote where there is no room for them; return what explains them."""
+        """Put tie ranges into a footnote if there is no room for them; return the explanation of the ranges."""
         if not any(cell.ties for row in self._table.rows for cell in row):
             return []
         if width is None or self._natural(range(len(self._columns))) <= width:
@@ -216,7 +216,7 @@ class _Drawing:
         return made
 
     def _groups(self) -> list[list[int]]:
-        """Return the columns that do not name the rows, those that belong together in one list."""
+        """Return the columns that do not name the rows, related columns in one list."""
         groups: list[list[int]] = []
         for at, column in enumerate(self._columns):
             if column.follows and groups:
@@ -226,7 +226,7 @@ class _Drawing:
         return groups
 
     def left_out(self, width: int | None) -> list[str]:
-        """Name the columns for which there is no room; those that follow another one by that one's name."""
+        """Name the columns for which there is no room; columns that follow another one by that column's name."""
         kept = self._kept(width)
         missing = [at for at in range(len(self._columns)) if at not in kept]
         names: dict[str, None] = {}
@@ -262,7 +262,7 @@ class _Drawing:
         return self._width(at) if whole else min(self._width(at), _NARROWEST_NAME if at == 0 else _NARROWEST)
 
     def _foldable(self, places: Sequence[int], width: int | None) -> int | None:
-        """Return the column of sentences that stands below its rows, for want of room beside them; None for none."""
+        """Return the column of sentences that is below its rows, for want of room next to them; None without one."""
         for at in places:
             beside = [other for other in places if other != at]
             if width is not None and self._columns[at].folds:
@@ -284,7 +284,7 @@ class _Drawing:
                 yield Text(folded(f"    {self._texts[folds][row]}", width, 0))
 
     def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
-        """Return these columns and rows as a table of Rich; texts share what numbers leave of ``width``."""
+        """Return these columns and rows as a table of Rich; texts share the part of ``width`` that numbers leave."""
         gaps = (0, _GAP - 1, 0, 0)
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=gaps, show_edge=False, show_header=headed)
         widths = self._widths(places, width)
