@@ -22,8 +22,8 @@ _TEXTS_AT_ONCE = 256
 def strings(values: Iterable[str | None]) -> pa.StringArray:
     """Return an Arrow string array of any texts, in their order; None becomes null.
 
-    Raises TypeError for what is neither, UnicodeEncodeError for a lone surrogate, and pyarrow.ArrowCapacityError for
-    more than 2 GiB of UTF-8, which one array cannot hold.
+    Raises TypeError for other types, UnicodeEncodeError for a lone surrogate, and pyarrow.ArrowCapacityError for more
+    than 2 GiB of UTF-8, which one array cannot hold.
     """
     texts = list(values)
     valid = None
@@ -34,7 +34,7 @@ def strings(values: Iterable[str | None]) -> pa.StringArray:
 
 
 def text_scalar(text: str) -> pa.StringScalar:
-    """Return a text as a function of ``pyarrow.compute`` takes it beside a column."""
+    """Return a text as a function of ``pyarrow.compute`` takes it next to a column."""
     return strings([text])[0]
 
 
@@ -49,8 +49,8 @@ def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray
 def numbers(values: npt.NDArray[Any]) -> pa.Array:
     """Return an Arrow array of integers, floats or booleans (n,), of the same dtype and without nulls: NaN stays NaN.
 
-    Numbers share the memory of a C-contiguous array, and see what is written to it later; booleans are packed into
-    bits. Raises pyarrow.ArrowInvalid for another shape, pyarrow.ArrowTypeError for another dtype.
+    Numbers share the memory of a C-contiguous array, and see later writes to it; booleans are packed into bits. Raises
+    pyarrow.ArrowInvalid for another shape, pyarrow.ArrowTypeError for another dtype.
     """
     return _array(values, None)
 
@@ -79,7 +79,7 @@ def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> n
 
 
 def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
-    """Return the values of a column as Python's; raises ValueError, with its name, for those that Python lacks.
+    """Return the values of a column as Python's; raises ValueError, with its name, for values that Python lacks.
 
     These are times before the year 1 or after 9999, in unknown time zones or with nanoseconds, and text that is not
     UTF-8.
@@ -131,7 +131,7 @@ def _text_buffers(texts: list[Any]) -> tuple[pa.Buffer, pa.Buffer]:
 
 
 def _bitmap(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
-    # Arrow fills each byte from its lowest bit, NumPy from its highest unless told otherwise
+    # Arrow fills each byte from its lowest bit, NumPy by default from its highest
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
@@ -165,7 +165,7 @@ def _values(array: pa.Array, null: float | None) -> npt.NDArray[Any]:
 def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
     """Return the values at ``rows`` (n,), in that order, repeats allowed; a row outside the column raises IndexError.
 
-    Each chunk is asked for its own rows. Arrow's ``take`` copies all chunks of a text column into one first: a whole
+    Each chunk is read for its own rows. Arrow's ``take`` copies all chunks of a text column into one first: a whole
     collection for a few rows, and more than 2 GiB fit into no such array.
     """
     rows = np.asarray(rows, dtype=np.int64)
@@ -185,7 +185,7 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     taken = pa.chunked_array(parts, type=column.type)
     if (np.diff(owner) >= 0).all():
         return taken
-    # what was asked for lies together now, and is all that is copied
+    # the requested rows are contiguous now, and only they are copied
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     return taken.take(numbers(back))

@@ -27,8 +27,8 @@ _SHOWN = 40
 class Role:
     """Role of a field.
 
-    ``sure`` is the field's own name, taken before all others. Of ``aliases`` the first is taken where they are
-    ``ordered``, else at most one may be there. Names are compared without case if no field has exactly that case.
+    ``sure`` is the field's own name, taken before all others. The first existing one of ``aliases`` is taken if they
+    are ``ordered``, else at most one may exist. Names are compared without case if no field has exactly that case.
     """
 
     name: str
@@ -68,10 +68,10 @@ class RecordBatch(NamedTuple):
 class TextBatch(NamedTuple):
     """Consecutive documents or queries, in columns of equal length.
 
-    ``titles`` is None where there are none. A text that is None is refused when the batch is read, and a title that is
-    None is empty. ``lines`` number the records in their file, for messages. ``records`` are
-    the whole records, which hold the metadata that searches can be filtered by, in all fields but those ``used`` for id
-    and text; None where there are none.
+    ``titles`` is None if there are none. A text that is None is refused when the batch is read, and a title that is
+    None is empty. ``lines`` number the records in their file, for messages. ``records`` are the whole records, which
+    hold the metadata that searches can be filtered by, in all fields but those ``used`` for id and text; None without
+    metadata.
     """
 
     ids: Sequence[str]
@@ -134,8 +134,8 @@ def columns_text(columns: Mapping[str, str]) -> str:
 class ColumnMap:
     """The fields of one kind of record.
 
-    Names that the user gave must be there, in judgments only if nothing else plays their role: ``query_id=qid`` is said
-    of the queries, and may be called otherwise in the judgments. ``called`` is in messages what names them.
+    Names that the user gave must exist, in judgments only if nothing else plays their role: ``query_id=qid`` is meant
+    for the queries, and may differ in the judgments. ``called`` names them in messages.
     """
 
     def __init__(self, roles: Sequence[Role], named: Mapping[str, str], called: str = OPTION) -> None:
@@ -227,7 +227,7 @@ def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
 
 
 def _plain(batch: RecordBatch, fields: Fields, roles: Sequence[str]) -> TextBatch | None:
-    """Return the batch where every value is a string; None sends it to :func:`_careful`, a third as fast."""
+    """Return the batch if every value is a string; None sends it to :func:`_careful`, a third as fast."""
     columns: list[list[Any] | None] = []
     for role in roles:
         values = [record[fields[role]] for record in batch.records] if role in fields else None
@@ -288,8 +288,8 @@ def null_text(field: str) -> str:
 def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:
     """Return the judgments of records; faulty ones are noted and left out.
 
-    Pairs alone, without another field, are relevant with grade 1, which is noted. A grade may be a whole float, as
-    tables with missing values have them.
+    Pairs without another field are relevant with grade 1, which is noted. A grade may be a whole float, as tables with
+    missing values have them.
     """
     judgments, ungraded = Judgments([], [], [], []), 0
     for batch in batches:

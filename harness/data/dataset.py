@@ -1,4 +1,4 @@
-"""A dataset: documents, queries and judgments, where they come from, samples of it, and datasets of Python objects."""
+"""A dataset: documents, queries and judgments, their origin, samples of it, and datasets of Python objects."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
     """Return documents or queries that are an object in Python.
 
     Args:
-        value: the object; what it may be is in the message of the error.
-        subject: what it is called in messages.
-        roles: what its fields are for: of an id, of a text, and perhaps of a title.
-        named: role -> field where fields are called otherwise than is common; of no account for what stands at a place
-            of its own, as the key of a mapping or in a tuple.
+        value: the object; the error's message lists its allowed types.
+        subject: its name in messages.
+        roles: the roles of its fields: an id, a text, and perhaps a title.
+        named: role -> field for names that differ from the defaults; ignored for a value with its own position, such as
+            the key of a mapping or an element of a tuple.
 
     Raises:
         UsageError: the object has none of the shapes.
@@ -113,7 +113,7 @@ def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[
 def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
     """Return ids and texts of batches, title and text joined by a space; their ``lines`` count from 1.
 
-    Raises DataError for ids that are none or there twice, for what is noted already, and where nothing is there.
+    Raises DataError for missing or repeated ids, for problems noted already, and for an empty table.
     """
     parts, lines = [], list[int]()
     for texts in batches:
@@ -158,7 +158,7 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
 
 
 def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:
-    """Return the rows of a table; the index of a frame counts if it is named. What is missing is None.
+    """Return the rows of a table; the index of a frame counts if it is named. Missing values are None.
 
     Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
     UsageError for two columns of one name in the ``subject``, DataError for values that Python lacks.
@@ -195,7 +195,7 @@ IdenticalIds = Literal["keep", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """Description of a dataset beside its name: files of its parts, and names of their fields by role."""
+    """Description of a dataset in addition to its name: files of its parts, and names of their fields by role."""
 
     queries: Path | None = None
     qrels: Path | None = None
@@ -204,18 +204,18 @@ class DatasetFiles:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Everything that a comparison reads: documents, queries, judgments, and where they come from.
+    """The complete input of a comparison: documents, queries, judgments, and their origin.
 
-    ``qrels`` is None for a collection without judgments: engines can still be held against their references.
+    ``qrels`` is None for a collection without judgments: engines can still be compared with their references.
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
-    documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
-    collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
-    that are not named follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents'
-    records; None where they are not known. ``candidates`` are the documents that each query's hits are taken from, by
-    query id, as reranking tasks have them; None for all documents. ``attributes`` are fields of the documents' metadata
-    that a sweep of filters takes values of, a string column each with a row a document; None without. ``unread_files``
-    counts the files of the corpus's folder that are not read, by ending; ``hidden`` are those whose name or folder
-    begins with a dot. ``states_unknown_documents``: its card states how many judgments are of unknown documents.
+    documents that searches may return, None for all of them. ``identical_ids`` is None if the collection's rule is
+    unknown. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown: unnamed analyzers follow
+    it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents' records; None if they are
+    unknown. ``candidates`` are the documents that each query's hits are taken from, by query id, as reranking tasks
+    have them; None for all documents. ``attributes`` are fields of the documents' metadata that supply the values for a
+    sweep of filters, a string column each with a row a document; None without. ``unread_files`` counts the unread files
+    of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a dot.
+    ``states_unknown_documents``: its card states how many judgments name unknown documents.
     """
 
     name: str
@@ -235,7 +235,7 @@ class Dataset:
 
     @property
     def competing(self) -> float:
-        """Documents that compete for a query's ranking, on average: all, those of the filter, or its candidates."""
+        """Documents that compete for a query's ranking, on average: all, the filter's, or the query's candidates."""
         if self.candidates is not None:
             counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
             return sum(counts) / max(len(counts), 1)
@@ -243,7 +243,7 @@ class Dataset:
 
     @cached_property
     def candidates_digest(self) -> str | None:
-        """The SHA-256 of each query's candidates, whatever their order; None where all documents compete."""
+        """The SHA-256 of each query's candidates, in any order; None if all documents compete."""
         if self.candidates is None:
             return None
         listed = [[query, *sorted(set(self.candidates[query]))] for query in self.queries.ids]
@@ -269,17 +269,17 @@ class Dataset:
                 as ids become text. Title and text are joined by a space.
             queries: the same, without titles; or a golden set, whose expected documents are the judgments unless there
                 are ``qrels``.
-            qrels: judgments as :func:`harness.evaluate` takes them; None for a collection without any.
-            name: what reports call the dataset.
-            columns: role -> field, where fields are called otherwise: ``{"id": "key", "text": "body"}``.
+            qrels: judgments as :func:`harness.evaluate` takes them; None for a collection without judgments.
+            name: the dataset's name in reports.
+            columns: role -> field, for names that differ from the defaults: ``{"id": "key", "text": "body"}``.
             identical_ids: "drop" leaves hits that have their query's id out before scoring.
             language: of documents and queries, a code such as ``en``, ``ko`` or ``zh``: analyzers that are not named
                 follow it. None takes the text for English.
 
         Raises:
-            UsageError: an object has another shape; the message shows those that are taken.
-            DataError: a missing field, a bad id or an id that is there twice, no document or query at all, judgments
-                of unknown queries, or judgments most of whose documents are unknown.
+            UsageError: an object has another shape; the message shows the accepted shapes.
+            DataError: a missing field, a bad id or a repeated id, no document or query at all, judgments of unknown
+                queries, or judgments most of whose documents are unknown.
         """
         if identical_ids not in ("keep", "drop", None):
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
@@ -332,8 +332,8 @@ def sample_queries(dataset: Dataset, size: int, seed: int) -> Dataset:
 def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
     """Return the dataset with ``size`` documents, in their own order: every judged one, and others at random.
 
-    Where more than ``size`` are judged, exactly these are kept. A dataset of fewer documents is returned as it is.
-    Raises UsageError where the filter's documents are all left out, and where queries are ranked among candidates.
+    If more than ``size`` are judged, exactly these are kept. A dataset of fewer documents is returned as it is. Raises
+    UsageError if all of the filter's documents are left out, and if queries are ranked among candidates.
     """
     corpus = dataset.corpus
     if size >= len(corpus):

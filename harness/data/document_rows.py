@@ -1,6 +1,6 @@
 """Sparse vectors of documents that are read some rows at a time: stored vectors, or weights computed when read.
 
-Weights of millions of documents take gigabytes; a search of one block of rows after another needs those of one block.
+Weights of millions of documents take gigabytes; a search block by block needs only the weights of one block of rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VALUES_AT_ONCE = 1 << 20
 
 
 class DocumentRows(Protocol):
-    """Sparse vectors, one row a document, of which any rows can be read."""
+    """Sparse vectors, one row a document; any rows can be read."""
 
     @property
     def indptr(self) -> Int64Array:
@@ -45,7 +45,7 @@ WeighBlock = Callable[[SparseVectors, npt.NDArray[Any]], SparseVectors]
 
 @dataclass(frozen=True, eq=False)
 class WeighedRows:
-    """Rows of ``base`` that ``weigh`` changes each time they are read; ``dimensions`` are those of the result."""
+    """Rows of ``base`` that ``weigh`` changes each time they are read; ``dimensions`` are the result's."""
 
     base: DocumentRows
     weigh: WeighBlock

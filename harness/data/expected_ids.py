@@ -10,7 +10,7 @@ from harness.data.frames import first_of
 from harness.data.python_values import as_id, is_missing
 
 EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
-"""Names of the field of a golden set that says what is expected."""
+"""Names of the field of a golden set that holds the expected ids."""
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "node_id", "corpus_id")
 _GRADES = ("grade", "relevance", "rel")
 _FORMS = "a list of ids, or {id: grade}"
@@ -31,7 +31,7 @@ def expected_grades(value: Any) -> Iterator[tuple[Any, Any]]:
     if as_id(value) is not None:
         yield value, 1
     elif isinstance(value, Mapping):
-        name = first_of(_IDS, list(value))  # of one document, unless it is {"id": 2}, an id with its grade
+        name = first_of(_IDS, list(value))  # for one document, unless it is {"id": 2}, an id with its grade
         yield from [_of_record(value)] if name is not None and isinstance(value[name], str) else value.items()
     elif isinstance(value, list | tuple):
         yield from map(_of_item, _ungrouped(value))

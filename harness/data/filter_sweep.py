@@ -26,7 +26,7 @@ class FilterSweep:
     fields: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether there is any filter."""
+        """Return whether there is any filter."""
         return bool(self.shares or self.fields)
 
     def words(self) -> list[str]:
@@ -36,7 +36,7 @@ class FilterSweep:
 
 
 class SweptFilter(NamedTuple):
-    """One filter of a sweep: its name in reports, and the documents that match, beside all fields of the sweep."""
+    """One filter of a sweep: its name in reports, the matching documents, and all fields of the sweep."""
 
     name: str
     filtered: Filtered
@@ -46,9 +46,9 @@ def sweep_filters(sweep: FilterSweep, documents: int, attributes: pa.Table | Non
     """Return the filters of a sweep on a corpus, in its order; values of a field the most frequent first.
 
     A seeded attribute is ``yes`` for the first documents of one permutation that all attributes share, as many as its
-    share comes to and at least one, and ``no`` for the others. Of a field with many values those are taken whose
-    frequencies lie nearest to :data:`MOST_VALUES` points between the highest and the lowest, evenly spaced on a
-    logarithmic scale. ``attributes`` holds the fields, a string column each.
+    share comes to and at least one, and ``no`` for the others. For a field with many values, the values chosen are
+    those whose frequencies lie nearest to :data:`MOST_VALUES` points between the highest and the lowest, evenly spaced
+    on a logarithmic scale. ``attributes`` holds the fields, a string column each.
     """
     place = np.argsort(np.random.default_rng(seed).permutation(documents))
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}

@@ -31,8 +31,8 @@ _SHOWN = 8
 class Filtered:
     """Effect of a filter on a corpus of N documents.
 
-    ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null where a
-    document lacks the field; ``matching`` bool (N,) are the documents that match.
+    ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null if a
+    document lacks the field; ``matching`` bool (N,) are the matching documents.
     """
 
     wanted: Mapping[str, str]
@@ -68,7 +68,7 @@ def metadata_digest(metadata: pa.Table) -> str:
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
     """Parse ``field=value`` strings as a filter; everything after the first ``=`` is the value.
 
-    Raises UsageError for a condition that is none, an empty value, and two values of one field.
+    Raises UsageError for an invalid condition, an empty value, and two values of one field.
     """
     wanted: dict[str, str] = {}
     for condition in conditions:
@@ -91,7 +91,7 @@ def in_words(wanted: Mapping[str, str]) -> str:
 def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
     """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
 
-    Raises UnknownNameError for a field that is no column.
+    Raises UnknownNameError for a field without a column.
     """
     matching: BoolArray = np.ones(metadata.num_rows, dtype=np.bool_)
     for field, value in wanted.items():
@@ -102,7 +102,7 @@ def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
 
 
 def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
-    """Return the documents that match; raises UsageError when there is none, naming a value that no document has."""
+    """Return the matching documents; raises UsageError when there is none, naming a value that no document has."""
     for field, value in wanted.items():
         _require_value(metadata.column(field), field, value)
     matching = matching_rows(metadata, wanted)

@@ -36,7 +36,7 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
     """Return ids as a column of text, in their order.
 
     Raises:
-        TypeError: a value is no id, or holds a lone surrogate.
+        TypeError: a value is not an id, or holds a lone surrogate.
     """
     items = list(values)
     try:
@@ -60,7 +60,7 @@ def with_article(kind: type) -> str:
 
 
 def described(value: object) -> str:
-    """Return the type of ``value`` and its beginning: ``an int (3)``; only the type of what has no short form."""
+    """Return the type of ``value`` and its beginning: ``an int (3)``; only the type if it has no short form."""
     if value is None:
         return "None"
     kind = with_article(type(value))
@@ -68,19 +68,19 @@ def described(value: object) -> str:
 
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "query")
-"""Names of the column of query ids; ``query`` last, because PyTerrier keeps texts there, beside ``qid``."""
+"""Names of the column of query ids; ``query`` last, because PyTerrier keeps texts there, next to ``qid``."""
 DOCUMENT = ("doc_id", "docno", "corpus-id", "corpus_id", "docid", "document")
-"""Names of the column of document ids; ``docid`` late, because PyTerrier keeps row numbers there, beside ``docno``."""
+"""Names of the column of document ids; ``docid`` late, because PyTerrier keeps row numbers there, next to ``docno``."""
 SCORE = ("score", "sim")
 GRADE = ("relevance", "label", "grade", "rel", "score")
 
 
 def as_table(value: Any) -> Any | None:
-    """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for what is no table.
+    """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for other objects.
 
     A table of another library is one that Arrow can read: by its stream, or by the data frame interchange protocol.
     """
-    pandas = sys.modules.get("pandas")  # there is no frame of it where nobody imported it
+    pandas = sys.modules.get("pandas")  # without the import there cannot be a frame of it
     if isinstance(value, pa.Table) or (pandas is not None and isinstance(value, pandas.DataFrame)):
         return value
     if isinstance(value, type):
@@ -102,10 +102,10 @@ def as_table(value: Any) -> Any | None:
 
 
 def lacking(table: Any, number: Sequence[str]) -> str | None:
-    """Return, in words, which column a table lacks or has twice, and which there are; None where all are there.
+    """Return, in words, a missing or repeated column of a table, and the existing ones; None for a valid table.
 
     Args:
-        table: what :func:`as_table` returned.
+        table: the result of :func:`as_table`.
         number: the names of the column of numbers: ``SCORE`` or ``GRADE``.
     """
     there = _names(table)
@@ -121,14 +121,14 @@ def lacking(table: Any, number: Sequence[str]) -> str | None:
 def run_from_frame(table: Any) -> Run:
     """Return the run in a table with columns of query ids, document ids and scores, one row a hit.
 
-    The engine's order is that of the column ``rank`` where there is one, else of the rows. Whole numbers as ids become
+    The engine's order is the column ``rank`` if it exists, else the order of the rows. Whole numbers as ids become
     text; scores become float32.
 
     Args:
-        table: what :func:`as_table` returned.
+        table: the result of :func:`as_table`.
 
     Raises:
-        DataError: a column or an id is missing, an id is neither text nor a whole number, or a score no number.
+        DataError: a column or an id is missing, an id is neither text nor a whole number, or a score is not a number.
     """
     queries, documents, scores = _columns("run", table, SCORE)
     places = _numbers("run", "rank", table["rank"]) if "rank" in _names(table) else None
@@ -138,14 +138,14 @@ def run_from_frame(table: Any) -> Run:
 def qrels_from_frame(table: Any) -> Qrels:
     """Return the judgments in a table with columns of query ids, document ids and grades, one row a judgment.
 
-    Raises DataError as :func:`run_from_frame` does, for a grade that is no whole number, and for a document that is
+    Raises DataError as :func:`run_from_frame` does, for a grade that is not a whole number, and for a document that is
     judged twice under one query.
     """
     return build_judgments(*_columns("judgments", table, GRADE))
 
 
 def first_of(names: Sequence[str], there: Iterable[str]) -> str | None:
-    """Return the first of ``names`` that is there, None where none is.
+    """Return the first existing one of ``names``, None if none exists.
 
     A name in other case counts if no name has the right case, and only one is there.
     """
@@ -199,7 +199,7 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
 
 
 def _as_text(chunk: pa.Array) -> pa.Array:
-    if isinstance(chunk, pa.DictionaryArray):  # the values alone: Arrow decodes no dictionary of string views
+    if isinstance(chunk, pa.DictionaryArray):  # only the values: Arrow decodes no dictionary of string views
         return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))
     return chunk.cast(pa.string())
 

@@ -1,4 +1,4 @@
-"""A golden set in memory: questions, what each expects, and the fields by which results are sliced."""
+"""A golden set in memory: questions, their expected ids, and the fields by which results are sliced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GoldenQuestion:
 
     ``expected`` is empty for a question that nothing answers. ``readings`` are other ways to read a table's cell of
     several ids: cut at one of the separators, and the whole cell as one id. ``fields`` are the line's other fields as
-    text: a list has one value an element, so that a question can stand in several slices; an object is kept as its
+    text: a list has one value an element, so that a question can belong to several slices; an object is kept as its
     JSON. ``line`` is its line in the file, counted from 1. Without ``has_id`` the file gave it no id, and its id is the
     :func:`line_id` of its line, which another file may have for another question.
     """
@@ -57,7 +57,7 @@ def count_line_ids(ids: Ids) -> int:
 
 
 def is_line_id(name: str) -> bool:
-    """Tell whether an id has the form of :func:`line_id`."""
+    """Return whether an id has the form of :func:`line_id`."""
     return name.removeprefix(_LINE_ID).isdecimal() and name.startswith(_LINE_ID)
 
 
@@ -69,9 +69,8 @@ def _without_decimals(name: str) -> str:
 class GoldenSet:
     """A user's questions in the order of their file. Ids are unique, questions are not empty: the loader's duty.
 
-    ``source`` is where they come from, for messages; ``sha256`` is the file's. ``notes`` say what was accepted although
-    it is odd. ``language`` and ``analyzer`` are what the dataset that it came with says of its documents, None for what
-    it does not say.
+    ``source`` is their origin, for messages; ``sha256`` is the file's. ``notes`` list accepted oddities. ``language``
+    and ``analyzer`` come from the documents' dataset, None if it does not state them.
     """
 
     name: str
@@ -90,7 +89,7 @@ class GoldenSet:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Every field by which the set can be sliced, in the order in which they first occur."""
+        """Every field that can slice the set, in the order of first occurrence."""
         return tuple(dict.fromkeys(name for question in self.questions for name in question.fields))
 
     def values(self, name: str) -> tuple[str, ...]:
@@ -106,13 +105,13 @@ class GoldenSet:
         )
 
     def with_known_ids(self, known: Callable[[Set[str]], Set[str]]) -> GoldenSet:
-        """Return the set with each cell read in the way by which the largest share of its ids is known.
+        """Return the set with each cell read in the way that makes the largest share of its ids known.
 
-        ``1.0``, as pandas writes a whole number beside an empty cell, becomes ``1`` if only that is known. Both are
+        ``1.0``, as pandas writes a whole number next to an empty cell, becomes ``1`` if only that is known. Both are
         noted. If nothing is better, expected ids stay as they are.
 
         Args:
-            known: returns those of some ids that a document has, or belongs to.
+            known: returns the ids that a document has, or belongs to.
         """
         readings = {question.id: (question.expected, *question.readings) for question in self}
         names = {expected.id for each in readings.values() for reading in each for expected in reading}
@@ -149,7 +148,7 @@ class GoldenSet:
 
     @classmethod
     def of_dataset(cls, dataset: Dataset) -> GoldenSet:
-        """Return the queries of a dataset as questions that expect what is judged, with its grades.
+        """Return the queries of a dataset as questions that expect the judged documents, with their grades.
 
         Negative grades are left out. Raises UsageError for a dataset without judgments.
         """

@@ -32,8 +32,8 @@ def build_run(
 ) -> Run:
     """Build a run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
 
-    Queries keep the order of their first line. Within a query the engine's order is that of ``places``, of the lines
-    themselves where places are equal or None. Raises DataError for ids with control characters.
+    Queries keep the order of their first line. Within a query the engine's order is the order of ``places``, or of the
+    lines if places are equal or None. Raises DataError for ids with control characters.
     """
     query_ids, codes = _encode("run", queries)
     doc_ids, rows = _encode("run", documents)
@@ -47,16 +47,16 @@ def build_run(
 
 
 def require_hits(run: Run, source: str) -> None:
-    """Raise DataError for a run without any hits: whatever wrote it failed, and it has no score."""
+    """Raise DataError for a run without any hits: its producer failed, and it has no score."""
     if not run.hits:
         queries = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
         raise DataError(source, [f"it holds no hits{queries}"], fix="a run that answers nothing is invalid, not 0")
 
 
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
-    """Build judgments from columns of equal length with grades as float64, which NaN may stand among.
+    """Build judgments from columns of equal length with grades as float64, which may include NaN.
 
-    Raises DataError for a grade that is no whole number of 32 bits, and as :func:`build_qrels` does.
+    Raises DataError for a grade that is not a whole number of 32 bits, and as :func:`build_qrels` does.
     """
     broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
     if len(broken):
@@ -112,7 +112,7 @@ def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
 
 
 def loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:
-    """Tell whether float32 makes two scores of a query equal that are not."""
+    """Return whether float32 makes two different scores of a query equal."""
     if wide.dtype != np.float64 or bool((wide == narrow).all()):
         return False
     sorted_already = (codes[1:] != codes[:-1]) | (wide[1:] <= wide[:-1])

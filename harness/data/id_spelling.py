@@ -1,4 +1,4 @@
-"""Tell why ids that judgments or runs name are not there.
+"""Explain why ids that judgments or runs name are missing.
 
 They are spelled otherwise (``123`` and ``doc123``, ``7`` and ``0007``, ``7.0``, ``b'7'``), of another split, or beyond
 the end of a cut file.
@@ -34,7 +34,7 @@ _MATCHES = 50
 
 
 class Respelling(NamedTuple):
-    """One rule of spelling by which ids meet.
+    """One rule of spelling that makes ids meet.
 
     ``rule`` completes "the ids are the same …". ``names`` are the ids that meet by it, and ``known`` is the id that the
     first of them meets.
@@ -55,12 +55,12 @@ class Respelling(NamedTuple):
         return self.names[0]
 
     def __str__(self) -> str:
-        """Return a clause of a sentence: what meets, how, and an example, in escapes where both would look alike."""
+        """Return a clause of a sentence: the matching ids, the rule, and an example, escaped if its ids look alike."""
         return f"{self.met:,} of them {'is' if self.met == 1 else 'are'} the same {self.rule}: {self.example}"
 
     @property
     def example(self) -> str:
-        """The first pair of ids that meet, in escapes where both would look alike."""
+        """The first pair of ids that meet, escaped if both would look alike."""
         if unicodedata.normalize("NFKC", self.named) == unicodedata.normalize("NFKC", self.known):
             return f"{self.named!a} is {self.known!a}"
         return f"'{self.named}' is '{self.known}'"
@@ -71,12 +71,12 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
 
     Tried in this order: Unicode normalisation, ``b'…'`` around an id, quotation marks, how a UUID is written, letter
     case, a decimal part ``.0``, leading zeros of numbers, dashes, underscores and spaces, folders before a file, the
-    suffix of a file, and text that stands before or after every id of one side. Numbers are never split: ``3`` is no
-    ``13`` with ``1`` before it. The first rule that reaches the share is returned. Where none does, a rule by which ids
-    differ only by mistake (the first four) is returned for any number of ids; else None, and for no ids.
+    suffix of a file, and text before or after every id of one side. Numbers are never split: ``3`` is not ``13`` with
+    ``1`` before it. The first rule that reaches the share is returned. If none does, a rule by which ids differ only by
+    mistake (the first four) is returned for any number of ids; else None, and for no ids.
 
     Args:
-        missing: distinct ids, none of which is known.
+        missing: distinct ids, all unknown.
         known: the ids to meet.
         share: of the missing ids, above 0.
     """
@@ -115,7 +115,7 @@ def respellings(
 def spelled_otherwise(missing: Sequence[str], known: Ids) -> Respelling | None:
     """Return the first rule by which any of the ``missing`` ids meets one ``known`` id; None for none.
 
-    For few ids of which none is known. Folders and suffixes are no such rule: they tell documents apart.
+    For few ids that are all unknown. Folders and suffixes are not such a rule: they distinguish documents.
     """
     meetings = (_by_rule(rule, missing, known) for rule in _RULES if not rule.shortens)
     return next((meeting for meeting in meetings if meeting is not None), None)
@@ -128,9 +128,9 @@ def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:
 class _Rule(NamedTuple):
     """A way to write ids alike.
 
-    It changes no id without one of the ASCII characters ``marks`` or another character than ASCII's. ``mistake`` says
-    that nobody means two documents by ids that differ so; ``shortens`` that a part of the id is lost. Ids meet only if
-    they match the pattern ``form``; "" if there is none.
+    It changes only ids with one of the ASCII characters ``marks`` or another character than ASCII's. ``mistake`` says
+    that ids which differ so never mean two documents; ``shortens`` that a part of the id is lost. Ids meet only if they
+    match the pattern ``form``; "" if there is none.
     """
 
     clause: str
@@ -199,21 +199,21 @@ def _by_rule(rule: _Rule, missing: Sequence[str], known: Ids) -> Respelling | No
 
 
 class _Affix(NamedTuple):
-    """Text before or after ids: of the known ids where ``added``, else of the missing ones."""
+    """Text before or after ids: of the known ids if ``added``, else of the missing ones."""
 
     text: str
     before: bool
     added: bool
 
     def respell(self, name: str) -> str | None:
-        """Return the known id that a missing one stands for; None where it lacks the text."""
+        """Return the known id that a missing one represents; None if it lacks the text."""
         if self.added:
             return self.text + name if self.before else name + self.text
         rest = name.removeprefix(self.text) if self.before else name.removesuffix(self.text)
         return rest if rest != name else None
 
     def splits_number(self, name: str) -> bool:
-        """Return whether the text and the rest of the longer id have a digit each where they meet."""
+        """Return whether the text and the rest of the longer id meet with a digit each."""
         whole = (self.respell(name) or "") if self.added else name
         cut = len(self.text) if self.before else len(whole) - len(self.text)
         return whole[cut - 1].isdigit() and whole[cut].isdigit()
@@ -243,7 +243,7 @@ def _known_among(names: Iterable[str], known: Ids) -> set[str]:
 
 
 def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
-    """Yield the texts that tell ``name`` from a known id, and none that splits a number as ``doc1`` does ``doc10``.
+    """Yield the texts that distinguish ``name`` from a known id, but none that splits a number (``doc1``, ``doc10``).
 
     ``parts`` are the known ids among the ends and beginnings of names.
     """
@@ -262,7 +262,7 @@ _FEW_DOCUMENTS = 10
 
 
 def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
-    """Return why judged queries may be missing from the file ``where``; None for none, and where nothing tells."""
+    """Return why judged queries may be missing from the file ``where``; None for none, or without a sign of why."""
     missing = _missing(judged, known)
     if not missing:
         return None
@@ -279,7 +279,7 @@ def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
 def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
     """Return why judged documents may be missing from the file ``where``; None for none.
 
-    Ids in another spelling are named; else numbers that all lie beyond the last document's of an ascending file tell
+    Ids in another spelling are named; else numbers that all lie beyond the last document's of an ascending file show
     that it was cut.
     """
     missing = _missing(judged, known)
@@ -293,7 +293,7 @@ def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
 
 
 def advice_on_documents(judged: Ids, known: Ids) -> str:
-    """Return what to do about judged documents that are missing, after the reason if there is one."""
+    """Return the remedy for missing judged documents, after the reason if there is one."""
     reason, advice = _reason_and_advice(_missing(judged, known), known)
     return f"{reason}: {advice}" if reason else advice
 
@@ -314,7 +314,7 @@ def _missing(judged: Ids, known: Ids) -> list[str]:
 
 
 def _is_cut(missing: Sequence[str], known: Ids) -> bool:
-    """Tell whether the numbers at the end of ids rise through the file, and are larger in all that are missing."""
+    """Return whether the numbers at the end of ids rise through the file, and are larger in all missing ids."""
     if len(known) < _FEW_DOCUMENTS:
         return False
     numbered, lost = ([_LAST_NUMBER.search(name) for name in names] for names in (known, missing))

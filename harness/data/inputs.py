@@ -15,9 +15,9 @@ class Inputs:
     """Documents or queries as an engine takes them: always ids, and the columns its capabilities name.
 
     ``texts`` is an Arrow string column, ``terms`` another one, of analysed terms (:mod:`harness.text.term_texts`);
-    ``sparse`` are CSR rows, ``dense`` is a C-contiguous float32 (n, d) array.
-    ``metadata`` are the fields of documents that searches will be filtered by: a table of string columns, null where a
-    document lacks the field; None where nothing is filtered.
+    ``sparse`` are CSR rows, ``dense`` is a C-contiguous float32 (n, d) array. ``metadata`` are the fields of documents
+    that searches will be filtered by: a table of string columns, null if a document lacks the field; None without
+    filters.
     """
 
     ids: Ids

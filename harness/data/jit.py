@@ -29,16 +29,16 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     """Numba's cache on disk, with two differences.
 
-    Numba reads a function's index before it looks whether that is of this source. An index names modules of the
-    package. Those of an earlier version, which an upgrade leaves behind, may name some that are gone: what it holds is
-    of no use then, and it is emptied.
+    Numba reads a function's index before it checks whether the index matches this source. An index names modules of the
+    package. An earlier version's index, which an upgrade leaves behind, may name removed modules: its content is then
+    useless, and it is emptied.
 
-    Numba makes all that it can compile known before it loads what is compiled already. That takes longer than importing
-    Numba, in every process; compiled code needs its runtime and nothing else.
+    Numba registers everything that it can compile before it loads compiled code. That takes longer than importing
+    Numba, in every process; compiled code needs only its runtime.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled code for a signature, None where there is none."""
+        """Return the compiled code for a signature, None if there is none."""
         rtsys.initialize(target_context)
         try:
             with self._guard_against_spurious_io_errors():
@@ -48,7 +48,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled code for a signature; where Numba lost sight of it, the next process compiles it again."""
+        """Keep the compiled code for a signature; if Numba loses track of it, the next process compiles it again."""
         try:
             super().save_overload(sig, data)
         except RuntimeError as error:  # seen once, on a busy machine: "no compiled object yet for Library …"
@@ -59,7 +59,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
 def _sources() -> str:
     """SHA-256 of all modules of this package that have kernels.
 
-    Numba looks at the file of a kernel alone: after a change in another it would go on with what it inlined from that.
+    Numba checks only the file of a kernel: after a change in another file it would keep the old inlined code.
     """
     package = Path(__file__).parents[1]
     texts = (path.read_bytes() for path in sorted(package.rglob("*.py")))
@@ -71,7 +71,7 @@ def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     dispatcher = numba.njit(nogil=True, **options)(function)
     cache = _Cache(function)
     cache._cache_file._version = f"{numba.__version__} {_sources()}"  # noqa: SLF001 - an index of another is not read
-    dispatcher._cache = cache  # noqa: SLF001 - what cache=True does, with Numba's own class
+    dispatcher._cache = cache  # noqa: SLF001 - as cache=True does, with Numba's own class
     return cast("Callable[P, R]", dispatcher)
 
 
@@ -94,8 +94,8 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`inline_kernel`, for functions that only kernels call (Python would crash in the attempt).
 
     They work on buffers of their caller, so that no references are counted (which takes a locked instruction for every
-    array that is touched, and short queries feel it), and they have no entry for Python (which would take a third
-    of the time to compile). One that makes an array of its own does not compile.
+    array used, and slows short queries), and they have no entry for Python (which would take a third of the time to
+    compile). A kernel that makes its own array does not compile.
     """
     return _compiled(function, **_INNER)
 

@@ -75,7 +75,7 @@ def repeated_judgments(qrels: Qrels | None) -> list[Finding]:
 
 
 def grade_problem(text: str) -> str | None:
-    """Return what is wrong with a grade, None for a whole number within 32 bits, which may be written ``1.0``."""
+    """Return a grade's problem, None for a whole number within 32 bits, which may be written ``1.0``."""
     if len(text) > _DIGITS:
         return f"the grade '{text[:_DIGITS]}…' does not fit into 32 bits"
     if not _GRADE.fullmatch(text):
@@ -86,7 +86,7 @@ def grade_problem(text: str) -> str | None:
 
 
 def grade_of(text: str) -> int:
-    """Return the grade that a text with no :func:`grade_problem` stands for."""
+    """Return the grade of a text without a :func:`grade_problem`."""
     return int(text.partition(".")[0])
 
 
@@ -123,9 +123,9 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
 
 
 def are_of_another_corpus(judged: Ids, documents: Ids) -> bool:
-    """Return whether judged documents cannot be those of a corpus: most are unknown, or most unknown ones respelled.
+    """Return whether judged documents cannot belong to a corpus: most are unknown, or most unknown ones respelled.
 
-    Fewer unknown documents are what collections really have: relevant ones count, and are never found.
+    Fewer unknown documents are normal in collections: relevant ones count, and are never found.
     """
     missing = judged.take(np.flatnonzero(documents.rows_of(judged) < 0))
     if not missing:

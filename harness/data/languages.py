@@ -1,6 +1,6 @@
 """Languages by the codes that collections label them with: ISO 639-1, ISO 639-3, and English names.
 
-The one table of them: which analyzer a language has, what pages call it, and which code loaders report all follow it.
+The one table of them: the analyzer of a language, its name in pages, and the codes that loaders report all follow it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LANGUAGES = {
     "uz": "Uzbek uzb uzn", "vi": "Vietnamese vie", "wo": "Wolof wol", "xh": "Xhosa xho", "yi": "Yiddish yid",
     "yo": "Yoruba yor", "zh": "Chinese zho cmn", "zu": "Zulu zul",
 }  # fmt: skip
-"""ISO 639-1's code -> English name, one word, and the codes of ISO 639-3 that stand for it or for its main form."""
+"""ISO 639-1's code -> English name, one word, and the codes of ISO 639-3 for it or for its main form."""
 
 
 def language_name(code: str) -> str | None:
-    """Return a language's English name, ``Korean`` for ``ko``, ``kor_Hang`` and ``korean``; None where unknown."""
+    """Return a language's English name, ``Korean`` for ``ko``, ``kor_Hang`` and ``korean``; None if unknown."""
     two = two_letter_code(code)
     return _LANGUAGES[two].split()[0] if two in _LANGUAGES else None
 
@@ -51,12 +51,12 @@ _NATIVE_NAMES = {
 
 
 def native_name(code: str) -> str | None:
-    """Return what its speakers call a language, ``한국어`` for ``ko``; None where that is not known here."""
+    """Return a language's own name, ``한국어`` for ``ko``; None if it is unknown here."""
     return _NATIVE_NAMES.get(two_letter_code(code) or "")
 
 
 def two_letter_code(code: str) -> str | None:
-    """Return the code with two letters, ``ko`` for ``kor``; None where none is known, as for programming languages.
+    """Return the code with two letters, ``ko`` for ``kor``; None if it is unknown, as for programming languages.
 
     A code that has two letters already is taken as it is, known here or not.
     """

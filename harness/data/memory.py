@@ -41,7 +41,7 @@ Build = Callable[[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]], Bu
 
 
 class _Numbered(NamedTuple):
-    """The documents of one query, and a number for each."""
+    """The documents of one query, and a number for each document."""
 
     documents: Collection[object]
     values: Collection[object]
@@ -102,7 +102,7 @@ def _of_items(document: int | str, number: int | str) -> Callable[[Any], _Number
 
 
 def _of_ranks(value: object) -> _Numbered:
-    """Give scores that fall with the rank: whole numbers, which float32 tells apart up to 2^24 documents a query."""
+    """Return scores that fall with the rank: whole numbers, distinct in float32 up to 2^24 documents a query."""
     documents = _listed(value) or ()
     return _Numbered(documents, range(len(documents), 0, -1))
 
@@ -138,18 +138,18 @@ def first_unfit(table: Mapping[Any, Any], shapes: Sequence[QueryShape]) -> str |
 
 
 def run_from_dict(run: Mapping[Any, Any], *, by_score: bool = False) -> Run:
-    """Return the run in ``{query id: hits}``; the engine's order is that of the dictionaries and lists.
+    """Return the run in ``{query id: hits}``; the engine's order is the order of the dictionaries and lists.
 
-    Empty hits are those of a query that was asked and found nothing. Whole numbers as ids become text, scores become
-    float32; NaN and infinite ones are refused when the run is scored.
+    Empty hits belong to a query whose search found nothing. Whole numbers as ids become text, scores become float32;
+    NaN and infinite ones are refused when the run is scored.
 
     Args:
         run: hits of each query in one of the shapes of ``HITS``.
-        by_score: take the order of the scores as the engine's, where that of the dictionaries says nothing.
+        by_score: take the order of the scores as the engine's, if the dictionaries' order means nothing.
 
     Raises:
-        DataError: hits of another shape, a score that is no number, an id that is neither text nor a whole number, or
-            two query ids that are one as text.
+        DataError: hits of another shape, a score that is not a number, an id that is neither text nor a whole number,
+            or two query ids that are equal as text.
     """
 
     def build(queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[np.float64]) -> Run:
@@ -165,7 +165,7 @@ def qrels_from_dict(qrels: Mapping[Any, Any]) -> Qrels:
         qrels: judgments of each query in one of the shapes of ``JUDGED``.
 
     Raises:
-        DataError: as :func:`run_from_dict`, and for a grade that is no whole number or a document judged twice.
+        DataError: as :func:`run_from_dict`, and for a grade that is not a whole number or a document judged twice.
     """
     return _from_dict("judgments", qrels, JUDGED, build_judgments)
 
@@ -176,7 +176,7 @@ def are_hits(value: object) -> bool:
 
 
 def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
-    """Return what a row is indexed by for query id, document id and number; None for no such row."""
+    """Return the keys of a row for query id, document id and number; None for another row."""
     if not isinstance(row, Mapping | tuple | list):
         return None
     fields = list(row) if isinstance(row, Mapping) else getattr(row, "_fields", None)
@@ -225,7 +225,7 @@ def _from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[QueryShap
 
 
 def _faults(table: Mapping[Any, Any], parts: Sequence[_Numbered]) -> Iterator[str]:
-    """Name ids and numbers of a wrong type; looked for only where there is one."""
+    """Name ids and numbers of a wrong type; searched only if there is one."""
     for query, part in zip(table, parts, strict=True):
         if not is_id(query):
             yield f"the query id is {described(query)}, expected a string or a whole number"
@@ -240,7 +240,7 @@ _ABOUT = "mteb_model_meta"
 
 
 class PartOfFile(NamedTuple):
-    """A file, and which of the runs in it is meant: the text after ``#``, empty where there is none."""
+    """A file, and the selected run in it: the text after ``#``, empty without one."""
 
     path: Path
     fragment: str
@@ -263,17 +263,17 @@ def are_predictions(value: object) -> bool:
 
 
 def _nested(values: Iterable[object], levels: int) -> bool:
-    """Return whether all values are mappings of mappings …, so many levels deep."""
+    """Return whether all values are mappings of mappings …, this many levels deep."""
     return all(isinstance(value, Mapping) and (levels == 1 or _nested(value.values(), levels - 1)) for value in values)
 
 
 def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", source: str = "the predictions") -> Run:
-    """Return one of the runs in MTEB's predictions; they are stored in no order, so that of the scores is taken.
+    """Return one of the runs in MTEB's predictions; they are stored in no order, so the scores' order is taken.
 
     Args:
-        predictions: what :func:`are_predictions` accepts.
-        fragment: ``subset/split``, or as much of it as tells which run is meant.
-        source: where they come from, for messages.
+        predictions: an object that :func:`are_predictions` accepts.
+        fragment: ``subset/split``, or enough of it to identify the run.
+        source: their origin, for messages.
 
     Raises:
         UsageError: none or several of the runs are meant.
@@ -296,7 +296,7 @@ def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", sou
 
 
 class Shape(NamedTuple, Generic[Built]):
-    """One shape: how it is written, whether an object is written so, and what reads it."""
+    """One shape: its notation, a test whether an object has it, and its reader."""
 
     examples: tuple[str, ...]
     matches: Callable[[Any], bool]
@@ -406,12 +406,12 @@ def _once(value: object) -> object:
 
 
 def shape_of(value: object, accepted: Accepted[Built]) -> Shape[Built] | None:
-    """Return the first of the shapes that an object has, None where it has none."""
+    """Return the first shape that an object has, None without one."""
     return next((shape for shape in accepted.shapes if shape.matches(value)), None)
 
 
 def described_shape(value: object, accepted: Accepted[Any]) -> str:
-    """Return what an object is that has none of the shapes, in words, and where it leaves them."""
+    """Return the kind of an object with no known shape, in words, and its first deviation from them."""
     table = as_table(value)
     if table is not None:
         return str(lacking(table, accepted.numbers))

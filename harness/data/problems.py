@@ -19,7 +19,7 @@ class Problems:
     """
 
     def __init__(self, source: str, unit: str = "line") -> None:
-        """``unit`` is what numbers count: lines, rows, documents."""
+        """``unit`` is the counted unit: lines, rows, documents."""
         self.source, self.unit = source, unit
         self.count = 0
         self._kept: list[tuple[int, int, str]] = []
@@ -38,7 +38,7 @@ class Problems:
         self._again[text] += 1
 
     def place(self, number: int) -> str:
-        """Return where something else stands, for a text: ``on line 3``, ``in row 3``."""
+        """Return a position in the file as text: ``on line 3``, ``in row 3``."""
         return f"{'on' if self.unit == 'line' else 'in'} {self.unit} {number}"
 
     def raise_if_any(self, fix: str | None = None, because: str | None = None) -> None:
@@ -54,9 +54,9 @@ class Problems:
 
 
 class Finding(NamedTuple):
-    """The outcome of one check. ``message`` gives the numbers, ``fix`` what to do, ``examples`` the first cases.
+    """The outcome of one check. ``message`` gives the numbers, ``fix`` the remedy, ``examples`` the first cases.
 
-    An *error* makes a result invalid: it gets no scores. A *warning* is shown beside the scores.
+    An *error* makes a result invalid: it gets no scores. A *warning* is shown next to the scores.
     """
 
     check: str
@@ -66,6 +66,6 @@ class Finding(NamedTuple):
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return one line: the name of the check, what it found, the first cases, and the fix."""
+        """Return one line: the name of the check, its finding, the first cases, and the fix."""
         cases = f" ({'; '.join(self.examples)})" if self.examples else ""
         return f"{self.severity} ({self.check}): {self.message}{cases}; fix: {self.fix}"

@@ -62,7 +62,7 @@ class RenamedDisplay:
 
 
 class CombinedProgress:
-    """Progress of jobs that do parts of the same work, shown as that of one job; any thread may call it."""
+    """Progress of jobs that do parts of the same work, shown as one job's; any thread may call it."""
 
     def __init__(self, progress: Progress, phase: str, total: int) -> None:
         """Begin ``phase``, of ``total`` units in all jobs together."""
@@ -70,7 +70,7 @@ class CombinedProgress:
         progress.start(phase, total)
 
     def start(self, phase: str, total: int | None) -> None:
-        """Show nothing: each job has phases of its own."""
+        """Show nothing: each job has its own phases."""
 
     def advance(self, amount: int) -> None:
         """Count ``amount`` more units as done."""

@@ -1,4 +1,4 @@
-"""Values of other libraries as Python's own, where their meaning is unambiguous.
+"""Values of other libraries as Python's own, if their meaning is unambiguous.
 
 Functions, golden sets, runs and judgments hold values of NumPy, pandas, Polars, Arrow, torch and vector stores: ids are
 ``numpy.str_``, ``UUID`` or bytes, lists are arrays, and an empty cell is NaN. None of the libraries is imported.
@@ -28,15 +28,15 @@ _64_BITS = 2**63
 _UNPACKING = ("to_pylist", "as_py", "to_list", "tolist")
 """Methods of columns and scalars that return Python's own values: of Arrow, Polars and pandas, NumPy and torch."""
 _MISSING = ("NAType", "NaTType")
-"""Types of pandas' empty cells that are no NaN."""
+"""Types of pandas' empty cells that are not NaN."""
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it, lists and mappings with all that they hold; what has no such form as it is.
+    """Return a value as JSON has it, including all elements of lists and mappings; other values as they are.
 
     Text is exactly ``str``, bytes are decoded as UTF-8, UUIDs, paths and times become text, NaN and other empty cells
     None, columns, arrays, iterators and sets lists (a set's in ascending order, as text), and records mappings. Tuples
-    stay tuples: a pair is no list of two. Floats that are whole become integers, and integers beyond 64 bits text.
+    stay tuples: a pair is not a list of two. Floats that are whole become integers, and integers beyond 64 bits text.
 
     Raises UsageError for a value that contains itself, or is nested more deeply than Python's stack.
     """
@@ -117,7 +117,7 @@ def is_missing(value: object) -> bool:
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as text, None for what is none.
+    """Return an id as text, None for an invalid one.
 
     Ids are text and bytes, whole numbers, UUIDs and paths; floats that are whole too, as pandas writes a column of
     whole numbers that has an empty cell, but no truth values.

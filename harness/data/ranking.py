@@ -1,8 +1,8 @@
 """The only place that orders, cuts and checks ranked lists. Ties live here.
 
-The one ordering: score descending, then document id descending in byte order, which is what trec_eval does (it ignores
-the rank column of a run). Scores are float32 before they are compared, as in trec_eval 9: 1 and 1 + 1e-8 are a tie.
-trec_eval 10 compares float64, which :func:`by_wide_scores` is for.
+The one ordering: score descending, then document id descending in byte order, as trec_eval orders (it ignores the rank
+column of a run). Scores are float32 before they are compared, as in trec_eval 9: 1 and 1 + 1e-8 are a tie. trec_eval 10
+compares float64, which :func:`by_wide_scores` is for.
 
 A hit's place is decided by one unsigned 64-bit key: the high half orders the score, the low half breaks ties, and the
 larger key comes first.
@@ -119,7 +119,7 @@ def id_bytes(ids: Ids) -> IdBytes:
 
 @inline_kernel
 def is_larger_id(ids: IdBytes, first: int, second: int) -> bool:
-    """Tell whether id ``first`` is after id ``second`` in byte order: it leads among equal scores."""
+    """Return whether id ``first`` is after id ``second`` in byte order: it leads among equal scores."""
     start, stop = ids.starts[first], ids.starts[first + 1]
     at, end = ids.starts[second], ids.starts[second + 1]
     while start < stop and at < end and ids.content[start] == ids.content[at]:
@@ -133,7 +133,7 @@ def is_larger_id(ids: IdBytes, first: int, second: int) -> bool:
 def order(run: Run, *, wide: bool = False) -> Run:
     """Order a run by the one rule: score descending, then document id descending.
 
-    ``wide`` compares ``wide_scores``, where the run has them. Raises RankingError as :func:`check` does.
+    ``wide`` compares ``wide_scores``, if the run has them. Raises RankingError as :func:`check` does.
     """
     check(run)
     if wide and run.wide_scores is not None:
@@ -166,7 +166,7 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
 
 
 def by_wide_scores(run: Run) -> Run:
-    """Return the run with scores in whose order float32 loses nothing: those of float64, numbered within each query.
+    """Return the run with scores whose order survives float32: the float64 order, numbered within each query.
 
     A run without ``wide_scores`` is returned as it is: its order is the same in float32. A query has fewer than 2^24
     different scores, up to which float32 holds every whole number.
@@ -200,7 +200,7 @@ def cut(run: Run, k: int | Int64Array) -> Run:
 
 
 def hits_at(run: Run, places: Int64Array) -> Run:
-    """Return the run with the hits at some ascending ``places`` alone; a query may have no hit left."""
+    """Return the run with only the hits at some ascending ``places``; a query may have no hit left."""
     indptr = np.searchsorted(places, run.indptr).astype(np.int64)
     wide = None if run.wide_scores is None else run.wide_scores[places]
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
@@ -209,7 +209,7 @@ def hits_at(run: Run, places: Int64Array) -> Run:
 def without_identical_ids(run: Run) -> Run:
     """Return the run without hits that have their query's id, in its own order; a query may have no hit left.
 
-    Where queries are documents too, as in ArguAna and Quora, a query finds itself first.
+    If queries are documents too, as in ArguAna and Quora, a query finds itself first.
     """
     itself = np.repeat(run.doc_ids.rows_of(run.query_ids), np.diff(run.indptr))
     return hits_at(run, np.flatnonzero(run.rows != itself))
@@ -218,8 +218,8 @@ def without_identical_ids(run: Run) -> Run:
 def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
     """Return the run without hits that are not among their query's candidates, in its own order.
 
-    A query that ``candidates`` does not name keeps no hit. Queries are looked at one after the other: beside the result
-    this takes as many bytes as there are documents.
+    A query that ``candidates`` does not name keeps no hit. Queries are processed one after another: in addition to the
+    result this takes as many bytes as there are documents.
     """
     listed = candidate_rows(run.query_ids, run.doc_ids, candidates)
     return hits_at(run, candidate_places(run.indptr, run.rows, listed))
@@ -230,7 +230,7 @@ def candidate_places(indptr: Int64Array, rows: Int32Array, candidates: Run) -> I
 
     ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list for each of the queries of ``candidates``.
     """
-    is_candidate = np.zeros(len(candidates.doc_ids) + 1, dtype=np.bool_)  # the last is what -1 reads
+    is_candidate = np.zeros(len(candidates.doc_ids) + 1, dtype=np.bool_)  # -1 reads the last element
     kept = [np.empty(0, dtype=np.int64)]
     for query in range(len(indptr) - 1):
         listed = candidates.rows[candidates.of_query(query)]
@@ -244,8 +244,8 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
     """Return exactly the candidates of each of ``queries``, as rows of ``documents``, for a second stage to score.
 
     Candidates that the run has come first, in the one ordering, and then the others by document id descending. The
-    order is all that the run has to say: scores are minus the number of hits before. Candidates that ``documents``
-    lacks are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
+    order is the run's only information: scores are minus the number of hits before. Candidates that ``documents`` lacks
+    are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
     """
     ranked = order(among_candidates(run, candidates))
     rows_found = documents.rows_of(run.doc_ids)[ranked.rows]
@@ -273,17 +273,17 @@ def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequen
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
-    """Tell for which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
+    """Return for which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
 
-    Rankings are taken in the order in which they are given, ties included, to their full length; scores play no part.
-    Empty rankings are the same. The runs answer the same queries over the same document column.
+    Rankings are compared in their given order, ties included, to their full length; scores are ignored. Empty rankings
+    are the same. The runs answer the same queries over the same document column.
     """
     first, *others = runs
     same = np.ones(len(first.indptr) - 1, dtype=np.bool_)
     lengths = np.diff(first.indptr)
     for other in others:
         same &= np.diff(other.indptr) == lengths
-        # where lengths differ already, any row may stand for what is not there
+        # if lengths differ already, any row may replace a missing one
         places = np.arange(len(first.rows)) + np.repeat(other.indptr[:-1] - first.indptr[:-1], lengths)
         rows = other.rows.take(places, mode="clip") if len(other.rows) else np.full(len(first.rows), -1, np.int32)
         moved = np.concatenate([[0], np.cumsum(rows != first.rows)])
@@ -292,20 +292,20 @@ def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
 
 
 class RankingDigest(NamedTuple):
-    """Digests that tell two rankings of one query apart: 16 hexadecimal digits each."""
+    """Digests that distinguish two rankings of one query: 16 hexadecimal digits each."""
 
     order: str
     """Of the document ids, best first."""
     scores: str
-    """Of which document has which score: equal where rankings differ at most in the order of equal scores."""
+    """The scores of documents: equal if rankings differ at most in the order of equal scores."""
 
 
 def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
     """Return the digests of every ranking of at most ``k`` hits, by query id; of an empty ranking as well.
 
-    Of the last group of equal scores in a ranking of ``k`` hits, only the score counts in ``scores``: the cut may have
-    gone through it, and other documents of the group may be returned next time. That is not so where the group is one
-    document: runs without scores are stored with some that fall by rank.
+    For the last group of equal scores in a ranking of ``k`` hits, only the score counts in ``scores``: the cut may have
+    gone through it, and other documents of the group may be returned next time. An exception is a group of one
+    document: runs without scores are stored with scores that fall by rank.
     """
     rows, places = np.unique(run.rows, return_inverse=True)
     named = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]

@@ -29,11 +29,11 @@ _TITLE_FIELDS = (
     "article_title",
     "page_title",
 )
-"""Fields that hold a title where they are not used as such; ``name`` is as often the name of a file."""
+"""Fields that hold a title, if they are not used as such; ``name`` is as often the name of a file."""
 
 
 class JoinRule(NamedTuple):
-    """Rule by which one or two fields become one text: in order, ``separator`` between them if both are filled."""
+    """Rule that joins one or two fields into one text: in order, ``separator`` between them if both are filled."""
 
     fields: tuple[str, ...] = ("title", "text")
     separator: str = " "
@@ -58,7 +58,7 @@ class TitleCounts(NamedTuple):
 
 
 class TitleCounter:
-    """Counts titles batch by batch; the records of a batch count where it has them."""
+    """Counts titles batch by batch; the records of a batch count if it has them."""
 
     def __init__(self) -> None:
         """Start at 0."""

@@ -61,7 +61,7 @@ class Ids:
         return cls(strings(ids))
 
     def __getstate__(self) -> dict[str, pa.StringArray]:
-        """Leave out what is remembered: the rows of other columns are kept only as long as those live."""
+        """Leave out remembered values: the rows of other columns are kept only as long as those columns live."""
         return {"values": self.values}
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Ids:
         return ids
 
     def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
-        """Return the row number of each id, -1 where it is not in this column.
+        """Return the row number of each id, -1 if it is not in this column.
 
         The answer for another id column is remembered as long as that column lives: a corpus is matched with the same
         judgments for every backend, measure set and tie rule.
@@ -122,7 +122,7 @@ def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
     position = as_numpy(pc.index_in(values, value_set=coded.dictionary), null=-1)
     matches = np.flatnonzero(position >= 0)[::-1]
     first = np.full(len(coded.dictionary) + 1, -1, dtype=np.int32)
-    first[position[matches]] = matches  # the last assignment counts: that of the first row
+    first[position[matches]] = matches  # the last assignment counts: the first row's
     rows = first[as_numpy(coded.indices, null=len(coded.dictionary))]
     return rows
 
@@ -208,12 +208,12 @@ class Qrels:
 class Run:
     """The ranked documents of every query from one backend, in the order in which the engine gave them.
 
-    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits has an
-    empty slice: it was asked and found nothing.
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits, whose
+    search found nothing, has an empty slice.
 
-    ``wide_scores`` float64 (H,) are the scores as they were read, kept only where float32 makes two hits of a query
-    equal that were not: tools that compare in double precision order them otherwise. A run that is put in another order
-    does not keep them.
+    ``wide_scores`` float64 (H,) are the scores as they were read, kept only if float32 makes two hits of a query equal
+    that were not: tools that compare in double precision order them otherwise. A run that is put in another order does
+    not keep them.
     """
 
     query_ids: Ids
@@ -282,7 +282,7 @@ class SparseVectors:
         return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> SparseVectors:
-        """Return the vectors with some of their values alone: ``kept`` bool (nnz,)."""
+        """Return the vectors with only some of their values: ``kept`` bool (nnz,)."""
         return SparseVectors(
             offsets_of(kept)[self.indptr], self.indices[kept], np.asarray(self.values)[kept], self.dimensions
         )
@@ -314,7 +314,7 @@ class SparseVectors:
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> Int64Array:
-    """Return where each of consecutive lists begins, and where the last one ends: int64 (n + 1)."""
+    """Return the start of each of consecutive lists, and the end of the last one: int64 (n + 1)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -370,7 +370,7 @@ def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
     """Return each row with a value that is not finite or with columns that repeat, fall or lie outside the dimensions.
 
     Returns:
-        The row's number and what its first such value or column is, in words that follow "the vector".
+        The row's number and its first such value or column, in words that follow "the vector".
     """
     for first in range(0, len(vectors), _ROWS_AT_ONCE):
         indptr = vectors.indptr[first : first + _ROWS_AT_ONCE + 1]
@@ -378,7 +378,7 @@ def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
         indices, values = vectors.indices[part], vectors.values[part]
         falls = np.zeros(len(indices) + 1, dtype=np.bool_)
         falls[1:-1] = indices[1:] <= indices[:-1]
-        falls[indptr - indptr[0]] = False  # where a row begins
+        falls[indptr - indptr[0]] = False  # at the start of a row
         faults = {
             "has a value that is NaN or infinite": ~np.isfinite(values),
             f"has a column number below 0 or beyond its {vectors.dimensions} dimensions": (
