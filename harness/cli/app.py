@@ -33,9 +33,9 @@ _FLUSH_FAILED = 120
 
 
 class _QuickExit:
-    """End the process after Python's exit handlers, without taking apart what was imported (a fifth of a second)."""
+    """End the process after Python's exit handlers, without dismantling imported modules (a fifth of a second)."""
 
-    code: int = ExitCode.FAILED  # Python's own for what nobody caught
+    code: int = ExitCode.FAILED  # Python's own for an uncaught exception
 
     def __call__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -60,9 +60,9 @@ def main() -> NoReturn:
 
 
 def _open_standard_streams() -> frozenset[int]:
-    """Open those of the standard streams that are closed on the null device, and return their numbers.
+    """Open closed standard streams on the null device, and return their numbers.
 
-    The next file that is opened would get the number of a closed one, and what is printed would go into it.
+    The next opened file would get the number of a closed stream, and printed text would go into it.
     """
     closed = set()
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
@@ -76,7 +76,7 @@ def _open_standard_streams() -> frozenset[int]:
 
 
 def _run(closed: frozenset[int]) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end: like Ctrl-C, so that nothing stays behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, so that nothing stays behind
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sets
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
@@ -87,7 +87,7 @@ def _run(closed: frozenset[int]) -> NoReturn:
             _build().main(prog_name="harness")
     except HarnessError as error:
         _exit_with(error)
-    except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
+    except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and its own code
         from harness.store.machine_state import machine_error
 
         state = machine_error(error)
@@ -185,7 +185,7 @@ def _interruptions() -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Show no secret of what click does not take."""
+    """Hide secrets in arguments that click refuses."""
     try:
         yield
     except click.UsageError as refused:

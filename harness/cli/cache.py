@@ -1,4 +1,4 @@
-"""``harness cache``: what is kept for re-use, whether it is whole, and how to get rid of it."""
+"""``harness cache``: the entries kept for re-use, whether they are intact, and how to remove them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ cache = VerbGroup(
 def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
     from harness.store.cache_entries import comparison_running, remove_entry, sweep
 
-    # asked anew for each: a comparison may begin meanwhile
+    # checked again for each: a comparison may begin in the meantime
     removed = [
         entry for entry in chosen if (entry.kind == "trials" or not comparison_running(cache)) and remove_entry(entry)
     ]
@@ -185,7 +185,7 @@ def _age(seconds: float) -> str:
 
 
 def _words(key: Mapping[str, JSON]) -> Iterator[str]:
-    """Yield the plain values of a key, digests cut short; what is nested in it is in the JSON output."""
+    """Yield the plain values of a key, digests cut short; nested values are in the JSON output."""
     for name, value in key.items():
         if name != "scheme" and isinstance(value, str | int | float):
             text = str(value)

@@ -1,4 +1,4 @@
-"""``harness backends``: what ranks documents and can be named on the command line, read from the cards."""
+"""``harness backends``: backends and rerankers that the command line can name, read from the cards."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def sentence_column(name: str) -> Column:
 
 
 def _plain(card: BackendCard | Stage) -> dict[str, object]:
-    """Return a card as plain values, and of a backend what was proven."""
+    """Return a card as plain values, with the proven capabilities of a backend."""
     proven = matrix_row(card) if isinstance(card, BackendCard) else None
     return {**asdict(card), **({"capabilities": proven.answers, "verified_on": proven.verified_on} if proven else {})}
 
@@ -143,10 +143,10 @@ def _facts(card: BackendCard) -> list[Facts]:
 
 
 def _parameters(parameters: Iterable[Parameter], given: Mapping[str, ParameterValue], *, scoped: bool) -> Table:
-    """Return a row for each parameter, with the value that is ``given``; ``scoped`` ones say what another changes."""
+    """Return a row for each parameter, with the ``given`` values; ``scoped`` rows name the effect of another value."""
     rows = []
     for parameter in parameters:
-        # not how fast a model is asked, nor where a key is
+        # not the rate of a model's calls, nor the source of a key
         scope = [f"{parameter.scope}{', no result' if parameter.affects == 'nothing' else ''}"] if scoped else []
         values = [*([_value(given[parameter.name])] if given else []), _value(parameter.default)]
         rows.append((parameter.name, *values, _accepted(parameter), *scope, parameter.help))
@@ -155,7 +155,7 @@ def _parameters(parameters: Iterable[Parameter], given: Mapping[str, ParameterVa
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
-    """Return what the engine declares that it cannot do; its module is imported for it, client libraries are not."""
+    """Return the capabilities that the engine declares missing; its module is imported, client libraries are not."""
     from harness.engines.interface import Capabilities  # brings numpy, which the list of backends does without
 
     try:

@@ -1,4 +1,4 @@
-"""``harness datasets``: what can be measured on by name, and what of it is on this machine."""
+"""``harness datasets``: datasets that can be measured on by name, and their files on this machine."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _info(request: InfoRequest) -> None:
 
 
 def _show_uncarded(request: InfoRequest) -> None:
-    """Print what this machine has of a dataset without a card; raises UnknownNameError where no loader reads it."""
+    """Print the local files of a dataset without a card; raises UnknownNameError if no loader reads it."""
     from harness.loaders.fetching import stored_files, subsets_of
 
     name, as_json = request.dataset, request.format == "json"
@@ -210,7 +210,7 @@ def _is_asked() -> bool:
 
 
 def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
-    """Return what this machine has; None of a dataset that is no download, or why it cannot be said."""
+    """Return the local files; None for a dataset that is not a download, or why they are unknown."""
     if card.spec is None:
         return None
     from harness.loaders.fetching import stored_files
@@ -222,7 +222,7 @@ def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
 
 
 def _matches(card: DatasetCard, word: str) -> bool:
-    """Return whether a card is about a word: as a code a language it is in, else a part of what the card says."""
+    """Return whether a card matches a word: as a code its language, else a part of the card's texts."""
     codes = [code for code in (card.language, card.query_language) if code is not None]
     if two_letter_code(word) is not None and language_name(word) is not None:
         return two_letter_code(word) in codes or word in re.split(r"[^\w]+", f"{card.name} {card.spec}".casefold())

@@ -1,4 +1,4 @@
-"""``harness check``: compare what backends return for a golden set with what it expects, and require figures."""
+"""``harness check``: compare backends' hits for a golden set with the expected ids, and require figures."""
 
 from __future__ import annotations
 

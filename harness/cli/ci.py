@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
-    """Write the files that were asked for, and what GitHub's actions take; raises ResultError where that fails."""
+    """Write the requested files, and the outputs for GitHub's actions; raises ResultError if that fails."""
     from harness.report.formats import document_of
     from harness.report.render.junit import render_junit
     from harness.report.render.markdown import SUMMARY_BYTES, render_markdown
@@ -36,7 +36,7 @@ def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, pe
 
 
 def show_regression(regression: Regression, output: JudgedOutput, name: str) -> None:
-    """Store two compared results in ``--out``, or by ``name`` and time; leave what CI takes, and print them."""
+    """Store two compared results in ``--out``, or by ``name`` and time; write the files for CI, and print them."""
     place = output.out or named_by_time(name)
     stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
     with stored_at(stored.folder):
@@ -63,7 +63,7 @@ def _write(path: Path, text: str, mode: str) -> None:
 
 
 def _in_workspace(source: str) -> str | None:
-    """Return a file's path from the top of the repository; None for what is not a file in it."""
+    """Return a file's path from the top of the repository; None for a path outside it."""
     path = Path(source).resolve()
     top = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
     return path.relative_to(top).as_posix() if path.is_file() and path.is_relative_to(top) else None

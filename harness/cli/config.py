@@ -1,8 +1,8 @@
-"""``harness.toml``: what the command line would say otherwise, for the verbs that CI runs.
+"""``harness.toml``: options of the command line in a file, for the verbs that CI runs.
 
 A table for each verb (``[check]``, ``[compare]``, ``[regress]``), whose keys are that verb's own options and argument
-with ``_`` for ``-``. What is known is read off the declared options, so that one that is added there can stand in the
-file at once. The command line comes before the file, the file before the defaults.
+with ``_`` for ``-``. The known keys are read off the declared options, so that a new option works in the file at once.
+The command line comes before the file, the file before the defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "harness.toml"
 _PLACE = re.compile(r"(?P<before>=|\brun:)(?P<place>[^,;|+=]+)")
-"""Where an expression may hold a path: the value of a parameter, or the file of a run."""
+"""Expressions that may hold a path: the value of a parameter, or the file of a run."""
 
 
 def configured_verbs() -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _value(table: Table, key: str, field: OptionField) -> Any:
 
 
 def _placed(value: Any, field: OptionField, folder: Path) -> Any:
-    """Return a value whose paths are taken from the file's folder: all of a path's option, else what is there."""
+    """Return a value whose paths start at the file's folder: all of a path's option, else existing paths only."""
     if folder == Path():
         return value
     if isinstance(value, list):

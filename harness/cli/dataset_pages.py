@@ -1,4 +1,4 @@
-"""Tables of datasets, and a page for one or for a family: what ``harness datasets`` prints for people."""
+"""Tables of datasets, and a page for a dataset or a family: the terminal output of ``harness datasets``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def members_table(cards: Iterable[DatasetCard]) -> Table:
 
 
 def family_page(family: DatasetFamily, *, all_published: bool = False) -> str:
-    """Return the members of a family, and what was published over several of them."""
+    """Return the members of a family, and the scores published over several of them."""
     cards = list(family.members.values())
     facts = [
         ("members", f"{len(cards)}"),
@@ -76,7 +76,7 @@ def family_page(family: DatasetFamily, *, all_published: bool = False) -> str:
 
 
 def card_page(card: DatasetCard, here: Stored | str | None, *, all_published: bool = False) -> str:
-    """Return everything that a card says; ``here`` is what this machine has, or why it is not known."""
+    """Return everything that a card says; ``here`` are the local files, or the reason why they are unknown."""
     counts = [
         ("documents", _count(card.documents)),
         ("empty", _count(card.empty_documents) if card.empty_documents is not None or card.location else None),
@@ -117,7 +117,7 @@ def card_page(card: DatasetCard, here: Stored | str | None, *, all_published: bo
 
 
 def stored_facts(here: Stored) -> Facts:
-    """Return what of a dataset is on this machine, labelled."""
+    """Return the local files of a dataset, labelled."""
     facts = [
         ("downloaded", f"{f'{split}: ' if split else ''}{_state(local)}")
         for split, local in (here.downloaded or {}).items()
@@ -161,9 +161,9 @@ def _place(paths: Sequence[Path]) -> str:
 
 
 def _published(published: Sequence[Published], title: str, *, all_published: bool) -> list[Block]:
-    """Return a table of published scores, one column a metric, with the sources below; nothing where there are none.
+    """Return a table of published scores, one column a metric, with the sources below; empty if there are none.
 
-    Scores of a family say of which members they are the mean.
+    Scores of a family name the members whose mean they are.
     """
     if not published:
         return []
@@ -203,7 +203,7 @@ def _split(card: DatasetCard) -> str:
 
 
 def code_with_name(code: str) -> str:
-    """Return a code and its English name, or the code alone where the name is not known here."""
+    """Return a code and its English name, or only the code if the name is unknown."""
     name = language_name(code)
     return code if name is None else f"{code} ({name})"
 

@@ -1,4 +1,4 @@
-"""``harness doctor``: check that this machine has what a comparison needs."""
+"""``harness doctor``: check that this machine has everything that a comparison needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def doctor(request: DoctorRequest) -> None:
 
 
 def _urls(request: DoctorRequest) -> dict[str, str]:
-    """Return the servers' addresses by engine, '' for those that are not named here."""
+    """Return the servers' addresses by engine, '' for engines without an address."""
     return {
         "Qdrant": request.url,
         "Chroma": request.chroma_url,
@@ -77,7 +77,7 @@ def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
 
 
 def _table(findings: Sequence[Finding]) -> Table:
-    """Return a row for each finding, and one below for what to do about it."""
+    """Return a row for each finding, and the fix in a row below."""
     rows = []
     for finding in findings:
         rows.append((finding.state.value, finding.name, finding.detail))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def early_worker(backends: str, isolation: str, executor: str, cards: Path | None) -> AbstractContextManager[None]:
-    """Start a worker that imports what a trial of the first of ``backends`` needs, unless none runs here.
+    """Start a worker that imports the modules of a trial of the first of ``backends``, unless one runs here.
 
-    What the command line says is not checked yet: a backend that is not understood has nothing of its own imported.
+    The command line is not checked yet: for an unknown backend nothing specific is imported.
     """
     from harness.worker.spawn import start_early
 
@@ -30,6 +30,6 @@ def _engine(backends: str, cards: Path | None) -> list[str]:
     name = backends.partition(",")[0].partition(":")[0].rpartition("=")[2]  # LABEL=NAME:KEY=VALUE
     try:
         module = engine_module(name, cards) or ""
-    except HarnessError:  # told when the plan is made
+    except HarnessError:  # reported when the plan is made
         return []
     return [module] if module.startswith("harness.") else []

@@ -75,7 +75,7 @@ def evaluate(request: EvalRequest) -> None:
 
 
 def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
-    """Raise UsageError for what an audit settles itself, for several runs, and for a format that it has not."""
+    """Raise UsageError for options that an audit sets itself, for several runs, and for an unsupported format."""
     settled = {
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
         "--per-query": request.per_query, "--relevance": request.relevance != 1, "--labels": request.labels,
@@ -105,7 +105,7 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
 
 
 def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest, release: Release) -> None:
-    """Print scores; what formats for programs have no place for goes to stderr."""
+    """Print scores; notes that formats for programs cannot hold go to stderr."""
     from harness.report.render.score_formats import query_csv, scores_json, trec_eval_text
 
     if request.format == _TREC_EVAL:
@@ -147,7 +147,7 @@ def _note_names_of_release_10(request: EvalRequest, release: Release | None) -> 
 
 
 def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
-    """Read the judgments and the runs; return these as far as they can be read, and what is wrong with the others.
+    """Read the judgments and the runs; return the readable ones, and the problems of the others.
 
     Raises DataError when the judgments are faulty, for all faulty files together.
     """
@@ -171,7 +171,7 @@ def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, Tag
 
 
 def _refuse_dataset(qrels: Path) -> None:
-    """Raise DataError where a file of judgments is not there and its name is a dataset's."""
+    """Raise DataError if a file of judgments is missing and its name is a dataset's."""
     if not qrels.exists() and find_dataset(str(qrels)) is not None:
         raise DataError(
             str(qrels),
@@ -182,7 +182,7 @@ def _refuse_dataset(qrels: Path) -> None:
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """Return file names; whole paths where two files share one. Raises UsageError for a run that is named twice."""
+    """Return file names; full paths if two files share one. Raises UsageError for a run that is named twice."""
     twice = [str(path) for path, count in Counter(paths).items() if count > 1]
     if twice:
         raise UsageError(f"given more than once: {', '.join(twice)}", fix="name each run once")

@@ -34,7 +34,7 @@ class Choices(NamedTuple):
 
     @property
     def only_against(self) -> bool:
-        """Whether `check` asks what is there already, and no backend: that would need documents."""
+        """Whether `check` queries an existing backend, and no other, which would need documents."""
         return bool(self.against) and self.corpus is None
 
 
@@ -158,5 +158,5 @@ def _line(key: str, value: str | list[str] | None, example: str | list[str]) -> 
 
 
 def _toml(value: str | list[str]) -> str:
-    """Write a string or a list of strings; what JSON writes of these, TOML reads."""
+    """Write a string or a list of strings; JSON text of these is valid TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Tabulate what each backend can do, and what the contract suite proved of it on a real engine."""
+"""Tabulate the capabilities of each backend, and which of them the contract suite proved on a real engine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LEGEND = (
 
 
 class Row(NamedTuple):
-    """Answers for each capability (concurrency has words of its own), and the engines that they were proven on."""
+    """Answers for each capability (concurrency has its own words), and the engines that they were proven on."""
 
     answers: dict[str, str]
     verified_on: tuple[str, ...]
 
 
 def matrix_row(card: BackendCard) -> Row:
-    """Return the answers of a card: of the file that the contract suite wrote, or as its own class declares them.
+    """Return the answers of a card: from the contract suite's file, or as its own class declares them.
 
     A class that cannot be imported here declares nothing.
     """
@@ -54,7 +54,7 @@ def matrix_row(card: BackendCard) -> Row:
 
 
 def matrix_table(cards: Iterable[BackendCard]) -> Table:
-    """Return a row for each card: what it can do, and on which version of which engine that was proven."""
+    """Return a row for each card: its capabilities, and the engine and version on which they were proven."""
     columns = [
         Column("backend", numeric=False, whole=True),
         *(Column(name, numeric=name != "concurrency") for name in CAPABILITIES),
@@ -82,7 +82,7 @@ def _concurrency(known: Declared, card: BackendCard) -> str:
 
 
 def _declared(card: BackendCard) -> Declared | None:
-    """Return what the class of a card without proofs declares; its module is imported for it."""
+    """Return the declarations of the class of a card without proofs; its module is imported for them."""
     from harness.engines.interface import Capabilities  # brings numpy, which cards with proofs do without
 
     try:

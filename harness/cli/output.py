@@ -1,4 +1,4 @@
-"""What verbs share: results on stdout in the chosen format, progress on stderr."""
+"""Output shared by the verbs: results on stdout in the chosen format, progress on stderr."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _REPORTS = Path("reports")
 _WIDTH = 80
-"""Columns where there is no terminal, and COLUMNS says nothing."""
+"""Columns without a terminal, if COLUMNS is not set."""
 
 
 def write_report(
@@ -51,7 +51,7 @@ def write_report(
 
 
 def check_sort_metric(name: str | None, metrics: Iterable[str]) -> None:
-    """Refuse to sort by a metric that is not among those of a plan; raises UnknownNameError.
+    """Refuse to sort by a metric that is not in a plan; raises UnknownNameError.
 
     Names of metrics have a capital letter. Other columns are known only when the result is there: a table may have
     ``recall@10``.
@@ -69,7 +69,7 @@ def check_sort_metric(name: str | None, metrics: Iterable[str]) -> None:
 
 
 def page(*blocks: Block, title: str = "") -> str:
-    """Return tables, facts and notes below a title, in the width of the terminal or, without one, in 100 columns."""
+    """Return tables, facts and notes below a title, as wide as the terminal or, without a terminal, 100 columns."""
     from harness.document.model import Document, Section
     from harness.report.render.terminal import render_terminal
 
@@ -84,7 +84,7 @@ def print_json(content: object) -> None:
 
 
 def print_result(text: str | bytes) -> None:
-    """Write a result to standard output; raises ResultError where that is full. A reader that went away is no error."""
+    """Write a result to standard output; raises ResultError if that is full. A closed reader is not an error."""
     try:
         click.echo(text, nl=False)
     except BrokenPipeError:
@@ -95,13 +95,13 @@ def print_result(text: str | bytes) -> None:
 
 
 def discard_stdout() -> None:
-    """Drop what could not be written: it stays buffered, and at exit Python would try again and complain."""
+    """Drop unwritable output: it stays buffered, and at exit Python would try again and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
-    """Print where a result is stored when the block ends, even if the block fails."""
+    """Print the path of a stored result when the block ends, even if the block fails."""
     try:
         yield
     finally:

@@ -12,14 +12,14 @@ _WIDEST = 160
 
 
 def terminal_width() -> int:
-    """Return the columns to write in: those of the terminal, 160 at most, or 100 where there is none."""
+    """Return the columns to write in: the terminal's, 160 at most, or 100 without a terminal."""
     return min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDEST)
 
 
 def lists_in_width(message: str) -> str:
-    """Return an error's message with its lists of known names in the width of the terminal, or what COLUMNS says.
+    """Return an error's message with its lists of known names in the width of the terminal, or of COLUMNS.
 
-    Other lines stay whole, because they may hold a command to copy; so does all where there is no terminal.
+    Other lines stay whole, because they may hold a command to copy; so does the message without a terminal.
     """
     if not (sys.stderr.isatty() or os.environ.get("COLUMNS")):
         return message

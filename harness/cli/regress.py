@@ -41,7 +41,7 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
 
 
 def _exit(regression: Regression) -> None:
-    """Exit with 3 where anything failed, be it a measurement; with 1 where the gate did."""
+    """Exit with 3 if anything failed, even a measurement; with 1 if the gate did."""
     comparison = regression.comparison
     broken = comparison is not None and bool(comparison.failed or comparison.unmeasured)
     if broken or regression.change.decision == "invalid":

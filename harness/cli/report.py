@@ -58,14 +58,14 @@ def _stored(path: Path) -> Result:
 
     report = read_report(path)
     if (path / PER_QUERY).is_file():
-        StoredResult(path, report).per_query()  # raises if the report's means are not those of the queries
+        StoredResult(path, report).per_query()  # raises if the report's means do not match the queries
     if report.kind == "regress" and path.is_file() and report.trials:
         return report.model_copy(update={"change": None})
     return report
 
 
 def _without_texts(report: Result) -> Result:
-    """Return the same without texts of queries; those of documents are in none, and in a comparison's neither are."""
+    """Return the same without texts of queries; texts of documents are in no report, nor in a comparison's result."""
     from harness.pipeline.regress.regression import without_texts
     from harness.results.check_redaction import without_questions
 
@@ -75,7 +75,7 @@ def _without_texts(report: Result) -> Result:
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
-    """Return the page as bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
+    """Return the page as bytes, because the file declares UTF-8, independent of the terminal's encoding."""
     from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings

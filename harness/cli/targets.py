@@ -22,7 +22,7 @@ def check_written_files(fields: Mapping[str, OptionField], values: Mapping[str, 
     """Refuse files that the options name if writing them would destroy an input or part of the result.
 
     Args:
-        fields: the options of the verb, by name; those with ``written`` name files that are written.
+        fields: the options of the verb, by name; options with ``written`` name output files.
         values: the values of the options that were given.
 
     Raises:
@@ -61,7 +61,7 @@ def _check_input(refused: str, path: Path, flag: str, paths: list[Path]) -> None
 
 
 def _was_written(path: Path) -> bool:
-    """Tell whether an earlier command wrote a file, JUnit XML or a baseline: it is never read as data."""
+    """Return whether an earlier command wrote a file, JUnit XML or a baseline: it is never read as data."""
     with path.open("rb") as stream:
         beginning = stream.read(1000)
     return b"<testsuite" in beginning or b'"kind": "baseline"' in beginning

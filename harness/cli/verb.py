@@ -1,7 +1,7 @@
 """A verb of the command line, made of the options that ``harness.plan.config`` declares.
 
-The command line gives texts; they become values of the options' types here, all faulty ones together. What it leaves
-out comes from ``harness.toml``, else from the declarations.
+The command line's texts become values of the options' types here; all faulty ones are reported together. Options that
+are left out come from ``harness.toml``, else from the declarations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORDS = "words_without_flags"
 class DeclaredVerb:
     """A function that takes options of some kinds; the options of later kinds never repeat a name.
 
-    Where there are ``changes``, those that are given come last, by name.
+    With ``changes``, the options given come last, by name.
     """
 
     function: Callable[..., None]
@@ -50,9 +50,9 @@ class DeclaredVerb:
         return {field.name: field for field in by_group}
 
     def __call__(self, **values: Any) -> None:
-        """Call the function with options of these values; those left out have their defaults.
+        """Call the function with options of these values; omitted options have their defaults.
 
-        Raises UsageError for wrong values of the last kind; a request before it is checked where it is planned.
+        Raises UsageError for wrong values of the last kind; requests before it are checked by the plan.
         """
         unknown = values.keys() - self.fields.keys()
         if unknown:
@@ -125,10 +125,10 @@ class VerbCommand(click.Command):
                 formatter.write_dl(records)
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: later versions of click have a section for arguments, which stand among the options here."""
+        """Write nothing: later versions of click have a section for arguments, which are among the options here."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line; refuse a value without its option, and a list that stands twice."""
+        """Parse the command line; refuse a value without its option, and a list that is given twice."""
         fields = tuple(self.declared.fields.values())
         args = _with_flag_values(fields, args)
         typed = Counter(word.partition("=")[0] for word in args)
@@ -153,10 +153,10 @@ class VerbGroup(OrderedGroup):
     """Verbs below another one.
 
     Args:
-        help: What they are for.
-        verbs: Each by its name.
-        unnamed: The verb that runs where none is named; None shows help. Its options may stand before another verb.
-        verb_of: Returns the verb that a word which names none is an argument of; raises HarnessError for none.
+        help: Their purpose.
+        verbs: Each verb by its name.
+        unnamed: The default verb; None shows help. Its options may precede another verb.
+        verb_of: Returns the verb that a word other than a verb is an argument of; raises HarnessError for none.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class VerbGroup(OrderedGroup):
         )
 
     def run(self, context: click.Context, **texts: Any) -> None:
-        """Call the verb that runs where none is named, or pass its options to the one that is."""
+        """Call the default verb, or pass its options to the named verb."""
         if context.invoked_subcommand is not None:
             texts = {key: text for key, text in texts.items() if text is not None}
             context.default_map = {context.invoked_subcommand: texts}
@@ -197,7 +197,7 @@ class VerbGroup(OrderedGroup):
 
 
 def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
-    """Return the command line with the value of a flag that stands for one; a number behind it is its value."""
+    """Return the command line with the value of a flag that implies one; a number after the flag is its value."""
     filled = []
     for position, word in enumerate(args):
         filled.append(word)
@@ -211,7 +211,7 @@ def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> lis
 
 
 def _options_of_stray(fields: Sequence[OptionField], typed: Collection[str]) -> list[OptionField]:
-    """Return the options that a value without one may be of: those still required, else the main one of the data."""
+    """Return the options that a value without a flag may belong to: missing required ones, else the data's main one."""
     absent = [field for field in fields if not field.option.argument and field.flag not in typed]
     required = [field for field in absent if field.default is MISSING]
     main = [field for field in absent if field.option.group == COMPARED and field.option.common]
@@ -248,7 +248,7 @@ def _complete_file(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def _completion(option: Option) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return what completes a choice, or the last of several names between commas, when Tab is pressed."""
+    """Return completions of a choice, or of the last of several names between commas, when Tab is pressed."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if option.choices:
@@ -269,7 +269,7 @@ def _completion(option: Option) -> Callable[[click.Context, click.Parameter, str
 
 
 def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict[str, object]:
-    """Return the values of the texts that were given; raises one UsageError for all that stand for none."""
+    """Return the values of the given texts; raises one UsageError for all invalid ones."""
     values: dict[str, object] = {}
     mistakes = Mistakes()
     for name, text in texts.items():
@@ -282,7 +282,7 @@ def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict
 def _with_words(
     fields: Mapping[str, OptionField], texts: Mapping[str, Any], words: Sequence[str], from_file: Collection[str]
 ) -> dict[str, Any]:
-    """Return the texts of options with the words that stand without a flag."""
+    """Return the texts of options with the words that have no flag."""
     texts, rest = dict(texts), list(words)
     for name, field in fields.items():
         if field.option.unflagged and rest:
@@ -308,7 +308,7 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
 def _not_given(
     name: str, missing: Sequence[OptionField], config: str | None, example: str, *, configured: bool
 ) -> UsageError:
-    """Return the error for required options that were not given: where they can stand, and a whole command."""
+    """Return the error for missing required options: their possible places, and a whole command."""
     if not configured:
         listed = " and ".join(field.flag for field in missing)
         verb = "is" if len(missing) == 1 else "are"

@@ -23,16 +23,16 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 3
     """A backend was unavailable or failed, or input was found invalid."""
     DEFECT = 70
-    """An error nobody expected: a defect of the harness (EX_SOFTWARE of BSD's sysexits)."""
+    """An unexpected error: a defect of the harness (EX_SOFTWARE of BSD's sysexits)."""
     INTERRUPTED = 130
     BROKEN_PIPE = 141
-    """Whoever read stdout went away (128 + SIGPIPE, as a shell reports it)."""
+    """The reader of stdout closed it (128 + SIGPIPE, as a shell reports it)."""
 
 
 class Verb(NamedTuple):
-    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help.
+    """One verb: its location (``module:function``, or ``module:app`` with its own verbs) and its line of help.
 
-    A ``configured`` one takes from ``harness.toml`` what the command line does not say.
+    A ``configured`` verb takes options missing on the command line from ``harness.toml``.
     """
 
     target: str

@@ -1,1 +1,1 @@
-"""From what was asked for to trials: expressions, sweeps, stages, options and the plan."""
+"""From a request to trials: expressions, sweeps, stages, options and the plan."""

@@ -53,8 +53,8 @@ class BackendSpec:
     ``callable`` (then ``called`` is set: a function, a framework's retriever or an endpoint), ``fusion`` or ``rerank``
     (then ``components`` are the backends whose hits it takes: several, or one). ``parameters`` is complete: the
     defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides. ``name`` is the
-    card's, ``run``, the method's or the reranker's, or the first word of a callable. ``unlabelled`` is what the label
-    would be, where the user gave one.
+    card's, ``run``, the method's or the reranker's, or the first word of a callable. ``unlabelled`` is the default
+    label if the user gave one.
     """
 
     name: str
@@ -92,8 +92,8 @@ def parse_backends(
 
     Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
     missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
-    UnknownNameError. ``functions`` are called in place of what the items with these labels, or without a label these
-    expressions, name. An item may use the labels of other items and of ``labelled`` as names of backends.
+    UnknownNameError. ``functions`` replace the backends of the items with these labels, or without a label these
+    expressions. An item may use the labels of other items and of ``labelled`` as names of backends.
     """
     return parse_backend_specs(text, find_cards("backends", cards), functions, labelled)
 
@@ -105,7 +105,7 @@ def parse_backend_specs(
     labelled: Sequence[BackendSpec] = (),
 ) -> list[BackendSpec]:
     """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
-    # an endpoint's URL may hold secrets, which labels and messages leave out: it is told from others by its item
+    # an endpoint's URL may hold secrets, which labels and messages leave out: its item identifies it
     if isinstance(text, str) and _ENDPOINT.search(text) is None:
         _refuse_credentials(text, cards)
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
@@ -120,7 +120,7 @@ def parse_backend_specs(
     parser.errors += [*(_repeated(specs) if len(specs) > 1 else ()), *_contradicting_labels(specs)]
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
-    problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats what is wrong with it
+    problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats its problems
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -130,7 +130,7 @@ def parse_backend_specs(
 
 
 def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
-    """Return every backend that runs, each once: components stand before the first backend that is made of them.
+    """Return every backend that runs, each once: components precede the first backend that is made of them.
 
     A component that is one of ``specs`` too has its label there; a label that a user gave it anywhere comes first.
     """
@@ -148,8 +148,8 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
     """Refuse URLs that hold more than an address, before any message repeats a part of them.
 
     Backends become labels, which reports, logs and tables store and show. A password may hold commas and semicolons:
-    the value of ``url`` goes on to the next parameter or backend that there is. Where it has no ``@``, it holds no
-    password, and ends at the first of them.
+    the value of ``url`` continues up to the next parameter or backend. Without an ``@``, it holds no password, and ends
+    at the first of them.
     """
     values: list[str] = []
     if _URL in text:
@@ -169,7 +169,7 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
 
 
 def _refuse_cut_endpoints(items: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse what follows an endpoint and begins as no backend, unseen: it may be a part of a password."""
+    """Refuse, unseen, text after an endpoint that begins like no backend: it may be part of a password."""
     names = _any_of([*known, *fusions(), _RUN, *CALLABLE_KINDS])
     backend = re.compile(rf"[\s(]*(?:[\w.-]+\s*=\s*)?{names}\s*(?:[:|)]|$)")
     for before, item in pairwise(items):
@@ -188,7 +188,7 @@ def _any_of(names: Iterable[str]) -> str:
 class _Parser(Mistakes):
     """Parses items of a list of backends, and keeps all that is wrong with them.
 
-    An item may use the labels of the other ``items``, earlier or later ones, and those of ``labelled`` and their
+    An item may use the labels of the other ``items``, earlier or later ones, and the labels of ``labelled`` and their
     components. A label that is also the name of a backend hides that, except in its own definition.
     """
 
@@ -219,9 +219,9 @@ class _Parser(Mistakes):
         return [*self._labelled, *self._definitions]
 
     def parse(self, item: str, before: str = "") -> BackendSpec | None:
-        """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it.
+        """Parse ``label=backend``, or a backend without a label; None if it is wrong.
 
-        ``before`` is what stands before the comma before it: that may have been meant as part of a value.
+        ``before`` is the text before the preceding comma, which may have been meant as part of a value.
         """
         cut = _LAST_VALUE.search(before)
         self._whole = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
@@ -264,7 +264,7 @@ class _Parser(Mistakes):
         return name in self.labels and name not in self._open
 
     def _by_label(self, label: str, rest: str | None) -> BackendSpec | None:
-        """Return the backend with a label, with the parameters in ``rest`` on top of its own."""
+        """Return the backend with a label, with the parameters in ``rest`` added to its own."""
         spec = self._define(label)
         if spec is None or rest is None:
             return spec
@@ -281,14 +281,14 @@ class _Parser(Mistakes):
         return replace(spec, label=shown, unlabelled=None, parameters=parameters, overrides=overrides)
 
     def _check_overrides(self, spec: BackendSpec, overrides: Mapping[str, ParameterValue]) -> None:
-        """Refuse parameters that do not fit what the backend is."""
+        """Refuse parameters that do not fit the kind of backend."""
         if spec.card is not None:
             self.errors += _about_external(spec.name, spec.card, overrides)
         if spec.kind == "fusion":
             self._check_weights(spec.name, len(spec.components), overrides)
 
     def _parse(self, item: str) -> BackendSpec | None:
-        """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
+        """Parse a backend; None, with a noted problem, if its parts are wrong. Raises UsageError for other faults."""
         first, *later = split_stages(item, rerankers()) if "|" in item else [item]
         if later:
             return self._reranked(self._item(first), later)
@@ -430,7 +430,7 @@ class _Parser(Mistakes):
             key = names.get(written, written)
             if not equals or not key:
                 word, *more = part.split() or [""]
-                shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
+                shown = f"'{word}{' …' if more else ''}'"  # text after a name may be a password
                 if "@" in part:  # it may be a URL whose 'url=' was forgotten
                     shown = "a part"
                 self.refuse(f"backend '{name}': {shown} is not key=value", "separate them with ';'")
@@ -448,19 +448,19 @@ class _Parser(Mistakes):
                     overrides[key] = parameters[key].parse(spelling(text))
                 except ValueError as error:
                     self.refuse(f"backend '{name}', parameter '{written}': {error}")
-                    if key == _EXTERNAL:  # parameters about an external index are no second mistake
+                    if key == _EXTERNAL:  # parameters about an external index are not a second mistake
                         overrides[key] = True
         return overrides
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
-    """Return the first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
+    """Return the first of ``names`` that is, with its value, inside another's, after a comma; "" without one."""
     values = [value for value in overrides.values() if isinstance(value, str)]
     return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
 
 
 def _about_external(name: str, card: BackendCard, overrides: Mapping[str, ParameterValue]) -> list[UsageError]:
-    """Return what is wrong with the parameters for an external index."""
+    """Return the problems of the parameters for an external index."""
     rules = card.external
     if rules is None:
         return []

@@ -1,6 +1,6 @@
 """Backends that are a user's own code: ``python:MODULE:FUNCTION``, ``http:url=…;ids=…``, a framework's retriever.
 
-They index nothing: a comparison or a check asks them every query, and knows their documents by the answers alone.
+They index nothing: a comparison or a check sends them every query, and knows their documents only by the answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CALLABLE_FORMS = (
 NAME = r"[\w.][\w. -]*"
 """The form of a name that a backend of a check may be given."""
 LABEL = r"[\w.-]+"
-"""That of a comparison, whose expressions are looser: a fusion's hold several backends."""
+"""The form of a comparison, whose expressions are looser: a fusion's hold several backends."""
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -32,13 +32,13 @@ class CallableSpec:
     """A function, a framework's retriever, or an endpoint.
 
     Attributes:
-        expression: As it is written, without what could be secret.
+        expression: As written, without possible secrets.
         label: The expression, of an endpoint its address.
         target: ``module:name`` of a function or retriever; empty for an endpoint.
         framework: Whose retriever the target is; empty for a plain function.
         id_key: The field of a document's metadata that holds its id; empty for the document's own id.
         http: The endpoint; None for code in Python.
-        function: The function itself, where it was given as an object: the expression only names it.
+        function: The function itself, if it was given as an object: the expression only names it.
     """
 
     expression: str
@@ -51,7 +51,7 @@ class CallableSpec:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what a reader must know to repeat the command."""
+        """Return the notes needed to repeat the command."""
         hidden = (
             f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
             "in again before you repeat it; a key can come from the environment, key_env="
@@ -62,7 +62,7 @@ class CallableSpec:
 def parse_callable(text: str) -> CallableSpec | None:
     """Parse an expression; None for one that begins with another word, or has nothing after it.
 
-    Raises UsageError for a malformed expression, without repeating what could be secret in it.
+    Raises UsageError for a malformed expression, without repeating possible secrets.
     """
     kind, _, rest = text.partition(":")
     if kind not in CALLABLE_KINDS or not rest:
@@ -85,9 +85,9 @@ def function_expression(function: Function) -> str:
 def with_names(
     backends: str | Function | Sequence[str | Function] | Mapping[str, str | Function], keyword: str
 ) -> list[tuple[str, str | Function]]:
-    """Return the backends of an argument in Python, each with its name, "" where it has none.
+    """Return the backends of an argument in Python, each with its name, "" without a name.
 
-    Raises UsageError for two functions that only their names could tell apart; ``keyword`` is the argument's.
+    Raises UsageError for two functions that differ only in their names; ``keyword`` is the argument's.
     """
     if isinstance(backends, Mapping):
         return [(str(name), backend) for name, backend in backends.items()]
@@ -102,7 +102,7 @@ def with_names(
 
 
 def named_expression(name: str, backend: str | Function, form: str) -> str:
-    """Return a backend as it is written, behind ``NAME=`` where it has one; raises UsageError for another ``form``."""
+    """Return a backend as written, after ``NAME=`` if it has a name; raises UsageError for another ``form``."""
     expression = function_expression(backend) if callable(backend) else backend
     if name and not re.fullmatch(form, name):
         allowed = "letters, digits, spaces and . _ -" if " " in form else "letters, digits and . _ -"
@@ -147,7 +147,7 @@ def _id_key(kind: str, options: Sequence[str]) -> str:
 
 
 def _http_options(text: str) -> dict[str, str]:
-    """Parse ``key=value;key=value``; a value ends only where another known key begins: URLs may hold anything."""
+    """Parse ``key=value;key=value``; a value ends only before another known key: URLs may hold anything."""
     names = "|".join(HTTP_OPTIONS)
     values: dict[str, str] = {}
     for part in re.split(rf";\s*(?=(?:{names})\s*=)", text):

@@ -1,4 +1,4 @@
-"""Refuse what engines cannot do for a plan, as far as they say so without being opened."""
+"""Refuse settings that engines cannot serve for a plan, as far as they declare it without being opened."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 
 OWN_ADAPTERS = "harness.engines."
-"""Prefix of the engines of the harness itself: what their parameters mean is known."""
+"""Prefix of the harness's own engines: the meaning of their parameters is known."""
 
 
 def refuse_impossible(plan: Plan) -> None:
-    """Raise UsageError, with every mistake, for what engines cannot do as far as they say so without being opened.
+    """Raise UsageError, with every mistake, for unsupported settings that engines declare without being opened.
 
-    An engine that cannot be imported is left to its trial, which tells why.
+    An engine that cannot be imported is left to its trial, which reports why.
     """
     mistakes = list[UsageError]()
     options = is_set(plan.request, "filter", "cold", "concurrency", "rate")
@@ -36,7 +36,7 @@ def refuse_impossible(plan: Plan) -> None:
         mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in impossible]
         try:
             if not impossible:
-                # nodes of a cluster have variables of their own, which may name the server
+                # nodes of a cluster have their own variables, which may name the server
                 refuse_parameters(trial.label, card, trial.parameters, addresses=plan.request.executor == LOCAL)
         except UsageError as error:
             mistakes.append(error)
@@ -49,9 +49,8 @@ def refuse_parameters(
 ) -> None:
     """Raise UsageError for parameters that the engine does not take when it is made.
 
-    With ``addresses``, a server that neither they nor the environment name is refused too. They are tried on the
-    harness's own engines only: what others do when they are made may be slow or fail in ways that only a worker
-    survives.
+    With ``addresses``, a server that neither they nor the environment name is refused too. Only the harness's own
+    engines are tried: creating other engines may be slow or fail in ways that only a worker survives.
     """
     if not card.engine.startswith(OWN_ADAPTERS):
         return
@@ -64,7 +63,7 @@ def refuse_parameters(
 
 
 def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> Iterator[tuple[str, str | None]]:
-    """Yield the options that such an engine or index cannot serve, each with what to do."""
+    """Yield the options that such an engine or index cannot serve, each with a fix."""
     request, options, foreign = plan.request, "--cold, --concurrency and --rate", "built, not on an external one"
     several = request.concurrency or request.open_loop
     if request.measures_load and external:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.data.filter_sweep import FilterSweep
     from harness.data.golden_set import GoldenSet
 else:
-    # importing them takes longer than all else here; who reads one looks at its type
+    # importing them takes longer than all other imports here; code that reads one looks at its type
     Dataset = FilterSweep = GoldenSet = object
 
 COMPARED = "What to compare"
@@ -61,7 +61,7 @@ GATE_RULES = ("test", "tolerance")
 NOT_JUDGED_RULES = ("pass", "fail", "invalid")
 MATCH_RULES = ("exact", "document", "prefix")
 ACCEPTABLE_CHECKS = ("missing-ids", "no-hits", "query-in-results", "same-list")
-"""Checks of answers whose error is a guess at what they mean: a user who means them has them scored."""
+"""Checks of answers whose error guesses at their meaning: a user who means these answers has them scored."""
 IDENTICAL_ID_RULES = ("auto", "keep", "drop")
 FORMATS = ("table", "markdown", "csv", "json")
 
@@ -72,13 +72,13 @@ class Resume(StrEnum):
     NEVER = "never"
     """None: every trial runs, and its outcome replaces the stored one."""
     MISSING = "missing"
-    """Every one whose times stand for this run, failures too."""
+    """Every failure, and results whose times apply to this run."""
     FAILED = "failed"
-    """As ``missing``, but what failed runs again, be it one client of one measurement under load."""
+    """As ``missing``, but failures run again, including one client of one measurement under load."""
     ALWAYS = "always"
-    """As ``failed``, and also where times were taken on another machine, with other versions or other options.
+    """As ``failed``, and also results whose times were taken on another machine, with other versions or other options.
 
-    Not where something that is asked for was never measured.
+    Not if a requested measure was never taken.
     """
 
 
@@ -87,21 +87,21 @@ LOCAL = "local"
 
 
 class Isolation(StrEnum):
-    """Place where a backend runs."""
+    """The place where a backend runs."""
 
     PROCESS = "process"
-    """In a worker process of its own."""
+    """In a separate worker process."""
     NONE = "none"
-    """In the harness's process: for debuggers, profilers, and where processes cannot be started."""
+    """In the harness's process: for debuggers, profilers, and systems that cannot start processes."""
 
 
 class ClientKind(StrEnum):
     """Kind of the clients of a load test."""
 
     PROCESSES = "processes"
-    """A process of its own, with its own engine."""
+    """A separate process, with its own engine."""
     THREADS = "threads"
-    """A thread of one process, all on one engine: only where the engine's client releases the GIL."""
+    """A thread of one process, all on one engine: only if the engine's client releases the GIL."""
 
 
 COLUMNS = Option(
@@ -392,7 +392,7 @@ class CompareRequest(ScoringOptions):
 
     @property
     def open_loop(self) -> bool:
-        """True if queries are asked at fixed rates."""
+        """True if queries are sent at fixed rates."""
         return bool(self.rate)
 
     @property
@@ -402,7 +402,7 @@ class CompareRequest(ScoringOptions):
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The queries a second to ask; none for a sweep."""
+        """The queries a second to send; None for a sweep."""
         return self.rate if isinstance(self.rate, tuple) else ()
 
     @property
@@ -463,7 +463,7 @@ GOLDEN = Option(
     form="a file, a dataset's name, a golden set, or the objects of its lines",
 )
 DEFAULT_DATASET = "cacm"
-"""The bundled collection that ``harness compare`` takes if no dataset and no file of one is named."""
+"""The bundled collection that ``harness compare`` uses if neither a dataset nor its files are named."""
 CORPUS = Option(
     "The documents: a table, a folder of text files, or a dataset's name, folder or .zip. A name may stand before "
     "it: small=a.jsonl. By default the golden set's own dataset.",
@@ -748,7 +748,7 @@ class RegressRequest(GateOptions):
 
 
 def rerun_fields() -> dict[str, OptionField]:
-    """Return the options of compare that ``harness regress`` takes too; the baseline decides those left out."""
+    """Return the options of compare that ``harness regress`` takes too; the baseline decides omitted options."""
     compared = option_fields(CompareRequest)
     return {
         name: replace(compared[name], default=None, option=replace(compared[name].option, default_text=""))

@@ -2,14 +2,14 @@
 
 ::
 
-    list   = item {"," item}                    an item with a comma stands in "…"
+    list   = item {"," item}                    an item with a comma is quoted: "…"
     item   = family "/" member {"," member}     miracl/ko,ja: two members of one family
            | family                             nanobeir: every member
            | name | path | loader spec          cacm, ./my-dataset, mteb:Ko-StrategyQA, hf:x/y:queries=a,qrels=b
 
-A member that stands for others (``parts`` on its card) is expanded. Where the parts are named below it, as the forums
-of ``beir/cqadupstack``, it is an aggregated task: the mean of its parts counts as one dataset. Elsewhere it selects
-members of its family, each of which counts.
+A member that names others (``parts`` on its card) is expanded. If the parts are named below it, as the forums of
+``beir/cqadupstack``, it is an aggregated task: the mean of its parts counts as one dataset. Elsewhere it selects
+members of its family, and each counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.registry.lookup import dataset_names, find_dataset
 from harness.user_path import existing_path
 
 _LOADER_OPTION = re.compile(r"\w+=")
-"""A further option of a loader spec, which has commas of its own: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
+"""A further option of a loader spec with several commas: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
 
 
 class NamedDataset(NamedTuple):
@@ -46,15 +46,15 @@ class DatasetList(NamedTuple):
 
 
 def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[str] = ()) -> DatasetList:
-    """Expand a list of datasets; a text that is a path here is one dataset, whatever commas it holds.
+    """Expand a list of datasets; a text that is an existing path is one dataset, even if it has commas.
 
     Args:
         text: the value of ``--dataset``.
         cards: an additional folder of cards.
-        at_hand: names of datasets that are objects in Python: they stand for themselves.
+        at_hand: names of datasets that are objects in Python, which are not expanded.
 
     Raises:
-        UsageError: nothing is named, or a name may be read in two ways.
+        UsageError: nothing is named, or a name is ambiguous.
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
             unknown names are refused where the dataset is located.
     """
@@ -77,7 +77,7 @@ def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[
 
 
 def in_dataset_list(name: str) -> str:
-    """Return a name as a list holds it: in quotes where a comma or a quote would cut it."""
+    """Return a name as a list holds it: in quotes if a comma or a quote would cut it."""
     return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
 
 
@@ -131,7 +131,7 @@ def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:
 
 
 def _members(named: DatasetCard | DatasetFamily, cards: Path | None, notes: list[str]) -> Iterator[NamedDataset]:
-    """Yield what a card or a family stands for."""
+    """Yield the datasets of a card or a family."""
     if isinstance(named, DatasetFamily):
         below = {part for card in named.members.values() if _is_aggregate(card, named.name) for part in card.parts}
         for name, card in named.members.items():

@@ -10,10 +10,10 @@
     value      = characters | '"' characters '"' | "'" characters "'"
     sweep      = backend, whose last parameter has several values: chroma:ef_search=10,50,100
 
-A label of the list stands for its backend wherever a backend's name may, also before parameters, which come on top of
-the backend's own: ``fast=lucene:k1=1.2,fast:b=0.2``. Separators inside parentheses separate nothing outside
-them, and inside quotes nothing at all. A quote opens only where a name or a value begins; inside quotes it is written
-twice. A ``|`` is one only before the name of a reranker.
+A label of the list may replace a backend's name everywhere, also before parameters, which are added to the backend's
+own: ``fast=lucene:k1=1.2,fast:b=0.2``. Separators inside parentheses separate nothing outside them, and inside quotes
+nothing at all. A quote opens only where a name or a value begins; inside quotes it is written twice. A ``|`` is a
+separator only before the name of a reranker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.errors import UsageError
 
 _QUOTED = r"\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'"
 _BEGINS = re.compile(rf"(?P<before>(?:^|[=:,;+(|])\s*)(?P<quoted>{_QUOTED}|[\"'])")
-"""Quoted text, or a quote that nothing closes, where a name or a value begins."""
+"""Quoted text, or an unclosed quote, where a name or a value begins."""
 _SPECIAL = re.compile(r"[,;|()\"']|^\s|\s$")
 
 
@@ -60,7 +60,7 @@ def split_stages(text: str, rerankers: Collection[str]) -> list[str]:
 def split_fusion(rest: str) -> FusionParts:
     """Split the text after ``method:`` into components and parameters.
 
-    Raises UsageError for a component that has parameters of its own and no parentheses.
+    Raises UsageError for a component with its own parameters but without parentheses.
     """
     components, *parameters = split_outside(rest, ";")
     parts = tuple(part.strip() for part in split_outside(components, "+"))
@@ -90,12 +90,12 @@ def in_parentheses(label: str) -> str:
 
 
 def in_list(item: str) -> str:
-    """Return an item as it stands among others: in parentheses where a comma would cut it."""
+    """Return an item as written among others: in parentheses if a comma would cut it."""
     return item if split_outside(item, ",") == [item] else f"({item})"
 
 
 def quoted(value: str) -> str:
-    """Return a value as an expression holds it: in quotes where it would be cut or changed without them."""
+    """Return a value as an expression holds it: in quotes if it would otherwise be cut or changed."""
     doubled = value.replace('"', '""')
     return f'"{doubled}"' if _SPECIAL.search(value) else value
 
@@ -103,7 +103,7 @@ def quoted(value: str) -> str:
 def unquoted(text: str) -> str:
     """Return the value that ``text`` spells, with or without quotes around it.
 
-    Raises ValueError where it begins with a quote and goes on after the closing one.
+    Raises ValueError if it begins with a quote and continues after the closing one.
     """
     text = text.strip()
     if text[:1] not in ("'", '"'):

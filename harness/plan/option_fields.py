@@ -46,19 +46,19 @@ class Option:
         least: the smallest number; ``above`` excludes it.
         most: the largest number.
         form: words for the values that are accepted, after "it must be"; None derives them.
-        default_text: the default in words where the value alone does not say it.
+        default_text: the default in words if the value is not clear.
         commas: a text lists several values between commas, and Python may give a sequence.
         repeated: the flag may be given several times, and Python may give a sequence.
         common: help lists it before the others of its group.
         argument: the value is given without a flag.
         unflagged: values may be given without the flag as well. Such words go to the first of these options without a
-            value, the rest to the one that takes several.
-        flag_value: the value that the flag stands for when none of the choices follows it.
+            value, the rest to the option that takes several.
+        flag_value: the flag's value when none of the choices follows it.
         flags: further flags, short ones for example.
         completes: the names that the shell completes.
-        two_sided: a yes-or-no option that is off has a flag to say so, over a harness.toml that has it on.
+        two_sided: a yes-or-no option that is off has a flag to say so, to override a harness.toml that has it on.
         recorded: whether the option is part of the recorded command.
-        keyword: whether it is a keyword of the call in Python; what only the terminal shows is none.
+        keyword: whether it is a keyword of the call in Python; options of the terminal only are not.
         written: the value is a file that the verb writes in addition to its result.
         parse: makes the final value of an accepted one; raises UsageError.
         from_environment: ``parse`` reads the final value of the default from the environment.
@@ -92,11 +92,11 @@ class Option:
     takes: object = None
 
     def default(self, value: Default) -> Default:
-        """Declare a field that has this value where none is given."""
+        """Declare a field that has this value by default."""
         return dataclass_field(default=value, metadata={_DECLARATION: self})
 
     def parsed(self, value: object = None) -> Any:
-        """Declare a field that has the final value of this one where none is given."""
+        """Declare a field whose default is the final value of this one."""
         return dataclass_field(default=value, metadata={_DECLARATION: self})
 
     def required(self) -> Any:
@@ -169,7 +169,7 @@ class OptionField:
 
     @property
     def shown_default(self) -> str:
-        """The default as help shows it; empty where there is none."""
+        """The default as help shows it; empty without a default."""
         if self.option.default_text:
             return self.option.default_text
         if self.default is MISSING or self.default is None or self.default == () or self.default is False:
@@ -179,7 +179,7 @@ class OptionField:
         return _text(self.default)
 
     def parse(self, text: str) -> object:
-        """Return the value that a text on the command line stands for; raises UsageError for another form."""
+        """Return the value of a text on the command line; raises UsageError for another form."""
         try:
             match self.kind:
                 case "int":
@@ -236,7 +236,7 @@ class OptionField:
             raise UsageError(f"{self.flag}: {error.what}", fix=error.fix) from error
 
     def problem(self, value: object) -> UsageError | None:
-        """Return what is wrong with a value: its type, a choice that does not exist, a number out of range."""
+        """Return a value's problem: its type, a choice that does not exist, a number out of range."""
         option = self.option
         if not (_accepts(value, self.hint) or (value is None and self.default is None)):
             return self.refusal(value)
@@ -267,9 +267,9 @@ class OptionField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a verb, or some of them; values from Python become those of the fields' types.
+    """The options of a verb, or some of them; values from Python are converted to the fields' types.
 
-    ``as_given`` holds the values, by option, of which others were made: 2GiB, of which the bytes are the final value.
+    ``as_given`` holds the original values, by option, of converted ones: 2GiB, whose final value is its bytes.
     """
 
     as_given: Mapping[str, object] = dataclass_field(default_factory=dict, repr=False, compare=False)
@@ -392,13 +392,13 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
 
 
 def is_set(settings: Options, *names: str) -> bool:
-    """Tell whether one of these options has another value than its default."""
+    """Return whether one of these options has another value than its default."""
     known = option_fields(type(settings))
     return any(settings.as_given.get(name, getattr(settings, name)) != known[name].default for name in names)
 
 
 def _problems(settings: Options) -> dict[str, UsageError]:
-    """Return what is wrong with the values of options, by field; a default is right unless the environment sets it."""
+    """Return the problems of options' values, by field; a default is right unless the environment sets it."""
     values = settings.given()
     problems = {
         name: field.problem(values[name])
@@ -415,9 +415,9 @@ def require(settings: Options) -> None:
 
 
 def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
-    """Return the settings with defaults in place of wrong values, and what was wrong.
+    """Return the settings with defaults in place of wrong values, and the problems.
 
-    Raises UsageError for all of it together where an option without a default is wrong.
+    Raises UsageError for all problems together if an option without a default is wrong.
     """
     problems = _problems(settings)
     if not problems:
@@ -436,11 +436,11 @@ class Mistakes:
         self.errors: list[HarnessError] = []
 
     def refuse(self, what: str, fix: str | None = None) -> None:
-        """Keep a mistake of the user's, and what to do."""
+        """Keep a user's mistake, with its fix."""
         self.errors.append(UsageError(what, fix=fix))
 
     def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
-        """Return what is resolved; None where it raises UsageError, which is kept."""
+        """Return the resolved value; None if it raises UsageError, which is kept."""
         try:
             return resolve()
         except UsageError as error:
@@ -448,7 +448,7 @@ class Mistakes:
             return None
 
     def resolve(self, value: object, parse: Callable[..., Resolved]) -> Resolved | None:
-        """Return what the value of an option stands for; None if it is not set, or not understood, which is kept."""
+        """Return the final value of an option; None if it is not set, or not understood, which is kept."""
         return None if value is None else self.catch(functools.partial(parse, value))
 
     @contextmanager
@@ -474,7 +474,7 @@ def raise_together(mistakes: Sequence[HarnessError]) -> None:
 
 
 def command_words(settings: Options, resolved: Mapping[str, object] | None = None) -> list[str]:
-    """Return the words of a command that set what differs from the defaults; ``resolved`` values come first."""
+    """Return the words of a command that set values other than the defaults; ``resolved`` values come first."""
     values = _recorded(settings) | dict(resolved or {})
     return [word for name, field in option_fields(type(settings)).items() for word in option_words(field, values[name])]
 
@@ -495,7 +495,7 @@ def option_words(field: OptionField, value: object) -> list[str]:
 
 
 def keyword_arguments(settings: Options) -> dict[str, object]:
-    """Return the keywords of a call in Python that set what differs from the defaults."""
+    """Return the keywords of a call in Python that set values other than the defaults."""
     declared, values = option_fields(type(settings)), settings.given()
     return {
         name: value
@@ -558,7 +558,7 @@ def _is_enumeration(hint: object) -> bool:
 
 
 def _accepts(value: object, hint: Any) -> bool:
-    """Tell whether a value is of an annotated type; whole numbers are numbers, yes and no are none."""
+    """Return whether a value is of an annotated type; whole numbers are numbers, booleans are not."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_accepts(value, member) for member in arguments)

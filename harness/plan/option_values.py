@@ -30,7 +30,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """A workload of changes: shares of the documents that an index begins with, for each of so many steps."""
+    """A workload of changes: shares of the documents that an index begins with, for each of N steps."""
 
     insert: float = 0.0
     delete: float = 0.0
@@ -45,7 +45,7 @@ class Churn:
 
 
 def parse_churn(value: str | None) -> Churn | None:
-    """Parse ``insert=10%,delete=10%,update=10%,steps=5``, of which each part but one share may be left out.
+    """Parse ``insert=10%,delete=10%,update=10%,steps=5``; every part but one share may be left out.
 
     None stays None. Raises UsageError, for a workload too that would delete everything.
     """
@@ -109,7 +109,7 @@ def _number(text: str) -> float:
 def memory_limit(value: int | str | None) -> int | None:
     """Parse bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
 
-    Raises UsageError for anything else, for sizes below a mebibyte and for those beyond 64 bits.
+    Raises UsageError for other texts, for sizes below a mebibyte and for sizes beyond 64 bits.
     """
     if value is None:
         return None

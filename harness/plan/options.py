@@ -80,7 +80,7 @@ def load_contradictions(request: CompareRequest) -> Iterator[UsageError]:
 
 
 def execution_notes(options: RunOptions) -> Iterator[str]:
-    """Yield what a reader of the report must know, one sentence each."""
+    """Yield notes for the reader of the report, one sentence each."""
     if not options.timing:
         local = options.isolation is Isolation.PROCESS and options.executor == LOCAL
         if local and options.memory_limit is None:

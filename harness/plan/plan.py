@@ -1,4 +1,4 @@
-"""Turn arguments into trials: a pure function, so that ``--dry-run`` shows exactly what would run."""
+"""Turn arguments into trials: a pure function, so that ``--dry-run`` shows exactly the trials of a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 
 _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_seconds", "churn", "filter")
-"""Options of which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
+"""Options among which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
@@ -92,8 +92,8 @@ class Trial:
 class Plan:
     """Everything that a comparison will do. ``reference`` is the label of the backend that ``--reference`` names.
 
-    ``datasets`` are those that the request's expression stands for; none where the caller brings the only one along.
-    ``remarks`` are the notes for the reader that do not depend on the dataset; those on analyzers (:func:`in_language`)
+    ``datasets`` are the datasets of the request's expression; empty if the caller provides the only dataset.
+    ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers (:func:`in_language`)
     and on candidates of second stages (:func:`among_candidates_of_dataset`) do. ``lucene_available`` says whether
     Lucene's analyzers can run here. ``sweeps`` name the backend of each value of each sweep.
     """
@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def only_dataset(self) -> str:
-        """The name of the plan's dataset; raises ValueError where it has several."""
+        """The name of the plan's dataset; raises ValueError if it has several."""
         (dataset,) = self.datasets
         return dataset.name
 
@@ -145,16 +145,16 @@ class Plan:
     def components(self, trial: Trial) -> tuple[Trial, ...]:
         """Return the trials whose hits a trial is made of, in its order; none for an engine or a run.
 
-        Each stands before it in ``trials``.
+        Each precedes it in ``trials``.
         """
         by_identity = {candidate.spec.identity: candidate for candidate in self.trials}
         return tuple(by_identity[component.identity] for component in trial.spec.components)
 
     def command(self) -> list[str]:
-        """Return the command line that runs this plan again: what is compared, and what differs from the defaults."""
+        """Return the command line that repeats this plan: its backends, and options that differ from the defaults."""
         backends = self.without_secrets().get("backends", self.request.backends)
         listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
-        if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier is that of a sweep
+        if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier covers the sweep
             listed = ",".join(trial.spec.expression for trial in self.trials)
         named = ["--backends", listed, "--dataset", self.dataset_list]
         resolved = self._resolved() | {"backends": None, "dataset": None}
@@ -169,7 +169,7 @@ class Plan:
         return flat(self.request, self._resolved())
 
     def without_secrets(self) -> dict[str, list[str]]:
-        """Return the backends and sweeps as they may be stored; nothing where no URL of an endpoint is among them."""
+        """Return the backends and sweeps as they may be stored; empty if none has the URL of an endpoint."""
         if not any(trial.spec.called is not None and trial.spec.called.http is not None for trial in self.trials):
             return {}
         backends, cards = self.request.backends, self.request.cards
@@ -270,7 +270,7 @@ def _lucene_available() -> bool:
 def _backends(
     request: CompareRequest, functions: Mapping[str, Function]
 ) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
-    """Return the backends of a request and those of its sweeps, each once, and the sweeps; raises UsageError."""
+    """Return the backends of a request and of its sweeps, each once, and the sweeps; raises UsageError."""
     named = []
     if request.backends or not request.sweep:
         named = parse_backends(request.backends, request.cards, functions)
@@ -278,7 +278,7 @@ def _backends(
 
 
 def among_candidates_of_dataset(plan: Plan) -> Plan:
-    """Return the plan for a dataset that names each query's candidates: notes say what its second stages score."""
+    """Return the plan for a dataset that names each query's candidates: notes describe its second stages' input."""
     labels = ", ".join(trial.label for trial in plan.trials if trial.spec.kind == "rerank")
     note = (
         f"the dataset names the candidates of each query: a second stage scores all of them and "
@@ -289,16 +289,16 @@ def among_candidates_of_dataset(plan: Plan) -> Plan:
 
 
 def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -> Plan:
-    """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
+    """Return the plan for a dataset in ``language``: each unnamed analyzer becomes the language's.
 
-    Lucene's is taken when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
-    backend for which Lucene analyses itself takes Lucene's in any case. Where the language is not known (None), or
-    there are several, text is analysed as the card says, else as English, and a note says so.
+    Lucene's is used when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
+    backend for which Lucene analyses itself uses Lucene's in any case. If the language is not known (None), or there
+    are several, text is analysed as the card says, else as English, and a note says so.
 
     Raises:
-        UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none
-            of those that there are.
-        EngineUnavailableError: the language has an analyzer in Lucene alone, which cannot run here.
+        UsageError: the card names an unknown analyzer, there is none for the language, or a backend takes none of the
+            available ones.
+        EngineUnavailableError: only Lucene has an analyzer of the language, and it cannot run here.
     """
     if analyzer is not None and analyzer not in analyzer_names():
         raise UnknownNameError("analyzer, which the dataset's card names,", analyzer, analyzer_names())
@@ -321,7 +321,7 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
 
 
 def _following(trial: Trial, language: str | None, named: str | None, *, lucene_available: bool) -> Trial:
-    """Return the trial with its analyzer for a language, or the one that the card ``named``; as :func:`in_language`."""
+    """Return the trial with its analyzer for a language, or the card's ``named`` analyzer; as :func:`in_language`."""
     if language is None and named is not None and _takes(trial.spec, named):
         analyzer = named
     else:
@@ -336,11 +336,11 @@ def _takes(spec: BackendSpec, analyzer: str) -> bool:
 
 
 def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *, lucene_available: bool) -> str:
-    """Return the first analyzer of a language that the backend takes and that can run, else the one ``named``.
+    """Return the first analyzer of a language that the backend takes and that can run, else the ``named`` analyzer.
 
     Raises UsageError and EngineUnavailableError as :func:`in_language` does.
     """
-    with_lucene = lucene_available or not _takes(spec, "whitespace")  # else its trial says what Lucene lacks
+    with_lucene = lucene_available or not _takes(spec, "whitespace")  # else its trial reports Lucene's requirements
 
     def usable(names: Iterable[str]) -> list[str]:
         return [name for name in names if _takes(spec, name) and (with_lucene or not name.startswith("lucene-"))]
@@ -385,7 +385,7 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
 
 
 def _refuse_unnamed_documents(request: CompareRequest) -> None:
-    """Refuse queries or judgments of one's own on the default collection, which has others."""
+    """Refuse the user's own queries or judgments on the default collection, which has others."""
     files = [f"--queries {name}" for name in request.queries if name not in QUERY_RULES]
     files += [f"--qrels {request.qrels}"] if request.qrels is not None else []
     if files:
@@ -424,7 +424,7 @@ def _reference(request: CompareRequest, trials: Sequence[Trial], name: str) -> s
         raise UsageError(what, fix="leave one of them out")
     if name in labels:
         return name
-    with suppress(UsageError):  # no backend at all: unknown below, with the names of those that are compared
+    with suppress(UsageError):  # no backend at all: unknown below, with the names of the compared backends
         (spec,) = parse_backends([name], cards=request.cards, labelled=[trial.spec for trial in trials])
         same = [trial.label for trial in trials if trial.spec.identity == spec.identity]
         if same:
@@ -472,7 +472,7 @@ def _notes_on_candidates(trials: Sequence[Trial], k: int) -> Iterator[str]:
 
 
 def may_be_server(trial: Trial) -> bool:
-    """Tell whether a trial's engine may be a server; engines of other packages may reach one without a ``url``."""
+    """Return whether a trial's engine may be a server; engines of other packages may reach one without a ``url``."""
     if trial.spec.card is None:
         return False
     if "url" in trial.parameters:  # a server's address may also come from the environment
@@ -482,12 +482,12 @@ def may_be_server(trial: Trial) -> bool:
 
 
 def _analyses_itself(trial: Trial) -> bool:
-    """Return whether an external index analyses queries by an analyzer of its own, whatever ours is."""
+    """Return whether an external index analyses queries by its own analyzer, whichever ours is."""
     if not trial.parameters.get("external") or trial.spec.card is None:
         return False
     try:
         return load_engine(trial.spec.card).capabilities.external_input == "text"
-    except HarnessError:  # an engine that cannot be imported is left to its trial, which tells why
+    except HarnessError:  # an engine that cannot be imported is left to its trial, which reports why
         return False
 
 

@@ -1,4 +1,4 @@
-"""Sweeps of a parameter: the backends that they add to a comparison, and where each of them stands."""
+"""Sweeps of a parameter: the backends that they add to a comparison, and their positions in it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class PlannedSweep:
 def with_sweeps(
     named: Sequence[BackendSpec], sweeps: Sequence[str], cards: Path | None
 ) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
-    """Return the ``named`` backends with those of every sweep, and the sweeps.
+    """Return the ``named`` backends with the backends of every sweep, and the sweeps.
 
     The backends of a sweep follow the backend that it names, which stays, or come last if there is none. A value that
-    makes a backend equal to one already there, as the parameter's default does, adds none.
+    makes a backend equal to an existing one, as the parameter's default does, adds none.
 
     Raises:
         UsageError: A sweep is malformed, or a backend of it; all of these together.
