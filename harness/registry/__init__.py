@@ -1,1 +1,1 @@
-"""Cards, parameters and names: what there is, and what each takes."""
+"""Cards, parameters and names: the available backends and datasets, and their parameters."""

@@ -39,10 +39,10 @@ class ReferenceRule:
     """Rule for the exact result that a backend is compared with.
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
-    under which there is no reference. ``scoring`` names how an engine with a formula of its own weighs a term, in
+    under which there is no reference. ``scoring`` names the term weight of an engine with a different formula, in
     :data:`harness.exact.bm25_models.SCORINGS` or as ``module:function``; None for the harness's own BM25 or vectors.
-    ``fusion`` names how an
-    engine of kind ``hybrid`` fuses its lists, in :data:`harness.parity.fused_lists.FUSIONS`; "" for another kind.
+    ``fusion`` names how an engine of kind ``hybrid`` fuses its lists, in :data:`harness.parity.fused_lists.FUSIONS`; ""
+    for another kind.
     """
 
     kind: ReferenceKind
@@ -52,7 +52,7 @@ class ReferenceRule:
     fusion: str = ""
 
     def applies(self, parameters: Mapping[str, ParameterValue]) -> bool:
-        """Tell whether there is a reference under these complete parameters."""
+        """Return whether there is a reference under these complete parameters."""
         return self.kind != "none" and not any(parameters[name] in values for name, values in self.unless.items())
 
 
@@ -60,9 +60,9 @@ class ReferenceRule:
 class ExternalIndexRules:
     """Which parameters go with ``external=true``, an index that is searched as it is.
 
-    Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
-    ``building`` nothing for one that is there. Those of ``read`` the engine reads from the index where they are not
-    given: it gets "" for them then, and its ``IndexHandle.state`` says what they are.
+    Of ``where`` exactly one must be given: it names the index. Parameters in ``only`` mean nothing for a new index,
+    those in ``building`` nothing for an existing one. The engine reads omitted parameters in ``read`` from the index:
+    it gets "" for them then, and its ``IndexHandle.state`` has their values.
     """
 
     where: tuple[str, ...]
@@ -75,8 +75,8 @@ class ExternalIndexRules:
 class BackendCard:
     """A named, complete retrieval set-up: engine, encoder, reference and parameters.
 
-    ``external`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
-    the card's file.
+    ``external`` is None for a backend that cannot search an existing index. ``digest`` is the SHA-256 of the card's
+    file.
     """
 
     name: str
@@ -103,7 +103,7 @@ class BackendCard:
 def read_backend_card(path: Path) -> BackendCard:
     """Read one backend card; raises CardError with every problem of the file.
 
-    A file that did not change gives the same card: every comparison asks for all of them.
+    An unchanged file gives the same card: every comparison requests all of them.
     """
     return _card(path, read_content(path))
 
@@ -136,7 +136,7 @@ def _card(path: Path, content: bytes) -> BackendCard:
 
 
 def _check_encoder(table: Table, card: BackendCard) -> None:
-    """Refuse what would fail only in a run: a reference without vectors, or of others, or without a rule."""
+    """Refuse faults that would only show in a run: a reference without vectors, or with others, or without a rule."""
     if card.encoder == "none" and card.reference.kind != "none":
         table.problem(
             f"'reference.kind' is '{card.reference.kind}', but without an encoder there is nothing to compute it from"
@@ -163,7 +163,7 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
 
 
 def _with_shared(table: Table) -> Table:
-    """Return the card's table of parameters, and after them those of the tables that it uses, with its own keys."""
+    """Return the card's table of parameters, followed by the tables that it uses, with its own keys."""
     own, shared = table.table("parameters"), shared_parameters()
     for name in table.strings("use") or ():
         if name not in shared:
@@ -175,7 +175,7 @@ def _with_shared(table: Table) -> Table:
 
 
 def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the card's ``own`` parameters, and after them those of its encoder that it does not redeclare."""
+    """Return the card's ``own`` parameters, followed by its encoder's parameters that it does not redeclare."""
     declared = encoder_parameters(encoder)
     for name in own.keys() & declared.keys():
         if own[name].type != declared[name].type or own[name].scope == "engine":

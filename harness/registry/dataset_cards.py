@@ -20,7 +20,7 @@ _FIELDS = ("title", "text")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 _PLACES = ("path", "spec", "obtain", "parts")
-"""Keys that say where the data are; a card has one of them."""
+"""Keys that locate the data; a card has one of them."""
 _SHARED = (
     *_PLACES, "format", "queries", "qrels", "columns", "split", "splits", "language", "query_language", "analyzer",
     "licence", "source", "citation", "note", "identical_ids", "metric", "text", "facts",
@@ -30,30 +30,30 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """A named dataset: where it lies, how title and text are joined, whose it is, and facts checked on loading.
+    """A named dataset: its location, the join of title and text, its owners, and facts checked on loading.
 
     Attributes:
-        name: of the card, or ``FAMILY/MEMBER``.
-        format: the loader of ``location``; "" where ``spec`` says who loads.
+        name: the card's name, or ``FAMILY/MEMBER``.
+        format: the loader of ``location``; "" if ``spec`` names the loader.
         location: absolute path, and so are ``queries_file`` and ``qrels_file`` (None: the loader finds them itself).
-        spec: what a loader reads in place of a location, ``irds:miracl/ko/{split}``.
-        obtain: how to get a dataset that only its owners give out; such a card cannot be loaded.
-        parts: members of the same family that this name stands for; such a card cannot be loaded either.
+        spec: a loader's input in place of a location, ``irds:miracl/ko/{split}``.
+        obtain: how to get a dataset that only its owners distribute; such a card cannot be loaded.
+        parts: members of the same family that this name expands to; such a card cannot be loaded either.
         columns: role to field of tables.
         split: the default; None when the loader's rule decides.
-        splits: all splits, where ``spec`` holds ``{split}`` or reads one split only; empty: the loader knows them.
-        language: code of the documents' language. ``query_language`` is None where queries have the same.
-        analyzer: what is taken where the language has no analyzer that can run.
+        splits: all splits, if ``spec`` holds ``{split}`` or reads one split only; empty: the loader knows them.
+        language: code of the documents' language. ``query_language`` is None if queries have the same.
+        analyzer: the analyzer used if the language has none that can run.
         fields: with ``separator`` the join rule. ``drop_empty`` leaves documents without text out.
         documents: None, as ``empty_documents`` and ``queries``, when the card does not state it.
-        queries: of the file, those of other splits included; ``split_queries`` counts them by split.
+        queries: number in the file, including other splits; ``split_queries`` counts them by split.
         judgments: split to count.
         judgments_of_unknown_documents: split to how many of its judgments name documents that the corpus lacks:
             without it they are an error.
         sha256: a file's name inside the dataset to its digest.
-        identical_ids: "keep" or "drop", None where the card does not say.
-        metric: the one that papers and leaderboards report first.
-        digest: SHA-256 of the card's file; of a member, of what the family's file says about it.
+        identical_ids: "keep" or "drop", None if the card does not say.
+        metric: the metric that papers and leaderboards report first.
+        digest: SHA-256 of the card's file; for a member, of the part of the family's file about it.
     """
 
     name: str
@@ -92,12 +92,12 @@ class DatasetCard:
     published: tuple[Published, ...] = ()
 
     def location_of(self, split: str | None) -> str:
-        """Return what its loader gets for a split, None for the default one."""
+        """Return the loader's input for a split, None for the default one."""
         return str(self.location) if self.spec is None else self.spec.replace("{split}", split or self.split or "")
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """Return what its loader gets, for every split."""
+        """Return the loader's input, for every split."""
         return tuple(dict.fromkeys(self.location_of(split) for split in self.splits or (self.split,)))
 
     def queries_of(self, split: str | None) -> int | None:
@@ -122,7 +122,7 @@ class DatasetFamily:
     path: Path
 
     def member(self, name: str) -> DatasetCard | None:
-        """Return a member by its name within the family, pairs included; None when there is none."""
+        """Return a member by its name within the family, including pairs; None when there is none."""
         if name in self.members or self.pairs is None:
             return self.members.get(name)
         halves = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]
@@ -148,7 +148,7 @@ class DatasetFamily:
 def read_dataset_card(path: Path, document: Document | None = None) -> DatasetCard:
     """Read one dataset card; raises CardError with every problem of the file.
 
-    ``document`` is the content of the file where the caller has read it.
+    ``document`` is the content of the file if the caller has read it.
     """
     document = document or read_document(path)
     table = Table(document.values)
@@ -161,8 +161,8 @@ def read_dataset_card(path: Path, document: Document | None = None) -> DatasetCa
 def read_dataset_family(path: Path, document: Document | None = None) -> DatasetFamily:
     """Read a family's file; raises CardError with every problem of it.
 
-    A member has what its own table says, and beside it what the file says for all; tables are merged. ``document`` is
-    the content of the file where the caller has read it.
+    A member has the facts of its own table, and the file's facts for all members; tables are merged. ``document`` is
+    the content of the file if the caller has read it.
     """
     document = document or read_document(path)
     table = Table(document.values)
@@ -216,7 +216,7 @@ def _members(
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both, tables merged; what ``own`` says counts."""
+    """Return the values of both, tables merged; the values of ``own`` win."""
     both = {
         key: _merged(shared[key], value) if isinstance(value, dict) and isinstance(shared.get(key), dict) else value
         for key, value in own.items()
@@ -277,7 +277,7 @@ def _card(table: Table, name: str, path: Path, digest: str, sources: Mapping[str
 
 
 def _with_split(table: Table, card: DatasetCard) -> DatasetCard:
-    """Return the card with a default split where it lists its splits, and note a rule that cannot be followed."""
+    """Return the card with a default split if it lists its splits, and note a rule that cannot be followed."""
     if not card.splits:
         if "{split}" in (card.spec or ""):
             table.problem(f"'{table.where}spec' holds {{split}}, but '{table.where}splits' is missing")
@@ -303,7 +303,7 @@ def _check_place(table: Table) -> None:
 
 
 def _sources(table: Table) -> dict[str, str] | None:
-    """Return what the short names stand for by which scores name their sources; None without such a table."""
+    """Return the sources by the short names that scores use for them; None without such a table."""
     return table.mapping("sources", str) if "sources" in table.values else None
 
 

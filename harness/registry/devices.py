@@ -1,4 +1,4 @@
-"""Devices of PyTorch, and what is missing where one is not there."""
+"""Devices of PyTorch, and the requirements that an unavailable device lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MISSING_DEVICE_FIX = "take device=cpu, or device=auto for what is there, or inst
 
 
 def require_device(device: str, *, feature: str) -> None:
-    """Raise EngineUnavailableError that says what is missing where PyTorch cannot use ``device``.
+    """Raise EngineUnavailableError with the missing requirement if PyTorch cannot use ``device``.
 
     ``feature`` needs it (``"encoder dense"``). Raises MissingExtraError without PyTorch.
     """
@@ -21,10 +21,10 @@ def require_device(device: str, *, feature: str) -> None:
 
 
 def missing_device(torch: Any, device: str) -> str | None:
-    """Return what is missing for ``device``, a name of PyTorch's or ``auto``; None where nothing is.
+    """Return the missing requirement for ``device``, a name of PyTorch's or ``auto``; None if nothing is missing.
 
     PyTorch's own reason depends on how it was built: without CUDA it says so, with CUDA it finds no driver, or no GPU
-    of that number. So the build is told beside it.
+    of that number. So the build is reported with it.
     """
     if device == "auto":
         return None

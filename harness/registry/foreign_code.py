@@ -13,7 +13,7 @@ _NOT_FOREIGN = sys.stdlib_module_names | {"harness"}
 
 
 def line_of(error: BaseException) -> str:
-    """Return the line of another package at which an exception arose, as " (line 3 of 'theirs.py')"; "" if none did.
+    """Return the line of another package that raised an exception, as " (line 3 of 'theirs.py')"; "" if none did so.
 
     It is the last line of the package that was called first, also if a library that it called raised the exception.
     """
@@ -29,7 +29,7 @@ def line_of(error: BaseException) -> str:
 def foreign_code(
     doing: str, kind: type[HarnessError], fix: str, *, passing: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Raise whatever the block raises as a ``kind`` that says where; errors of the harness and ``passing`` pass.
+    """Raise any exception of the block as a ``kind`` with its location; errors of the harness and ``passing`` pass.
 
     ``doing`` begins the message: "DOING raised ValueError: … (line 3 of 'theirs.py')".
     """

@@ -1,7 +1,7 @@
 """Names to cards, and cards to the engines that they name.
 
 Cards are looked for in this order, and the first one of a name is taken: the ``--cards`` folder, ``./backends`` and
-``./datasets``, the cards of this package (inside the wheel, or beside the package in a checkout), and cards of other
+``./datasets``, the cards of this package (inside the wheel, or next to the package in a checkout), and cards of other
 installed packages (entry-point group ``harness.backends``).
 """
 
@@ -35,12 +35,12 @@ Kind = Literal["backends", "datasets"]
 _log = logging.getLogger("harness")
 _PACKAGE = Path(harness.__file__).parent
 _FAMILY = "members"
-"""The key that a family of datasets has and a card has not."""
+"""The key that distinguishes a family of datasets from a card."""
 _INPUT_KINDS = ("text", "terms", "sparse", "dense", "hybrid", "terms+dense")
 _SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}
 )
-"""Keys of which, beside the name, a file in the current folder has one if it is a card."""
+"""Keys that identify a card: a file in the current folder is a card if it has one of them and the name."""
 
 
 @overload
@@ -71,10 +71,10 @@ def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
 
 
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
-    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
+    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None if there is none.
 
-    Only the file of that name is read, and what ``published.tsv`` beside it says of the name. ``folder`` and errors as
-    in :func:`find_cards`.
+    Only the file of that name is read, and its scores in ``published.tsv`` next to it. ``folder`` and errors as in
+    :func:`find_cards`.
     """
     stem, _, member = name.partition("/")
     file = _card_files("datasets", folder).get(stem)
@@ -104,7 +104,7 @@ def unknown_dataset(
 ) -> UnknownNameError:
     """Return the error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
 
-    ``others`` say what else could have been named in its place.
+    ``others`` are the alternatives that could have been named.
     """
     stem, _, member = name.partition("/")
     family = find_dataset(stem, folder) if member else None
@@ -136,7 +136,7 @@ def _lacks(kind: Kind) -> str:
 
 
 def engine_module(name: str, folder: Path | None = None) -> str | None:
-    """Return the module of a backend's engine; None where this package and the folders of cards know no such backend.
+    """Return the module of a backend's engine; None if this package and the folders of cards have no such backend.
 
     Only the file of that name is read. Raises CardError and UsageError as :func:`find_cards`.
     """
@@ -186,7 +186,7 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
 
 
 def is_shipped(path: Path) -> bool:
-    """Tell whether a card came with the harness: it is nobody's own, nor of another package."""
+    """Return whether a card came with the harness, not from the user or another package."""
     return path.parent in (_PACKAGE / "_cards" / "backends", _checkout("backends"))
 
 
@@ -206,7 +206,7 @@ class _CardFile:
 
 
 def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
-    """Return the files of a kind by name, without those that are hidden by one of the same name."""
+    """Return the files of a kind by name, without hidden files of the same name."""
     return {file.path.stem: file for file in reversed([*_own_files(kind, folder)])}
 
 
@@ -229,7 +229,7 @@ def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
 
 
 def _checkout(kind: Kind) -> Path:
-    """Cards beside the package, only in a checkout: beside an installed package other projects' folders lie."""
+    """Cards next to the package, only in a checkout: other projects' folders lie next to an installed package."""
     root = _PACKAGE.parent
     return root / kind if (root / "pyproject.toml").is_file() else _PACKAGE / "_cards" / kind
 

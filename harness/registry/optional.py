@@ -1,4 +1,4 @@
-"""What other packages bring: optional dependencies with one helper and one message, and their entry points."""
+"""Contributions of other packages: optional dependencies with one helper and one message, and their entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.errors import EngineFailureError, MissingExtraError
 
 
 def versions_of(*packages: str) -> dict[str, str]:
-    """Return the installed version of each package, ``not installed`` where there is none."""
+    """Return the installed version of each package, ``not installed`` for missing ones."""
     found = {}
     for package in packages:
         try:
@@ -27,10 +27,10 @@ def versions_of(*packages: str) -> dict[str, str]:
 def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleType:
     """Import ``module``, or raise MissingExtraError with the command that installs it.
 
-    ``extra`` is the extra of this distribution that brings the module, ``feature`` what needs it (``"backend
-    qdrant"``), ``also`` is added to the command (a Java requirement, say). The module is really imported: an empty
-    folder of that name must not count as found. A module that is installed and fails inside raises EngineFailureError
-    with its reason.
+    ``extra`` is the extra of this distribution that brings the module, ``feature`` the feature that needs it
+    (``"backend qdrant"``), ``also`` is added to the command (a Java requirement, say). The module is really imported:
+    an empty folder of that name must not count as found. A module that is installed and fails inside raises
+    EngineFailureError with its reason.
     """
     try:
         return importlib.import_module(module)
@@ -46,8 +46,8 @@ def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleT
 def entry_points(group: str) -> metadata.EntryPoints:
     """Return the entry points of a group.
 
-    Every installed package is read for it, in 20 ms of a full environment: once, until a folder of ``sys.path`` changes
-    by what is installed into it.
+    Every installed package is read for it, in 20 ms of a full environment: once, until an installation changes a folder
+    of ``sys.path``.
     """
     return _entry_points(tuple((place, _changed_ns(place)) for place in sys.path)).select(group=group)
 

@@ -1,4 +1,4 @@
-"""Parameters of backends: what a card, or the encoder that it names, says of each."""
+"""Parameters of backends, as declared by a card or by the encoder that it names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scope = Literal["encoder", "engine", "search"]
 Affects = Literal["hits", "times", "nothing"]
 
 NO_PROMPT = "none"
-"""The value of a prompt's parameter that puts nothing before texts, whatever the model declares or needs."""
+"""The value of a prompt's parameter that puts nothing before texts, even if the model declares or needs a prompt."""
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _OF_A_VARIABLE = "_env"
@@ -29,20 +29,19 @@ _BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
 _OF_ENGINES = Path(__file__).parent.parent / "engines" / "parameters.toml"
 _OF_MODELS = "models"
-"""The table of what encoders that run a model have in common."""
+"""The table shared by encoders that run a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a backend: type, default, bounds and what it changes.
+    """One parameter of a backend: type, default, bounds and effect.
 
     ``scope`` is ``encoder`` when the parameter changes terms or vectors, ``search`` when it changes only how a finished
-    index is searched, ``engine`` for everything else. Bounds are inclusive. ``choices`` is empty when any value of the
-    type may stand. ``pattern`` is a regular expression that the whole of a string must match; ``help`` then says what
-    it means. ``affects`` is what another value may change of a trial's outcome: ``hits``, else ``times`` (or memory, or
-    what is left behind), else ``nothing``. ``aliases`` are other names that it may be given by. A string whose ``name``
-    ends in ``_env`` names an environment variable, in capitals: anything else may be the key itself, and no error
-    repeats it.
+    index is searched, ``engine`` for all other parameters. Bounds are inclusive. ``choices`` is empty when any value of
+    the type is allowed. ``pattern`` is a regular expression that a whole string must match; ``help`` then explains it.
+    ``affects`` is the largest effect of another value on a trial's outcome: ``hits``, else ``times`` (or memory, or
+    leftovers), else ``nothing``. ``aliases`` are other accepted names. A string whose ``name`` ends in ``_env`` names
+    an environment variable, in capitals: another value may be the key itself, and no error repeats it.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Parameter:
     aliases: tuple[str, ...] = ()
 
     def parse(self, text: str) -> ParameterValue:
-        """Return the value that ``text`` spells; raises ValueError saying what would be accepted."""
+        """Return the value that ``text`` spells; raises ValueError with the accepted values."""
         if self.type == "str":
             return self.check(text)
         if self.type == "bool":
@@ -83,7 +82,7 @@ class Parameter:
         return True
 
     def check(self, value: object) -> ParameterValue:
-        """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""
+        """``value`` when its type, bounds and choices are right (an int may replace a float); else ValueError."""
         of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)
         if of_variable and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
             raise ValueError(
@@ -116,7 +115,7 @@ class Parameter:
 
 @cache
 def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
-    """Return what every card with ``encoder`` has, declared or not; nothing for ``none`` and unknown encoders."""
+    """Return the parameters of every card with ``encoder``, declared or not; empty for ``none`` or unknown encoders."""
     values, parts = read_document(_OF_ENCODERS).values, encoder.split("+")
     wanted = {name: content for part in parts for name, content in values.get(part, {}).items()}
     if not {"dense", "splade"}.isdisjoint(parts):
@@ -139,7 +138,7 @@ def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str
 
 
 def read_parameter(name: str, table: Table) -> Parameter:
-    """Read the parameter that a card's ``table`` declares; what is wrong with it is noted there."""
+    """Read the parameter that a card's ``table`` declares; its problems are noted there."""
     kind = table.choice("type", tuple(_TYPES))
     default = table.values.get("default")
     parameter = Parameter(
@@ -186,7 +185,7 @@ def _pattern(name: str, kind: str, table: Table) -> str | None:
 
 
 def check_values(table: Table, parameter: Parameter, values: tuple[Any, ...]) -> None:
-    """Note those of ``values`` that the parameter cannot have."""
+    """Note values of ``values`` that the parameter cannot have."""
     for value in values:
         try:
             parameter.check(float(value) if parameter.type == "float" and type(value) is int else value)

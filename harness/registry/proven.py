@@ -1,4 +1,4 @@
-"""Read what the contract suite proved of each engine, on which version of it, and what nobody has verified.
+"""Read the contract suite's proofs for each engine, with the engine's version, and the unverified parts.
 
 ``proven.json`` is written by the tests (``pytest -m contract --update-proven``), never by hand, and read without
 importing an engine.
@@ -19,8 +19,8 @@ PROVEN_FILE = Path(__file__).with_name("proven.json")
 class Proof:
     """Which parts of the contract one way of running an engine kept.
 
-    ``mode`` is ``embedded`` or ``server``. Of a ``stub`` of its protocol requests are proven, never what the engine
-    answers. ``parts`` are those of :func:`harness.testing.proven.parts_for` of which every test passed, or failed as
+    ``mode`` is ``embedded`` or ``server``. For a ``stub`` of its protocol only requests are proven, never the engine's
+    answers. ``parts`` are the parts of :func:`harness.testing.proven.parts_for` whose tests all passed, or failed as
     the engine declares.
     """
 
@@ -33,7 +33,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Promises of an engine class, and the proofs that there are of them."""
+    """Promises of an engine class, and their available proofs."""
 
     input: str
     filters: bool
@@ -61,7 +61,7 @@ class Declared:
 
 @cache
 def proven_engines() -> Mapping[str, Declared]:
-    """Return the engine classes of the bundled cards, by what a card has as ``engine``."""
+    """Return the engine classes of the bundled cards, by a card's value of ``engine``."""
     content = json.loads(PROVEN_FILE.read_text(encoding="utf-8"))
     return {
         target: Declared(

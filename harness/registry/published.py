@@ -1,7 +1,7 @@
 """Published numbers: scores that a paper, a regression or a leaderboard prints for one system on one dataset.
 
-A card states them itself (``[[published]]``), and a file ``published.tsv`` beside the cards holds what would make them
-long: one row a system, with the same columns. Both are described in ``docs/reference/cards.md``.
+A card states them itself (``[[published]]``), or a file ``published.tsv`` next to the cards holds long lists: one row a
+system, with the same columns. Both are described in ``docs/reference/cards.md``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _NUMBER = re.compile(r"\d+(\.\d+)?%?")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Scores that somebody published for one system on a split, and where they are written.
+    """Published scores of one system on a split, with their source.
 
     Attributes:
         scores: Metric to value, digit by digit as printed.
-        split: None where the scores are a mean over several datasets.
+        split: None if the scores are a mean over several datasets.
         over: The members of the family whose mean the scores are, each counting once; empty for scores on a split.
-        backend: What computes the same here, as ``harness compare --backends`` takes it; None where nothing does.
+        backend: An equivalent backend, as ``harness compare --backends`` takes it; None without one.
         options: How it was searched and scored: ``k``, ``ties``, ``queries``, ``relevance``, ``identical_ids``.
-        index: What was published of the index: documents and terms in it.
+        index: Published statistics of the index: its documents and terms.
     """
 
     system: str
@@ -52,7 +52,7 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
 
     Args:
         row: The values.
-        sources: Short names of sources and what they stand for; None where sources are written out.
+        sources: Short names of sources and their full texts; None if sources are written out.
         split: The split of scores that name none.
     """
     source, scores = row.required("source", str), row.table("scores")
@@ -80,7 +80,7 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
 
 
 def published_beside(card: Path, name: str) -> tuple[Published, ...]:
-    """Return what ``published.tsv`` beside a card says of the dataset or family of that name; () without a file.
+    """Return the scores in ``published.tsv`` next to a card of the dataset or family of that name; () without a file.
 
     Raises:
         CardError: The file is malformed; every problem of the dataset's rows is named with its line.

@@ -50,7 +50,7 @@ def read_content(path: Path, what: str = "card") -> bytes:
 
 
 def parse_document(path: Path, raw: bytes, what: str = "card") -> Document:
-    """Parse what a TOML file holds; errors as of :func:`read_document`."""
+    """Parse the content of a TOML file; errors as of :func:`read_document`."""
     try:
         values = copy.deepcopy(_parsed(raw.decode("utf-8")))
     except UnicodeDecodeError as error:
@@ -133,7 +133,7 @@ class Table:
         self.problems.append(text)
 
     def close(self) -> None:
-        """Note every key that nobody asked for, with the nearest known one."""
+        """Note every unused key, with the nearest known one."""
         for key in self.values:
             if key not in self._known:
                 hint = nearest(key, self._known) or f", known: {', '.join(sorted(self._known))}"
@@ -147,7 +147,7 @@ class Table:
 
 
 def card_name(table: Table, path: Path) -> str:
-    """Return the ``name`` of a card, and note where it is not that of its file."""
+    """Return the ``name`` of a card, and note if it differs from its file's name."""
     name = table.required("name", str)
     if name and not _NAME.fullmatch(name):
         table.problem(f"'name' is '{name}': small letters, digits, '.', '_' and '-' only")

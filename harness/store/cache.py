@@ -1,4 +1,4 @@
-"""The cache: folders named by what they were made from. It can be deleted at any time.
+"""The cache: folders named after the values they were made from. It can be deleted at any time.
 
 An entry is built in a temporary folder under a lock, described by a manifest with the checksum of every file, and
 renamed when it is complete. An entry is checked against its manifest before it is handed out: a damaged one is named
@@ -40,7 +40,7 @@ UNFINISHED = ".unfinished"
 _SCHEME = 1
 _NAME_LENGTH = 32
 _REPLACED = "replaced"
-"""Name of an earlier entry inside a temporary folder, while the one that takes its place is moved there."""
+"""Name of an earlier entry inside a temporary folder, while its replacement is moved into place."""
 _SILENT_WAIT_S = 2.0
 _OWNER_ONLY = 0o700
 _MODE_VARIABLE = "HARNESS_CACHE_MODE"
@@ -57,7 +57,7 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 class Continued(NamedTuple):
-    """An entry that is built in steps: ``folder`` holds what is there of it, all when ``finished``.
+    """An entry that is built in steps: ``folder`` holds its finished part, all of it when ``finished``.
 
     Afterwards it lies in ``entry``, which is the same folder when it was finished before.
     """
@@ -70,9 +70,9 @@ class Continued(NamedTuple):
 class Cache:
     """A content-addressed store of folders.
 
-    ``kind`` is a plain word that names a sub-folder, ``key`` says everything that changes an entry's content. ``about``
-    are a few words for people who list the cache. Every method raises CacheError when the cache cannot be written, for
-    whatever reason, or its disk is full; what the caller's functions raise passes through.
+    ``kind`` is a plain word that names a sub-folder, ``key`` holds everything that changes an entry's content.
+    ``about`` is a short description for lists of the cache. Every method raises CacheError when the cache cannot be
+    written, for any reason, or its disk is full; exceptions of the caller's functions pass through.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -132,7 +132,7 @@ class Cache:
         if self._fault(entry, text) is not None:
             with self.lock(kind, key):
                 fault = self._fault(entry, text)
-                if fault is not None:  # else another process built it meanwhile
+                if fault is not None:  # else another process built it in the meantime
                     _clear(entry, fault)
                     _build(entry, text, build, {"about": about} if about else {})
         self._handed_out[entry] = None
@@ -146,7 +146,7 @@ class Cache:
             yield LockedEntry(entry, text, self._fault)
 
     def get(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
-        """Return ``read(folder)`` of an entry, which nobody replaces meanwhile; None when there is none.
+        """Return ``read(folder)`` of an entry, which no process replaces in the meantime; None when there is none.
 
         A damaged entry is named on the log and counts as none.
         """
@@ -165,17 +165,17 @@ class Cache:
         about: str,
         state: str = "complete",
     ) -> None:
-        """Make an entry anew by ``write(folder)``, whole or not at all; it replaces the one that is there."""
+        """Rebuild an entry by ``write(folder)``, completely or not at all; it replaces an existing entry."""
         with self.lock(kind, key) as locked:
             locked.put(write, about=about, state=state)
 
     @contextmanager
     def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:
-        """Give an entry that takes long to build, with what an interrupted build left in its folder.
+        """Yield an entry that takes long to build, with the output of an interrupted build in its folder.
 
         Unless it is ``finished``, the caller completes the folder inside the ``with`` block, alone; a failure leaves it
-        as it is. ``shelf`` are names of folders below the kind's, for people who look into the cache: an entry is found
-        by its key whatever shelf it lies on.
+        as it is. ``shelf`` are names of folders below the kind's, for users who browse the cache: an entry is found by
+        its key on any shelf.
         """
         placed, text = self._place(kind, key)
         entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
@@ -193,16 +193,16 @@ class Cache:
                 _describe(folder, text, {"about": about})
                 folder.rename(entry)
         self._handed_out[entry] = None
-        if fault is None:  # another process built it meanwhile
+        if fault is None:  # another process built it in the meantime
             yield Continued(entry, entry, finished=True)
 
     def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
-        """Whether there is a finished entry, on whatever shelf; its checksums are compared when it is used."""
+        """Whether there is a finished entry, on any shelf; its checksums are compared when it is used."""
         entry = self._lying(self._place(kind, key)[0])
         return entry is not None and (entry / MANIFEST).is_file()
 
     def begun(self, kind: str, key: Mapping[str, JSON]) -> Path | None:
-        """Return the folder that an interrupted :meth:`continued` left; None where nothing is begun."""
+        """Return the folder that an interrupted :meth:`continued` left; None if nothing is begun."""
         entry = self._lying(self._place(kind, key)[0])
         folder = entry.with_suffix(UNFINISHED) if entry is not None else None
         return folder if folder is not None and folder.is_dir() else None
@@ -211,7 +211,7 @@ class Cache:
     def intact(self) -> Iterator[None]:
         """Guard a block that reads entries of :meth:`get_or_build`, which no lock holds in place.
 
-        A failure becomes a CacheError when one of them is gone, wherever that was noticed: somebody removed it.
+        A failure becomes a CacheError when one of the entries is gone, for example removed by a user.
         """
         try:
             yield
@@ -225,16 +225,16 @@ class Cache:
             raise
 
     def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
-        """Return where an entry lies, or would lie, and its key as text."""
+        """Return the present or future path of an entry, and its key as text."""
         return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
 
     def _lying(self, placed: Path) -> Path | None:
-        """Return where an entry lies that :meth:`continued` began or finished; None when there is none."""
+        """Return the path of an entry that :meth:`continued` began or finished; None when there is none."""
         paths = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
         return paths[0].with_suffix("") if paths else None
 
     def _fault(self, entry: Path, key: str) -> str | None:
-        """Return what is wrong with an entry, or None; checksums are computed once per process and file state."""
+        """Return an entry's problem, or None; checksums are computed once per process and file state."""
         return entry_fault(entry, key, self._verified)
 
 
@@ -246,7 +246,7 @@ class LockedEntry(NamedTuple):
     fault: Callable[[Path, str], str | None]
 
     def get(self, read: Callable[[Path], Content]) -> Content | None:
-        """Return ``read(folder)``; None when there is no entry, or a damaged one, which is named on the log."""
+        """Return ``read(folder)``; None when there is no entry, or a damaged one, which is logged."""
         recover(self.path)
         fault = self.fault(self.path, self.key)
         if fault is None:
@@ -256,16 +256,16 @@ class LockedEntry(NamedTuple):
         return None
 
     def put(self, write: Callable[[Path], None], *, about: str, state: str = "complete", durable: bool = False) -> None:
-        """Make the entry anew by ``write(folder)``, whole or not at all.
+        """Rebuild the entry by ``write(folder)``, completely or not at all.
 
-        A ``durable`` entry is on the disk afterwards, whatever happens to the machine.
+        A ``durable`` entry is on the disk afterwards, even if the machine fails.
         """
         _sweep(self.path)
         _build(self.path, self.key, write, {"about": about, "state": state}, durable=durable)
 
 
 def entry_name(kind: str, key: Mapping[str, JSON]) -> str:
-    """Return the name of an entry among those of its kind: 32 hexadecimal digits."""
+    """Return the name of an entry within its kind: 32 hexadecimal digits."""
     return hashlib.sha256(_canonical({"scheme": _SCHEME, "kind": kind, "key": key}).encode()).hexdigest()[:_NAME_LENGTH]
 
 
@@ -305,10 +305,10 @@ def _acquired(entry: Path, timeout_s: float | None) -> FileLock | None:
 
 
 def entry_fault(entry: Path, key: str | None = None, verified: dict[Path, _State] | None = None) -> str | None:
-    """Return what an entry's manifest says is wrong with it, or None.
+    """Return the problem of an entry according to its manifest, or None.
 
-    ``key`` is the one that it must be of, None for any. ``verified`` are the states of entries whose checksums were
-    right before: these are not computed again.
+    ``key`` is the required key, None for any. ``verified`` are the states of entries whose checksums were right before:
+    these are not computed again.
     """
     try:
         manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
@@ -336,7 +336,7 @@ def _canonical(content: Mapping[str, JSON]) -> str:
 
 
 def _clear(entry: Path, fault: str) -> None:
-    """Remove a damaged entry, naming it on the log, and what killed builds left; the caller has its lock."""
+    """Remove a damaged entry, which is logged, and leftovers of killed builds; the caller has its lock."""
     if entry.exists():
         _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
         entry.rename(_temporary(entry) / "damaged")

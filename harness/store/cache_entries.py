@@ -1,4 +1,4 @@
-"""Entries of the cache, listed, checked and removed without harm to whoever uses it at the same time."""
+"""Entries of the cache, listed, checked and removed without harm to processes that use it at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.store.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_fault, 
 from harness.store.scratch import in_use, sweep_scratch
 
 WORK = "work"
-"""The sub-folder of the cache where running comparisons keep what is theirs alone."""
+"""The sub-folder of the cache where running comparisons keep their private files."""
 COMPARISON = "compare-"
 """Prefix of the names of running comparisons' folders in :data:`WORK`."""
 PREPARED = "prepare-"
@@ -25,16 +25,16 @@ _COMPLETE, _DAMAGED, _BUSY, _BEGUN = "complete", "damaged", "in use", "unfinishe
 _NAME = re.compile(r"[0-9a-f]{32}")
 _PATIENCE_S = 5.0
 _USERS = "users.txt"
-"""Names of the datasets that use an entry, a line each, beside what the manifest lists."""
+"""Names of the datasets that use an entry, a line each, in addition to the manifest's list."""
 
 
 class Entry(NamedTuple):
-    """One entry: its kind, its name among those (32 digits), where it lies, and what it was made from.
+    """One entry: its kind, its name within the kind (32 digits), its path, and the key it was made from.
 
-    ``key`` is empty when the manifest cannot be read. ``about`` is a few words, "" when nobody gave any. ``state`` is
-    ``complete`` (for trials ``finished`` or ``failed``), ``in use`` while some process builds, replaces or reads the
-    entry, ``unfinished`` for what an interrupted build left to go on with, ``damaged`` when its manifest cannot be
-    read. ``bytes`` counts all its files, ``made`` is in seconds since 1970.
+    ``key`` is empty when the manifest cannot be read. ``about`` is a short description, "" when none was given.
+    ``state`` is ``complete`` (for trials ``finished`` or ``failed``), ``in use`` while some process builds, replaces or
+    reads the entry, ``unfinished`` for an interrupted build that can be resumed, ``damaged`` when its manifest cannot
+    be read. ``bytes`` counts all its files, ``made`` is in seconds since 1970.
     """
 
     kind: str
@@ -47,10 +47,10 @@ class Entry(NamedTuple):
     made: float
 
     def fault(self) -> str | None:
-        """Return what its checksums say is wrong with it, or None; reads all its files.
+        """Return the problem that its checksums show, or None; reads all its files.
 
-        None too when the entry is gone or unfinished, or some process has been building it for seconds: then there is
-        nothing yet.
+        Also None when the entry is deleted or unfinished, or some process has been building it for seconds: then there
+        is nothing yet.
         """
         from filelock import Timeout
 
@@ -80,11 +80,11 @@ def remove_entry(entry: Entry) -> bool:
 
     try:
         with entry_lock(entry.path, timeout_s=0):
-            # renamed first: an entry of which some files are gone must never stand under its name
+            # renamed first: an incomplete entry must never have its name
             doomed = entry.path.with_suffix(".removed.tmp")
             if entry.path.exists():
                 entry.path.rename(doomed)
-            # what killed processes left too: an earlier state in it would be put back in the entry's place
+            # leftovers of killed processes too: an earlier state among them would be put back in the entry's place
             for left in (doomed, *entry.path.parent.glob(f"{entry.name}.*.tmp")):
                 shutil.rmtree(left, ignore_errors=True)
             entry.path.with_suffix(".lock").unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def leave_entry(entry: Path, names: Set[str]) -> frozenset[str]:
 
 
 def users_of(entry: Path) -> frozenset[str]:
-    """Return the datasets that use the entry in a folder: those noted, else the one that it was made for."""
+    """Return the datasets that use the entry in a folder: the noted ones, else the dataset it was made for."""
     if (entry / _USERS).is_file():
         return frozenset((entry / _USERS).read_text(encoding="utf-8").splitlines())
     return frozenset(filter(None, [_entry(entry, entry.parent.parent).about]))
@@ -132,7 +132,7 @@ def comparison_running(cache: Cache) -> bool:
 
 
 def sweep(cache: Cache) -> None:
-    """Remove what killed processes left: folders of comparisons, and entries that were never completed."""
+    """Remove leftovers of killed processes: folders of comparisons, and entries that were never completed."""
     from filelock import Timeout
 
     sweep_scratch(cache.root / WORK, COMPARISON)
@@ -150,7 +150,7 @@ def _entry_folders(cache: Cache) -> Iterator[Path]:
         return
     for kind in sorted(cache.root.iterdir()):
         if kind.is_dir() and kind.name != WORK:
-            for folder, names, _ in os.walk(kind):  # passes over what another process removes meanwhile
+            for folder, names, _ in os.walk(kind):  # ignores folders that another process removes in the meantime
                 paths = (Path(folder, name) for name in sorted(names))
                 found = (path for path in paths if _NAME.fullmatch(path.stem) and path.suffix in ("", UNFINISHED))
                 yield from filter(Path.is_dir, found)

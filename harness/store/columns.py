@@ -1,6 +1,6 @@
 """Columns on disk: sparse vectors as ``.npy`` files, string columns as uncompressed Arrow IPC files.
 
-Both open memory-mapped: a few milliseconds and no memory of their own. Nothing here is ever pickled.
+Both open memory-mapped: a few milliseconds and no additional memory. Nothing here is ever pickled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.errors import CacheError
 _READING = threading.Lock()
 """One header at a time: NumPy parses it by ``ast``, which fails in threads of CPython before 3.11.8 (gh-106905)."""
 _ZEROS = 1 << 20
-"""Bytes that are written at a time where the system cannot reserve space."""
+"""Bytes that are written at a time if the system cannot reserve space."""
 
 
 def save_table(path: Path, table: pa.Table) -> None:
@@ -61,7 +61,7 @@ def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
 def save_rows(folder: Path, name: str, documents: DocumentRows) -> None:
     """Write weights as :func:`save_sparse` does, a block at a time; every stored value must have a weight.
 
-    Raises OSError where the disk has no room.
+    Raises OSError if the disk has no room.
     """
     indptr = documents.indptr
     save_column(folder / f"{name}.indptr.npy", indptr)
@@ -85,7 +85,7 @@ def load_sparse(folder: Path, name: str) -> SparseVectors:
 
 
 def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
-    """Memory-map the vectors ``name`` of a folder: dense ones of ``name.npy``, C-contiguous (n, d), or sparse ones.
+    """Memory-map the vectors ``name`` of a folder: dense vectors of ``name.npy``, C-contiguous (n, d), or sparse ones.
 
     Raises CacheError when a file is missing or damaged.
     """
@@ -131,7 +131,7 @@ def load_column(path: Path) -> npt.NDArray[Any]:
 
 
 def read_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
-    """Return the array of one ``.npy`` file, read into memory or mapped; raises what NumPy raises."""
+    """Return the array of one ``.npy`` file, read into memory or mapped; raises NumPy's exceptions."""
     with _READING:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     return array
@@ -139,7 +139,7 @@ def read_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn whatever reading a file raises into a CacheError that names the file."""
+    """Turn any exception of reading a file into a CacheError that names the file."""
     try:
         yield
     except (OSError, ValueError, EOFError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""What other processes took of the processor while something was timed.
+"""Other processes' use of the processor during a timed phase.
 
 Read once before and once after each timed phase, never for a query. The time that all processes spent on the cores that
 this process may use, less the time of this process and all that it started, is the time of the others.
@@ -13,21 +13,21 @@ from dataclasses import dataclass
 
 VARIABLE, IGNORE = "HARNESS_OTHER_PROCESSES", "ignore"
 BUSY_SHARE = 0.2
-"""Share of the cores from which on the machine counts as busy: that of a core that is busy half the time, on two."""
+"""The share of the cores from which on the machine counts as busy: one core half busy, on two cores."""
 SHORTEST_S = 0.5
 """Seconds from which on processor times, which the system counts in hundredths of a second, say how busy it was."""
 BUSY_LOAD = 2.0
 """Runnable processes for each core above which a phase that cannot be judged otherwise is one of a busy machine."""
 _IDLE = frozenset({"idle", "iowait", "guest", "guest_nice"})
-"""Times that no process took, and those that are part of another one."""
+"""Times that no process took, and times that are part of another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuReading:
     """Seconds of a clock, of all processes on these cores, and of this process and all that it started.
 
-    ``all_s`` is None if other processes are not to be looked at. ``load`` is the average number of runnable processes
-    over the last minute; None then too, and where the system does not tell.
+    ``all_s`` is None if other processes are not to be measured. ``load`` is the average number of runnable processes
+    over the last minute; also None then, and if the system does not report it.
     """
 
     clock_s: float
@@ -39,15 +39,15 @@ class CpuReading:
 
 @dataclass(frozen=True, slots=True)
 class OtherProcesses:
-    """What other processes took while a phase ran.
+    """Other processes' use while a phase ran.
 
     Attributes:
         phase: The name of the phase, for readers.
-        seconds: How long it took.
+        seconds: Duration of the phase.
         cores: Cores that the measured process may use.
-        used_cores: Cores that other processes used on average, at most ``cores``; None where one of them may be the
-            measured server, or they are not to be looked at.
-        load_before: Runnable processes in the minute before, those of the harness included.
+        used_cores: Cores that other processes used on average, at most ``cores``; None if one of them may be the
+            measured server, or they are not to be measured.
+        load_before: Runnable processes in the minute before, including the harness's.
         load_after: The same in the minute until the end.
     """
 
@@ -60,7 +60,7 @@ class OtherProcesses:
 
     @property
     def busy(self) -> bool:
-        """Whether other processes took so much that times are not those of a quiet machine."""
+        """Whether other processes took so much that times do not represent a quiet machine."""
         if self.used_cores is not None and self.seconds >= SHORTEST_S:
             return self.used_cores >= BUSY_SHARE * self.cores
         return self.load_before is not None and self.load_before > BUSY_LOAD * self.cores
@@ -90,7 +90,7 @@ def read_cpu() -> CpuReading:
 
 
 def other_processes(phase: str, before: CpuReading, after: CpuReading, *, server: bool = False) -> OtherProcesses:
-    """Return what other processes took between two readings; with ``server`` only the load, which was there before."""
+    """Return other processes' use between two readings; with ``server`` only the load, which includes earlier time."""
     seconds = max(after.clock_s - before.clock_s, 0.0)
     used = None
     if not server and before.all_s is not None and after.all_s is not None:

@@ -1,4 +1,4 @@
-"""Decompressed content of users' files, within limits: a small file may stand for more than the memory holds."""
+"""Decompressed content of users' files, within limits: a small file may expand to more than the memory holds."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from harness.errors import DataError, UsageError
 
 _BUFFER_BYTES = 1 << 20
 LIMITS = "HARNESS_DECOMPRESSION_LIMITS"
-"""The variable of the environment by which the limits of decompressed content are multiplied."""
+"""The environment variable with the factor for the limits of decompressed content."""
 _LONGEST_LINE = 512 << 20
 _FREE_BYTES = 64 << 20
 _RATIO = 200
 """Text is compressed to a tenth or a fiftieth of its size; gzip cannot do more than 1,032."""
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
-"""What reading a damaged or cut file raises."""
+"""Exceptions raised when reading a damaged or cut file."""
 
 
 class DamagedError(OSError):
-    """Compressed content is damaged or cut, whatever its library raises for that."""
+    """Compressed content is damaged or cut, for any exception of its library."""
 
 
 class _Unpacked(io.RawIOBase):
-    """Decompressed content, within limits: a small file may stand for more than the memory holds.
+    """Decompressed content, within limits: a small file may expand to more than the memory holds.
 
     A line may have 512 MiB; beyond the first 64 MiB, the content may have 200 times the bytes of its compressed form.
     """

@@ -1,7 +1,7 @@
 """Checksums of files that are large and hardly ever change, remembered in the cache by the state of the file.
 
 Reading Anserini's jar of 170 MB costs most of a second, and every comparison with Lucene's analyzer needs its digest;
-archives of datasets, which are held against the MD5 that their publishers give, have gigabytes.
+archives of datasets, which are checked against their publishers' MD5, have gigabytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 def steady_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Return the checksum of a file, read anew when its place, size, inode or a time of change is another.
+    """Return the checksum of a file, computed again when its path, size, inode or a time of change differs.
 
     The time of change of the inode is among them, which no program can set. A cache that cannot be written is done
     without. ``algorithm`` is one of hashlib's, for checksums and not for secrets.
@@ -47,5 +47,5 @@ def _remembered(path: Path, algorithm: str, root: Path, file: tuple[int, int, in
 
     try:
         return (Cache(root).get_or_build(_KIND, key, build) / algorithm).read_text(encoding="ascii")
-    except (CacheError, FileNotFoundError):  # or somebody has just emptied it
+    except (CacheError, FileNotFoundError):  # or the cache has just been emptied
         return file_digest(path, algorithm)

@@ -27,11 +27,11 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 _CHUNK_BYTES = 1 << 26
 _CANNOT_SHARE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _PROT_READ, _MAP_SHARED = 1, 1
-_BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
+_BLOCK_BYTES = 512  # the unit of st_blocks, for any block size of the file system
 
 
 def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
-    """Return the bytes of the blocks of all files below ``folder``, those named ``leave_out`` left out.
+    """Return the bytes of the blocks of all files below ``folder``, except files named ``leave_out``.
 
     Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing, nor
     does a file that goes away while its folder is read: engines replace files whenever they like.
@@ -88,7 +88,7 @@ def _copy_file(source: Path, target: Path) -> int:
 
 
 def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield where a file holds data, hole after hole."""
+    """Yield the ranges of a file that hold data, hole after hole."""
     stop = 0
     while stop < size:
         try:
@@ -104,7 +104,7 @@ def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
 def _copy_range(source: int, target: int, start: int, stop: int) -> None:
     while start < stop:
         try:
-            # the kernel lets both files share the blocks where it can
+            # the kernel lets both files share the blocks if it can
             done = os.copy_file_range(source, target, min(stop - start, _CHUNK_BYTES), start, start)
         except (AttributeError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _CANNOT_SHARE:
@@ -139,10 +139,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def drop_from_page_cache(folder: Path) -> None:
-    """Write out what is dirty in ``folder``, and tell the system that the cached pages of its files are not needed.
+    """Write out dirty pages in ``folder``, and tell the system that the cached pages of its files are not needed.
 
-    Pages that a process has mapped stay, and so do those of a file system that lives in memory. Does nothing where the
-    system has no such call.
+    Pages that a process has mapped stay, and so do pages of a file system in memory. Does nothing if the system has no
+    such call.
     """
     if not hasattr(os, "posix_fadvise"):
         return
@@ -156,7 +156,7 @@ def drop_from_page_cache(folder: Path) -> None:
 
 
 def resident_share(folder: Path) -> float | None:
-    """Return the share of the pages of all files in ``folder`` in memory; None where the system does not tell."""
+    """Return the share of the pages of all files in ``folder`` in memory; None if the system does not report it."""
     counts = [_resident_pages(path) for path in _files(folder)]
     known = [count for count in counts if count is not None]
     if not known or len(known) < len(counts):
@@ -196,7 +196,7 @@ def _resident_pages(path: Path) -> tuple[int, int] | None:
 def spooled(array: npt.NDArray[Scalar], folder: Path) -> npt.NDArray[Scalar]:
     """Return the same values mapped from a file without a name in ``folder``, which lasts as long as the array.
 
-    Memory then holds only what is read of them. Where the disk is full the array itself is returned.
+    Memory then holds only the parts that are read. If the disk is full the array itself is returned.
     """
     if not array.size:
         return array

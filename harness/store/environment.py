@@ -79,7 +79,7 @@ class Machine:
 
 
 def harness_state() -> HarnessState:
-    """Return the state of the package's folder, not of the current directory: the code that ran is what counts."""
+    """Return the state of the package's folder, not of the current directory: the code that ran counts."""
     package = Path(__file__).resolve().parents[1]
     commit = _git(package, "rev-parse", "HEAD")
     if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:
@@ -89,7 +89,7 @@ def harness_state() -> HarnessState:
 
 
 def machine() -> Machine:
-    """Return the machine this process runs on; ``cores`` are those the process may use."""
+    """Return the machine this process runs on; ``cores`` are the cores the process may use."""
     import psutil
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

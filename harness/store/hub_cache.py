@@ -22,14 +22,14 @@ class CachedRepository(NamedTuple):
     folder: Path
 
     def commit(self, revision: str) -> str | None:
-        """Return the commit that a branch, a tag or a commit names, None if this machine has not heard of it."""
+        """Return the commit that a branch, a tag or a commit names, None if it is unknown on this machine."""
         if _COMMIT.fullmatch(revision):
             return revision
         reference = self.folder / "refs" / revision
         return reference.read_text(encoding="utf-8").strip() if reference.is_file() else None
 
     def snapshot(self, commit: str) -> Path:
-        """Return where the files of a commit are."""
+        """Return the folder of the files of a commit."""
         return self.folder / "snapshots" / commit
 
 
@@ -65,5 +65,5 @@ def hub_client(extra: str, feature: str) -> HubClient:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the message of an error, whose other lines are for people who debug the hub."""
+    """Return the first line of an error's message; the other lines are for developers of the hub."""
     return (str(error) or repr(error)).strip().splitlines()[0]

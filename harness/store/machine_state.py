@@ -50,7 +50,7 @@ def machine_error(error: BaseException, *places: Path) -> MachineError | None:
     """Return the error to report if the state of the machine caused ``error``, or an error that it was raised from.
 
     Args:
-        error: what was raised.
+        error: the exception.
         places: folders that were written to; their free space is named if the error names no file.
 
     Returns:
@@ -115,7 +115,7 @@ def _mount_point(place: Path) -> Path:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those that it was raised from, or while handling."""
+    """Yield an error and the errors that it was raised from, or while handling."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:

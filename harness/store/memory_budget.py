@@ -1,4 +1,4 @@
-"""Room for what the command's own process computes in blocks: within ``--memory-limit`` where it is set.
+"""Memory for blockwise computations in the command's own process: within ``--memory-limit`` if it is set.
 
 Blocks change no bit of a result, only how much of it is in memory at once.
 """
@@ -13,7 +13,7 @@ import psutil
 from harness.errors import MemoryLimitError
 
 _MOST_BYTES = 384 << 20
-"""A block takes no more even where there is no limit: larger ones gain nothing."""
+"""A block takes no more even without a limit: larger blocks gain nothing."""
 _LEAST_BYTES = 1 << 20
 _MEBIBYTE = 1 << 20
 _budgets: list[MemoryBudget] = []
@@ -21,7 +21,7 @@ _budgets: list[MemoryBudget] = []
 
 
 class MemoryBudget:
-    """Anonymous memory that a run may add to what this process holds when the budget is made."""
+    """Anonymous memory that a run may add to this process's memory at the time the budget is made."""
 
     def __init__(self, limit_bytes: int | None) -> None:
         """``limit_bytes`` is None for no limit."""
@@ -59,12 +59,12 @@ def anonymous_bytes() -> int:
 
 
 def values_at_once(bytes_each: int, purpose: str, *, reserved_bytes: int = 0) -> int:
-    """Return the number of values to compute on at a time, of which each takes ``bytes_each``.
+    """Return the number of values to compute at a time, if each takes ``bytes_each``.
 
     Args:
-        bytes_each: Bytes of one value, with everything that is made of it.
+        bytes_each: Bytes of one value, with everything derived from it.
         purpose: The computation, as the subject of an error.
-        reserved_bytes: Bytes that the computation takes besides, whatever the size of its blocks.
+        reserved_bytes: Bytes that the computation takes in addition, for any size of its blocks.
 
     Raises:
         MemoryLimitError: The budget leaves no room for a block of 1 MiB.

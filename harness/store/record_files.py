@@ -1,4 +1,4 @@
-"""Dataclasses as files: one JSON file named after the class, and each array of its fields beside it.
+"""Dataclasses as files: one JSON file named after the class, and each array of its fields next to it.
 
 A record is a dataclass whose fields are plain values, enumerations of strings, paths, arrays, ids, sparse vectors,
 other dataclasses, named tuples, tuples, mappings, and unions of these with None. Nothing is ever pickled. NaN and
@@ -58,7 +58,7 @@ def load(folder: Path, record: type[Record]) -> Record:
 
 
 def is_saved(folder: Path, record: type) -> bool:
-    """Tell whether a record of this class lies in the folder."""
+    """Return whether a record of this class lies in the folder."""
     return (folder / f"{record.__name__}.json").is_file()
 
 

@@ -1,7 +1,7 @@
-"""The folder of a result on disk: built beside its place, and renamed when it is complete.
+"""The folder of a result on disk: built next to its place, and renamed when it is complete.
 
-What killed processes left is taken away or put back; of several processes that write to one place one wins; what the
-user put beside an earlier result stays.
+Leftovers of killed processes are removed or put back; of several processes that write to one place one wins; files that
+the user put next to an earlier result stay.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 RUNS, QRELS, QUERIES = "runs", "qrels", "queries"
 _OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html"}
-"""Names that a new result never takes over from the one that it replaces."""
+"""Names that a new result never takes over from the result that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 
 
 @dataclass(slots=True)
 class Building:
-    """A result that is being written in ``folder``; ``place`` is where it lies in the end."""
+    """A result that is being written in ``folder``; ``place`` is its final path."""
 
     folder: Path
     place: Path
@@ -56,7 +56,7 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = 
 
 
 def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
-    """Refuse a place where a result cannot be written, or would replace something that the user has.
+    """Refuse a place where a result cannot be written, or would replace something of the user's.
 
     Only an earlier result may be replaced, and one that holds runs only by another that does. Raises UsageError, and
     ResultError for a folder in which nothing can be made.
@@ -84,7 +84,7 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
 
 
 def target_path(path: Path) -> Path:
-    """Return the path where a file or folder is written: that of its target for a link.
+    """Return the path where a file or folder is written: the target's path for a link.
 
     Raises UsageError for a link, also on the way to the path, whose target does not exist or that leads to itself.
     """
@@ -103,12 +103,12 @@ def _takes_folders(parent: Path) -> bool:
     try:
         Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent)).rmdir()
     except OSError as error:
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)  # said at the end, with what to do about it
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)  # reported at the end, with a remedy
     return True
 
 
 def _names(folder: Path) -> set[str]:
-    """Return the names in a folder, none for what is no folder; of one folder, even if others take its place."""
+    """Return the names in a folder, empty for other paths; of one folder, even if others take its place."""
     while True:
         try:
             before = folder.stat().st_ino
@@ -136,7 +136,7 @@ def _readable_failure(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """Give a scratch folder on the file system of the result's place; what killed processes left there goes first."""
+    """Yield a scratch folder on the file system of the result's place; first removes leftovers of killed processes."""
 
     def put_back(abandoned: Path) -> None:
         """Restore an earlier result that was taken away and never replaced: its process was killed just then."""
@@ -164,7 +164,7 @@ def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bo
 
 
 def _take_away(folder: Path, place: Path, building: Path) -> None:
-    """Move an earlier result out of the way, if one is there, and copy what the user put beside it into the new one."""
+    """Move an existing earlier result out of the way, and copy the user's additions to it into the new one."""
     place.parent.mkdir(parents=True)
     try:
         folder.rename(place)
@@ -197,7 +197,7 @@ def _rename(building: Path, folder: Path) -> bool:
 
 
 def _keep_foreign(folder: Path, building: Path) -> None:
-    """Copy what the user put beside an earlier result into the new one."""
+    """Copy the user's additions to an earlier result into the new one."""
     for path in folder.iterdir():
         if path.name in _OURS or (building / path.name).exists():
             continue

@@ -11,18 +11,18 @@ from pathlib import Path
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """Make a folder ``parent/<prefix>…`` for this process alone, gone at the end.
+    """Make a private folder ``parent/<prefix>…`` for this process, removed at the end.
 
-    What killed processes left under the same prefix is removed first, see :func:`sweep_scratch`. Raises OSError where
+    Leftovers of killed processes under the same prefix are removed first, see :func:`sweep_scratch`. Raises OSError if
     nothing can be made in ``parent``.
     """
     from filelock import FileLock
 
     sweep_scratch(parent, prefix, rescue)
     folder = parent / f"{prefix}{secrets.token_hex(8)}"
-    # the lock comes first: a folder whose lock nobody holds may be removed by another process at any moment
+    # the lock comes first: a folder with an unheld lock may be removed by another process at any moment
     lock = FileLock(folder.with_suffix(".lock"))
-    folder.with_suffix(".lock").touch()  # where no file can be made, FileLock would try again for ever
+    folder.with_suffix(".lock").touch()  # if no file can be made, FileLock would try again for ever
     with lock:
         try:
             folder.mkdir()
