@@ -51,7 +51,7 @@ def statistics(counts: TermCounts) -> Statistics:
 
 
 def _mean_length(counts: TermCounts) -> float:
-    """Measure avgdl alone: counting df reads all that is stored."""
+    """Measure only avgdl: counting df reads all stored data."""
     documents = int(np.count_nonzero(counts.lengths))
     return float(counts.lengths.sum() / documents) if documents else 0.0
 

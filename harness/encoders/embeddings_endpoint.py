@@ -18,7 +18,7 @@ CHARACTERS_A_TOKEN = 4
 
 
 def calls_for(texts: int, settings: Settings) -> int:
-    """Return the calls that so many texts take, if none has to be repeated."""
+    """Return the calls that this many texts take, if none has to be repeated."""
     return -(-texts // settings.batch_size)
 
 
@@ -34,7 +34,7 @@ class EndpointModel:
     """Dense vectors by POST ``{endpoint}/embeddings``, ``batch_size`` texts a call, the longest first."""
 
     def __init__(self, settings: Settings, calls: RemoteCalls | None = None) -> None:
-        """``calls`` is for tests. Raises UsageError for an endpoint that is no plain URL."""
+        """``calls`` is for tests. Raises UsageError for an endpoint that is not a plain URL."""
         self._settings = settings
         self._calls = calls or RemoteCalls(settings.endpoint, key_env=settings.endpoint_key_env, limits=settings.limits)
         self._tokens = 0

@@ -1,4 +1,4 @@
-"""Refuse what loads and is not the trained model: weights made up at random, and models of another kind.
+"""Refuse models that load but are not the trained model: random weights, and models of another kind.
 
 Transformers gives a layer that a model's files do not have random weights, and sentence-transformers makes a dense
 model of a sparse one and the other way round. Both are a beginning for training; scores from them mean nothing.
@@ -53,8 +53,7 @@ def head_of(folder: Path, accepted: Sequence[str], reranker: str) -> str:
     """Return which of the ``accepted`` kinds of heads a model of Transformers was saved with.
 
     Its ``config.json`` names the class that it was saved as. A model that names none is taken for the first kind, as
-    are a model whose own program is run and a model that sentence-transformers saved, which says by its modules what
-    it is.
+    are a model whose own program is run and a model that sentence-transformers saved, whose modules identify it.
 
     Raises:
         ValueError: It has another head, whose weights the reranker would ignore, or sentence-transformers saved it as
@@ -80,7 +79,7 @@ def head_of(folder: Path, accepted: Sequence[str], reranker: str) -> str:
 
 
 def is_qwen3_classifier(folder: Path) -> bool:
-    """Tell whether Transformers saved the model as a ``Qwen3ForSequenceClassification``."""
+    """Return whether Transformers saved the model as a ``Qwen3ForSequenceClassification``."""
     architectures = _read(folder / "config.json").get("architectures") or ()
     return not (folder / "modules.json").is_file() and "Qwen3ForSequenceClassification" in architectures
 
@@ -98,9 +97,9 @@ def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:
 
 
 def token_places(model: Any) -> int | None:
-    """Return the number of tokens that a model has places for; None where it does not say.
+    """Return the number of tokens that a model has positions for; None if it does not say.
 
-    Models of RoBERTa's family count places from behind that of padding, so they have fewer places than rows.
+    Models of RoBERTa's family count positions after the padding's, so they have fewer positions than rows.
     """
     rows = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if not rows:
@@ -114,8 +113,8 @@ def load_whole(load: Callable[[], Any]) -> Any:
     """Call ``load`` and return its model, all of whose weights are from the model's files.
 
     Raises:
-        ValueError: Transformers made weights up (their names are listed); those of a pooler do not count where nothing
-            but an encoder is loaded. Whatever ``load`` raises is passed on.
+        ValueError: Transformers initialised weights randomly (their names are listed); a pooler's do not count if only
+            an encoder is loaded. Any exception of ``load`` is passed on.
     """
     with _missing_weights() as made_up:
         loaded = load()

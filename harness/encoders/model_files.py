@@ -1,7 +1,7 @@
 """Locate the files of a model without importing anything: folders, installed packages, the hub's cache.
 
 A model's files may name a class as ``organisation/repository--module.Class``. With ``trust_remote_code=true`` the
-libraries run what that repository's main branch holds at the time, so its commit belongs to the model.
+libraries run the content of that repository's main branch at the time, so its commit belongs to the model.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _TRAINING = (
     *("trainer_state.json", "training_args.bin", "events.out.*"),
 )
 _TRAINING_FOLDERS = ("checkpoint-*", "eval", "runs")
-"""Folders that trainers, of whatever framework, keep beside a model in training."""
+"""Folders that trainers, of any framework, keep next to a model in training."""
 _SECOND_CHOICE = (".bin", ".pt", ".pth", ".ckpt")
-"""Weights that are read only where there are none in safetensors' format."""
+"""Weights that are read only if there are none in safetensors' format."""
 _WEIGHTS = (".safetensors", *_SECOND_CHOICE)
 _WITH_CONFIG = (".Pooling", ".SpladePooling", ".Dense")
-"""Modules that have a ``config.json`` of their own, by the ends of their classes; others may have no file at all."""
+"""Modules that have their own ``config.json``, by the ends of their classes; others may have no file at all."""
 
 _ORGANISATION = "sentence-transformers"
-"""Organisation of models that are named without one, as in sentence-transformers itself."""
+"""Organisation of models that are named without an organisation, as in sentence-transformers itself."""
 _ALWAYS = ("modules.json", "config.json")
-"""Files of which every model has at least one."""
+"""Files; every model has at least one of them."""
 _NAMES_CLASSES = (*_ALWAYS, "tokenizer_config.json")
 _FEATURE = "a model of the hub"
 _OFFLINE = (
@@ -101,8 +101,8 @@ def _below(folder: Path, source: ModelSource) -> Path:
 def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
     """Return the folder of a hub model's files, named by its commit.
 
-    The cache's content is taken as it is, so a branch that moved on is not noticed; ``fetch`` downloads what it lacks,
-    without weights in other formats than the one that is read.
+    The cache's content is used as it is, so a moved branch is not noticed; ``fetch`` downloads missing files, except
+    weights in formats that are not read.
     """
     hub = hub_client("dense", _FEATURE)
     model = name if "/" in name else f"{_ORGANISATION}/{name}"
@@ -161,10 +161,10 @@ def model_files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Tell whether the folder holds weights, all of their parts, and the modules that the model declares.
+    """Return whether the folder holds weights, all of their parts, and the modules that the model declares.
 
-    A snapshot may hold no more than somebody asked for, or than came before a download was interrupted. A list of
-    parts or modules that cannot be read counts as incomplete.
+    A snapshot may hold only requested files, or files downloaded before an interruption. A list of parts or modules
+    that cannot be read counts as incomplete.
     """
     if not any(name.endswith(_WEIGHTS) for name, _ in model_files(folder)):
         return False
@@ -186,13 +186,13 @@ def _declared(folder: Path) -> Iterator[Path]:
 
 
 def remote_code(folder: Path, *, fetch: bool) -> dict[str, str]:
-    """Return the commit of each other repository whose program the model in ``folder`` runs; mostly there is none.
+    """Return the commit of each other repository whose program the model in ``folder`` runs; mostly empty.
 
-    ``fetch`` looks for the newest commit, as the libraries do, and takes the cached one where the hub does not answer.
+    ``fetch`` looks for the newest commit, as the libraries do, and takes the cached one if the hub does not answer.
 
     Raises:
         EngineUnavailableError: A repository cannot be had.
-        DataError: A file that names classes is no JSON.
+        DataError: A file that names classes is not JSON.
     """
     files = (path for path in sorted(folder.rglob("*.json")) if path.name in _NAMES_CLASSES)
     references = [name.partition("--") for path in files for name in _classes(path)]

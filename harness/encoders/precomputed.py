@@ -94,7 +94,7 @@ def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
 
 
 def require_files(folder: Path, role: Role) -> None:
-    """Raise DataError if a folder lacks the vectors of ``role``, or a file of their ids where they need one."""
+    """Raise DataError if a folder lacks the vectors of ``role``, or a file of their ids if they need one."""
     vectors, *ids = find_files(folder, role)
     if vectors.suffix == ".npy" and not ids:
         raise DataError(str(vectors), [_NO_IDS], fix=_LAYOUT)
@@ -124,7 +124,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
 def _arrays_of_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an archive by name.
 
-    Raises DataError beyond the limits of decompressed content, and what reading a damaged file raises.
+    Raises DataError beyond the limits of decompressed content, and the exceptions of reading a damaged file.
     """
     arrays = {}
     with zipfile.ZipFile(file) as archive:
@@ -164,7 +164,7 @@ def _npz(file: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Any, Ids |
 
 
 def _whole(file: Path, name: str, array: Any) -> Int64Array:
-    """Return whole numbers as int64; raises DataError for others, and for those that int64 does not hold."""
+    """Return whole numbers as int64; raises DataError for others, and for numbers that int64 does not hold."""
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise DataError(str(file), [f"'{name}' holds {array.dtype}, expected whole numbers"])
     if len(array) and int(array.max()) > np.iinfo(np.int64).max:

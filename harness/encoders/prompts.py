@@ -1,7 +1,7 @@
 """Choose the text that is put before each query or document of a model.
 
 Many models were trained with a text before each query, and some with another before each document. Many of them do not
-declare it in their files, so ``prompts.toml`` lists what is known of them, by their names on the hub.
+declare it in their files, so ``prompts.toml`` lists known prompts by the models' names on the hub.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OWN_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents"
 
 
 class Prompt(NamedTuple):
-    """A text put before others, "" for no prompt. ``origin`` says who asked for it, "" for the user or nobody."""
+    """A text put before others, "" for no prompt. ``origin`` is the source of the prompt, "" for the user or none."""
 
     text: str
     origin: str = ""
@@ -57,9 +57,9 @@ def text_list(texts: Inputs) -> list[str]:
 def applied_prompt(settings: Settings, role: Role) -> Prompt:
     """Return the prompt that is put before each text of ``role``.
 
-    The user's choice comes first, ``none`` included; then what the model's files declare under the name of the role, or
-    by default, as sentence-transformers chooses; then, where they declare no text at all, what the model is known to
-    need.
+    The user's choice comes first, ``none`` included; then the prompt that the model's files declare under the name of
+    the role, or by default, as sentence-transformers chooses; then, if they declare no text at all, the model's known
+    prompt.
 
     Raises:
         UsageError: The model declares no prompt of the name that was chosen.
@@ -88,7 +88,7 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
 
 
 def _undeclared(model: str, name: str, role: Role, declared: Mapping[str, str]) -> UsageError:
-    """Return the refusal of a prompt's name, with the declared name that is for texts of this role if there is one."""
+    """Return the refusal of a prompt's name, with a declared name for texts of this role if there is one."""
     likely = next((own for own in _OWN_NAMES[role] if own in declared), None)
     hint = f"did you mean '{likely}', which it declares for {role}? " if likely is not None else ""
     return UsageError(
@@ -117,7 +117,7 @@ def known_prompts() -> Mapping[str, KnownPrompts]:
 
 
 def _configuration(settings: Settings) -> Mapping[str, Any]:
-    """Return sentence-transformers' configuration of a model; nothing for a model without files or without one."""
+    """Return sentence-transformers' configuration of a model; empty for a model without files or without one."""
     return _read(model_folder(settings) / CONFIG) if settings.source.has_files else {}
 
 

@@ -26,10 +26,10 @@ _ONE_QUERY = ("embed_query", "get_query_embedding")
 
 
 class PythonEncoder:
-    """An object with ``encode_documents`` and ``encode_queries``, or ``encode`` alone, each taking a list of texts.
+    """An object with ``encode_documents`` and ``encode_queries``, or only ``encode``, each taking a list of texts.
 
     Embeddings of LangChain (``embed_documents``, ``embed_query``) and LlamaIndex (``get_text_embedding_batch``,
-    ``get_query_embedding``) are asked as those libraries ask them. A class, or a function without such methods, is
+    ``get_query_embedding``) are called as those libraries call them. A class, or a function without such methods, is
     called once, without arguments, to get the object. A method returns an array (n, d); for the encoder ``splade`` also
     a SciPy sparse matrix or a list of ``{dimension: weight}``.
     """
@@ -82,7 +82,7 @@ class PythonEncoder:
             form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
             source = f"model=python:{self._settings.source.name}"
             raise DataError(source, [f"gave {form}"], fix="give an array of numbers (n, d)")
-        with np.errstate(over="ignore"):  # what overflows is refused with its id
+        with np.errstate(over="ignore"):  # overflowing values are refused with their id
             return np.ascontiguousarray(array, dtype=np.float32)
 
 
@@ -94,7 +94,7 @@ class _Documents:
 
 
 def _methods(encoder: Any) -> dict[Role, Encode]:
-    """Return how an object encodes either role; nothing where it lacks one of them."""
+    """Return how an object encodes either role; empty if it lacks one of them."""
     documents, queries, one = (
         next((getattr(encoder, name) for name in names if hasattr(encoder, name)), None)
         for names in (_DOCUMENTS, _QUERIES, _ONE_QUERY)

@@ -39,9 +39,9 @@ def draw_sample(texts: Path, role: Role, share: float, seed: int, folder: Path) 
 
 
 def compare_sample(cached: Path, again: Path, role: Role, sample: Sample, settings: Settings) -> float:
-    """Return the largest relative difference between the vectors of ``cached`` and those just made in ``again``.
+    """Return the largest relative difference between the vectors of ``cached`` and the new vectors in ``again``.
 
-    Raises CacheError, naming texts, where it is beyond the tolerance.
+    Raises CacheError, naming texts, if it is beyond the tolerance.
     """
     differences = _differences(cached, again, role, sample.rows)
     tolerance = TOLERANCES[settings.dtype]
@@ -58,7 +58,7 @@ def compare_sample(cached: Path, again: Path, role: Role, sample: Sample, settin
 
 
 def _differences(cached: Path, again: Path, role: Role, rows: Int64Array) -> Float64Array:
-    """Return ``|cached - again| / |cached|`` of each row, float64; infinite where the dimensions differ."""
+    """Return ``|cached - again| / |cached|`` of each row, float64; infinite if the dimensions differ."""
     before, now = load_vectors(cached, role), load_vectors(again, role)
     if isinstance(before, SparseVectors) and isinstance(now, SparseVectors):
         from scipy.sparse import csr_array

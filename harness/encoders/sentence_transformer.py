@@ -36,8 +36,8 @@ class SentenceTransformerModel:
 
         Raises:
             MissingExtraError: sentence-transformers is not installed.
-            EngineUnavailableError: The device is not there, or the model cannot be loaded, is of the other kind, or
-                lacks weights.
+            EngineUnavailableError: The device is missing, or the model cannot be loaded, is of the other kind, or lacks
+                weights.
         """
         feature = f"encoder {settings.encoder}"
         library = require("sentence_transformers", extra="dense", feature=feature)
@@ -94,7 +94,7 @@ class SentenceTransformerModel:
 
     @property
     def lengths(self) -> TextLengths | None:
-        """Tokens of the texts of the last call, and those that the model did not read."""
+        """Tokens of the texts of the last call, and the tokens that the model did not read."""
         return self._lengths
 
     def _limit_from(self, limit: int) -> str:

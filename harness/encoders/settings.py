@@ -1,4 +1,4 @@
-"""Settings of a model, from a backend's parameters, and the interface of whatever encodes texts."""
+"""Settings of a model, from a backend's parameters, and the interface of encoders of texts."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def _folder(text: str, model: str) -> Path:
 class Settings:
     """CheckResult parameters of a model encoder; ``harness/encoders/parameters.toml`` describes each.
 
-    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for no prompt, None where the user
-    says nothing.
+    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for no prompt, None if the user says
+    nothing.
     """
 
     encoder: EncoderName
@@ -131,7 +131,7 @@ class Settings:
 
     @classmethod
     def of(cls, encoder: EncoderName, parameters: Mapping[str, ParameterValue]) -> Settings:
-        """Check a backend's complete parameters; those that are not the encoder's are ignored.
+        """Check a backend's complete parameters; parameters of other parts than the encoder are ignored.
 
         Raises:
             UsageError: The model is not understood, parameters mean nothing for it, or a prompt is given both as text
@@ -183,7 +183,7 @@ class Settings:
 
     @property
     def of_model(self) -> Settings:
-        """Settings of the model's own vectors, neither truncated nor normalised; ``self`` where they are the same.
+        """Settings of the model's own vectors, neither truncated nor normalised; ``self`` if they are the same.
 
         Random vectors are drawn at the width of ``truncate_dim``.
         """
@@ -193,7 +193,7 @@ class Settings:
 
 
 def limits_of(values: Mapping[str, ParameterValue]) -> Limits:
-    """Return the limits of calls that the parameters of a model behind an endpoint set; those by default of another."""
+    """Return the limits of calls in the parameters of a model behind an endpoint; default limits for another model."""
     if "endpoint" not in values:
         return Limits()
     return Limits(
@@ -224,7 +224,7 @@ def _prompt(value: str) -> str | None:
 
 
 class Model(Protocol):
-    """Encodes texts, in whatever batches suit it; the same chunk of texts always gives the same vectors."""
+    """Encodes texts, in batches of its choice; the same chunk of texts always gives the same vectors."""
 
     @property
     def facts(self) -> Facts:

@@ -1,4 +1,4 @@
-"""For each source of vectors: what decides them (the key of encodings), and the model that gives them."""
+"""For each source of vectors: the key of encodings, which decides them, and the model that gives them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.store.cache import JSON, file_digest
 _SCHEME = 2
 """Version of the key: raised when a change of the harness changes the vectors that some model gives."""
 _DIMENSIONS = 384
-"""Width of random vectors without truncate_dim, the same as that of all-MiniLM-L6-v2."""
+"""Width of random vectors without truncate_dim, the same as all-MiniLM-L6-v2's."""
 
 
 def create_model(settings: Settings) -> Model:
@@ -90,11 +90,11 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
 
 
 def model_digest(settings: Settings) -> str | None:
-    """Return what identifies a model's content: its commit on the hub, else a SHA-256; None for an endpoint and random.
+    """Return the id of a model's content: its commit on the hub, else a SHA-256; None for an endpoint and random.
 
     The SHA-256 covers the files that are read: weights, tokenizer and configuration, the module of a Python object, or
     the precomputed vectors of both roles. A hub model that runs another repository's program has a SHA-256 too, which
-    covers that one's commit.
+    covers that program's commit.
 
     Raises as :func:`encoding_key` without ``fetch``.
     """
@@ -115,7 +115,7 @@ def _model_key(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON
     source = settings.source
     match source.kind:
         case "precomputed":
-            needed = role == "queries"  # there may be no documents: encoding them tells
+            needed = role == "queries"  # there may be no documents: encoding them shows it
             files = find_files(Path(source.name), role, needed=needed)
             return {"files": {path.name: _digest(path) for path in files}}
         case "random":
@@ -152,7 +152,7 @@ def _digest_once(path: Path, _size: int, _modified_ns: int) -> str:
 
 
 class RandomVectors:
-    """The floor of chance: normal vectors of unit length, drawn from seed, role and id, whatever the texts say."""
+    """The floor of chance: normal vectors of unit length, drawn from seed, role and id, independent of the texts."""
 
     def __init__(self, settings: Settings) -> None:
         self._seed, self._dimensions = settings.seed, settings.truncate_dim or _DIMENSIONS

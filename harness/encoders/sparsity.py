@@ -1,4 +1,4 @@
-"""Measure how sparse learned sparse vectors are and what a search over them costs; keep their strongest weights."""
+"""Measure the sparsity of learned sparse vectors and the cost of a search over them; keep their strongest weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from harness.data.types import Float64Array, Int64Array, SparseVectors
 class Sparsity(NamedTuple):
     """Mean active dimensions of a text, the share of dimensions that are not active, and ``avg_flops``.
 
-    ``avg_flops`` is the mean number of multiplications of one query and one document: over all dimensions, the share
-    of queries times the share of documents that have it. The names and definitions are those of sentence-transformers'
-    SparseInformationRetrievalEvaluator; FLOPS is of Paria et al., "Minimizing FLOPs to Learn Efficient Sparse
+    ``avg_flops`` is the mean number of multiplications of one query and one document: over all dimensions, the share of
+    queries times the share of documents that have it. The names and definitions follow sentence-transformers'
+    SparseInformationRetrievalEvaluator; FLOPS is from Paria et al., "Minimizing FLOPs to Learn Efficient Sparse
     Representations" (2020), equation 1.
     """
 
@@ -62,7 +62,7 @@ def sparsity_of(documents: DimensionCounts, queries: DimensionCounts) -> Sparsit
 
 
 def strongest(vectors: SparseVectors, most: int) -> SparseVectors:
-    """Keep at most ``most`` values of each vector: the furthest from zero, of equal ones those of lower dimensions.
+    """Keep at most ``most`` values of each vector: the furthest from zero, of equal values, the lower dimensions.
 
     Their order within a row and the number of dimensions stay. Vectors that have no more are returned as they are.
     Raises AssertionError for ``most`` below 1.

@@ -1,6 +1,6 @@
 """Encode texts chunk by chunk into a folder, and resume there after an interruption.
 
-Meanwhile the folder holds growing columns and ``progress.json``, the number of rows that are whole in them. It is
+In the meantime the folder holds growing columns and ``progress.json``, the number of complete rows in them. It is
 written after the columns are on the disk, so a killed run loses its last chunk and nothing else. Afterwards the folder
 holds finished columns (:func:`harness.store.columns.load_vectors`) and ``made.json``.
 """
@@ -55,8 +55,8 @@ class Made:
     ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all runs that took part. ``values`` is the
     number of stored weights of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts``
     come from the model: device, versions. ``chunks`` is the number of steps; for a model behind an endpoint, that is
-    the number of calls that it answered. ``limit`` and ``limit_from`` are those of :class:`TextLengths`, whose counts
-    lie in a column of their own; both are empty for models that do not report lengths.
+    the number of calls that it answered. ``limit`` and ``limit_from`` are as in :class:`TextLengths`, whose counts lie
+    in a separate column; both are empty for models that do not report lengths.
     """
 
     rows: int
@@ -72,14 +72,14 @@ class Made:
 
 
 class Done(NamedTuple):
-    """Work of one call of :func:`encode_into`: ``rows`` in ``chunks``, without those of earlier runs."""
+    """Work of one call of :func:`encode_into`: ``rows`` in ``chunks``, without earlier runs' work."""
 
     rows: int
     chunks: int
 
 
 class Shard(NamedTuple):
-    """Part of an encoding, the texts from ``start`` up to ``stop``, in a folder of its own."""
+    """Part of an encoding, the texts from ``start`` up to ``stop``, in a separate folder."""
 
     folder: Path
     start: int
@@ -115,13 +115,12 @@ def encode_into(
 ) -> Done:
     """Encode all of ``texts``, resuming where an earlier run into ``folder`` was interrupted.
 
-    A folder that holds less than its state tells of, or whose state cannot be read, is named on the log and begun
-    again. Memory is bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a
-    finished folder.
+    A folder that holds less than its state records, or whose state cannot be read, is logged and begun again. Memory is
+    bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a finished folder.
 
     Raises:
-        DataError: Vectors are not finite, have different widths, or are zero where they have to be normalised.
-        HarnessError: Whatever the model raises.
+        DataError: Vectors are not finite, have different widths, or are zero but have to be normalised.
+        HarnessError: Any error of the model.
     """
     if (folder / MADE).exists():
         return Done(0, 0)
@@ -143,10 +142,10 @@ def encode_into(
 
 
 def shards(folder: Path, rows: int, role: Role, settings: Settings) -> list[Shard]:
-    """Divide what is left to encode of ``rows`` texts into parts that can be encoded apart, on other machines too.
+    """Divide the unencoded rows of ``rows`` texts into parts that can be encoded apart, on other machines too.
 
     A part is 16 of the chunks that one process would encode, so that the model gets the very same batches. The parts do
-    not depend on how many jobs encode them: whoever encodes next uses finished ones and resumes those that were begun.
+    not depend on how many jobs encode them: the next encoding uses finished parts and resumes begun ones.
     """
     begun, size = rows_begun(folder), _SHARD_CHUNKS * _chunk(settings)
     bounds = ((start, min(start + size, rows)) for start in range(begun, rows, size))
@@ -183,7 +182,7 @@ def _chunk(settings: Settings) -> int:
 def _complete(
     folder: Path, role: Role, state: _State, settings: Settings, prompt: str, facts: Mapping[str, ParameterValue]
 ) -> None:
-    """Write the record of a finished encoding, and remove what only served to resume it."""
+    """Write the record of a finished encoding, and remove files that only served to resume it."""
     sparse = settings.encoder == "splade"
     if sparse:
         np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
@@ -234,7 +233,7 @@ def rows_begun(folder: Path) -> int:
         if (folder / MADE).exists():
             return read_made(folder).rows
         return _State(**orjson.loads((folder / PROGRESS).read_bytes())).rows
-    except (OSError, ValueError, TypeError):  # the run that resumes it names what is wrong
+    except (OSError, ValueError, TypeError):  # the run that resumes it reports the problem
         return 0
 
 
@@ -290,7 +289,7 @@ class _Columns:
         )
 
     def _append_lengths(self, lengths: TextLengths | None, rows: int) -> tuple[int | None, str]:
-        """Add the lengths of texts, unknown ones for rows before that have none; return the limit and its origin."""
+        """Add the lengths of texts, unknown for earlier rows without lengths; return the limit and its origin."""
         state = self.state
         if self._lengths is None and lengths is not None:
             path = self._folder / _lengths_file(self._role)
@@ -430,11 +429,11 @@ def _write(path: Path, content: object) -> None:
 class _NpyWriter:
     """Append rows to one ``.npy`` file, as C-contiguous ``dtype`` of shape (n,) or (n, ``width``).
 
-    Until :meth:`finish` the header says that there are no rows.
+    Until :meth:`finish` the header records no rows.
     """
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> None:
-        """Begin the file, or continue it after its first ``rows`` rows: what follows them is cut off."""
+        """Begin the file, or continue it after its first ``rows`` rows: data after them is cut off."""
         self._dtype, self._width = np.dtype(dtype), width
         size = _file_bytes(rows, dtype, width)
         if rows and path.stat().st_size < size:  # truncate would fill the file up with zeros

@@ -1,4 +1,4 @@
-"""Count the tokens of texts that a model reads, and of those that it cuts, while the model tokenises them.
+"""Count the tokens of texts that a model reads, and the tokens that it cuts, while the model tokenises them.
 
 A tokenizer divides a longer text into pieces of the model's limit. The model gets the first piece, and the others are
 dropped by the libraries without a word. They are counted here, so that nothing is tokenised twice.
@@ -19,7 +19,7 @@ from harness.data.types import Int32Array
 
 Unit = Literal["tokens", "characters"]
 UNKNOWN = -1
-"""Stands in counts for a text whose tokens were not counted."""
+"""Used in counts for a text whose tokens were not counted."""
 _NO_LIMIT = 1_000_000
 """Tokenizers without a limit name a huge one."""
 _LIMITS = (
@@ -34,11 +34,11 @@ class TextLengths(NamedTuple):
     """Lengths of texts, and how much of each a model does not read.
 
     Attributes:
-        counts: int32 (n, 2): the units of each text, prompt included and special tokens not, and those of them that
-            are beyond the limit; :data:`UNKNOWN` twice for a text that was not counted.
+        counts: int32 (n, 2): the units of each text, prompt included and special tokens not, and the units among them
+            that are beyond the limit; :data:`UNKNOWN` twice for a text that was not counted.
         limit: units that the model reads of a text, special tokens included; None if there is no limit.
-        limit_from: where the limit is set, in words; "" without a limit.
-        unit: what is counted.
+        limit_from: the source of the limit, in words; "" without a limit.
+        unit: the counted unit.
     """
 
     counts: Int32Array
@@ -48,7 +48,7 @@ class TextLengths(NamedTuple):
 
     @classmethod
     def unknown(cls, number: int) -> TextLengths:
-        """Return lengths of texts of which none was counted."""
+        """Return lengths of texts, all uncounted."""
         return cls(np.full((number, 2), UNKNOWN, dtype=np.int32))
 
 
@@ -59,7 +59,7 @@ class TokenCounter:
     """
 
     def __init__(self, model: Any, origin: Callable[[int], str]) -> None:
-        """Start watching; ``origin`` says where a limit is set."""
+        """Start watching; ``origin`` is the source of a limit."""
         self._counts: dict[object, tuple[int, int]] = {}
         self._limit: int | None = None
         self._origin = cache(origin)
@@ -96,7 +96,7 @@ class TokenCounter:
         lengths = _row_lengths(features)
         tokenizer: Any = getattr(module, "tokenizer", None)
         if self._limit is None:
-            truncation = getattr(tokenizer, "truncation", None)  # a tokenizer of its own, with a limit in its file
+            truncation = getattr(tokenizer, "truncation", None)  # the tokenizer's own, with a limit in its file
             return [(length, 0) for length in lengths] if truncation is None else []
         counts = []
         for row, length in enumerate(lengths):
@@ -133,7 +133,7 @@ def token_counts(encoding: Any) -> tuple[int, int]:
 
 
 def known_limit(limit: float | None) -> int | None:
-    """Return a limit of tokens; None for none and for the huge numbers that stand for none."""
+    """Return a limit of tokens; None for none and for the huge numbers that mean none."""
     return None if limit is None or math.isinf(limit) or limit >= _NO_LIMIT else int(limit)
 
 

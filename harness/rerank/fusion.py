@@ -1,17 +1,19 @@
-"""Fuse several runs of the same queries into one run. Pure functions, usable alone.
+"""Fuse several runs of the same queries into one run. Pure functions, usable separately.
 
 Every function takes any number of runs (at least one) and gives one :class:`harness.data.types.Run`, in the one
 ordering of :mod:`harness.data.ranking`: score descending, then document id descending. The same rule orders the hits of
 each input before anything is computed from them, so equal scores in an input never depend on how an engine happened to
 place them.
 
-- Queries of the result are those of the first run, then those that only later runs have, in their order. A run that
+- Queries of the result are the queries of the first run, then the queries that only later runs have, in their order. A
+run that
   does not have a query, or has no hits for it, adds nothing to it; a query without any hits has none.
-- Document columns need not be equal: hits meet by document id. Where all runs have the same column it is kept.
-- A document that a run did not return gets nothing from that run, whatever the method. One that only a run of weight 0
+- Document columns need not be equal: hits meet by document id. If all runs have the same column it is kept.
+- A document that a run did not return gets nothing from that run, in every method. A document that only a run of weight
+0
   returned is in the result, with 0.
 - Sums are taken in float64, smallest part first, and rounded once to float32: the order of the runs changes no bit.
-- ``weights`` (one a run, at least 0, one of them above) multiply what a run gives; without them all are 1.
+- ``weights`` (one a run, at least 0, one of them above) multiply a run's contribution; without them all are 1.
 
 Scores that are not finite and repeated documents raise RankingError, as everywhere.
 """
@@ -58,9 +60,10 @@ def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
 def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """Add weighted scores scaled to [0, 1]: ``score(d) = sum over runs of w · (s - min) / (max - min)``.
 
-    Minimum and maximum are those of the query's hits in that run: so the last hit of a list gets 0, as a document that
-    was not returned does. Where all hits of a query score the same (one hit, above all) each gets 1: the list tells
-    them from the documents that it lacks, and not from one another. CombSUM over normalised scores: Lee, SIGIR 1997.
+    Minimum and maximum are taken over the query's hits in that run: so the last hit of a list gets 0, as a document
+    that was not returned does. If all hits of a query score the same (one hit, above all) each gets 1: the list
+    distinguishes them from the documents that it lacks, and not from one another. CombSUM over normalised scores: Lee,
+    SIGIR 1997.
     """
 
     def normalised(run: Run) -> Float64Array:
@@ -76,8 +79,8 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """Fuse scores by their distribution (DBSF): ``score(d) = sum over runs of w · (s - (m - 3 sd)) / (6 sd)``.
 
     ``m`` and ``sd`` are the mean and the sample standard deviation (n - 1) of the query's hits in that run. Values are
-    not clipped: beyond three sd they lie outside [0, 1]. Where all hits of a query score the same (one hit, above all)
-    each gets 0.5, the middle. Mazzeschi 2023; the rules are those of Qdrant's DBSF.
+    not clipped: beyond three sd they lie outside [0, 1]. If all hits of a query score the same (one hit, above all)
+    each gets 0.5, the middle. Mazzeschi 2023; the rules follow Qdrant's DBSF.
     """
 
     def normalised(run: Run) -> Float64Array:
@@ -129,7 +132,7 @@ def _checked(weights: Weights, runs: Sequence[Run]) -> tuple[float, ...]:
 
 
 def _union(columns: Sequence[Ids]) -> tuple[Ids, list[Int32Array]]:
-    """Return the first column with what later ones add, and each column's rows in it."""
+    """Return the first column with additional ids of later ones, and each column's rows in it."""
     first = columns[0]
     if all(column is first or column.values.equals(first.values) for column in columns):
         return first, [np.arange(len(first), dtype=np.int32)] * len(columns)

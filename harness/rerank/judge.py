@@ -47,7 +47,7 @@ class Judge(Reranker):
     unit: ClassVar[Unit | None] = "characters"
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        """Check the parameters; raises UsageError for an endpoint that is no plain URL, and without a model."""
+        """Check the parameters; raises UsageError for an endpoint that is not a plain URL, and without a model."""
         self._parameters = parameters
         if not parameters["model"]:
             raise UsageError("it has no model", fix="name one that the endpoint knows with model=")
@@ -103,7 +103,7 @@ class Judge(Reranker):
 
     @property
     def lengths(self) -> TextLengths | None:
-        """Characters of the documents, and those that the judge is not sent."""
+        """Characters of the documents, and the characters that the judge is not sent."""
         return self._lengths
 
     @property

@@ -48,7 +48,7 @@ _QWEN3_QUERY = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>:"
 _QWEN3_LENGTH = 8192
 _LAST_ONLY = {"logits_to_keep": 1, "use_cache": False}
 _PLACE = "\ue000"
-"""Stands for the document while the template is filled in: a character for private use, which no text holds."""
+"""Represents the document while the template is filled in: a character for private use, which no text holds."""
 
 
 class LocalModel(Reranker):
@@ -78,7 +78,7 @@ class LocalModel(Reranker):
     def identity(self) -> dict[str, JSON]:
         """Return the model's files, and all that is done with the pair before the model sees it.
 
-        Raises EngineUnavailableError for a model with another head than the reranker reads, whatever is cached.
+        Raises EngineUnavailableError for a model with another head than the reranker reads, even if scores are cached.
         """
         self._head()
         return {
@@ -89,23 +89,23 @@ class LocalModel(Reranker):
         }
 
     def extra_identity(self) -> dict[str, JSON]:
-        """Return what else changes a score, for models of one kind."""
+        """Return further values that change a score, for models of one kind."""
         return {}
 
     @property
     def lengths(self) -> TextLengths | None:
-        """Tokens of the pairs of the last call, and those that the model did not read."""
+        """Tokens of the pairs of the last call, and the tokens that the model did not read."""
         return self._lengths
 
     def limit_from(self, limit: int) -> str:
-        """Return where the limit of tokens of a pair is set, in words."""
+        """Return the source of the limit of tokens of a pair, in words."""
         if self.parameters["max_length"] == limit:
             return "max_length= of the backend"
         return limit_origin(model_folder(self._settings), limit, f"the default of the reranker '{self.name}'")
 
     @property
     def facts(self) -> Facts:
-        """Return device, versions, and what identifies the model's content."""
+        """Return device, versions, and the id of the model's content."""
         facts = {"device": self.device, "model_digest": str(model_digest(self._settings))}
         return {**facts, **{f"version of {name}": version(name) for name in VERSIONS}}
 
@@ -146,8 +146,8 @@ class CrossEncoder(LocalModel):
     """sentence-transformers' ``CrossEncoder``: query and document read together, one number for the pair.
 
     The score is the model's raw output: its sigmoid would bring the best documents to the same float32. An
-    ``instruction`` is for models that were trained with one: in Qwen3's form (:class:`Qwen3` then scores), or with
-    prompts of their own.
+    ``instruction`` is for models that were trained with an instruction: in Qwen3's form (:class:`Qwen3` then scores),
+    or with their own prompts.
     """
 
     name: ClassVar[str] = "cross-encoder"
@@ -327,10 +327,10 @@ class Classifier(Transformer):
 class Qwen3(Transformer):
     """Rerankers like Qwen3-Reranker: a language model is prompted in its chat template.
 
-    The score is the logit of ``yes`` less that of ``no`` as the next token, the log odds of relevance. A model for
-    sequence classification has a trained head instead: the score is the logit of its only label. Only the document is
-    cut to ``max_length`` tokens of the whole, so that question and template stay; by default, to 8,192 or the model's
-    own limit, whichever is less.
+    The score is the logit of ``yes`` minus the logit of ``no`` as the next token, the log odds of relevance. A model
+    for sequence classification has a trained head instead: the score is the logit of its only label. Only the document
+    is cut to ``max_length`` tokens of the whole, so that question and template stay; by default, to 8,192 or the
+    model's own limit, whichever is less.
     """
 
     name: ClassVar[str] = "qwen3"
@@ -342,7 +342,7 @@ class Qwen3(Transformer):
         return {"instruction": self.parameters["instruction"], "template": 2, **head}
 
     def prepare(self) -> None:
-        """Prepare the prompt; raises EngineUnavailableError without chat template, and for a model without one score.
+        """Prepare the prompt; raises EngineUnavailableError without a chat template or a single score.
 
         A language model has one if yes and no are tokens, a classifier if it has one label.
         """
@@ -372,7 +372,7 @@ class Qwen3(Transformer):
         rows = [self._tokens(query, document) for query, document in zip(queries, documents, strict=True)]
         longest = max(map(len, rows))
         padding = self.tokenizer.pad_token_id or 0
-        # on the left, so that the last place of every row is the one before the answer
+        # on the left, so that the last position of every row is before the answer
         ids = self.torch.tensor([[padding] * (longest - len(row)) + row for row in rows], device=self.device)
         mask = self.torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=self.device)
         if self.head == CLASSIFYING:

@@ -1,4 +1,4 @@
-"""Base class of rerankers: whatever scores pairs of a query and a document."""
+"""Base class of rerankers, which score pairs of a query and a document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reranker:
     """Scores pairs of a query and a document. The constructor checks parameters and loads nothing."""
 
     whole_numbers: ClassVar[bool] = False
-    """True if many documents share a score: equal ones keep the order of the first stage."""
+    """True if many documents share a score: equal scores keep the order of the first stage."""
     group: ClassVar[int] = 2048
     """Number of pairs that are scored before their scores are stored."""
     stored: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class Reranker:
         return document
 
     def allow(self, pairs: int) -> None:
-        """Raise EngineUnavailableError if a ``paid`` reranker may not be called for so many pairs without a score."""
+        """Raise EngineUnavailableError if a ``paid`` reranker may not be called for this many pairs without a score."""
 
     def load(self) -> None:
         """Get ready to score; called once, and not if every score is cached. Raises HarnessError."""

@@ -67,9 +67,8 @@ class PairRows(NamedTuple):
 class Reranked:
     """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
-    ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are those of the pairs, None for a
-    reranker that does not report them; ``pairs`` are their rows, None before they are joined. ``facts`` are for the
-    report.
+    ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are the pairs', None for a reranker
+    that does not report them; ``pairs`` are their rows, None before they are joined. ``facts`` are for the report.
     """
 
     scores: Float32Array
@@ -90,7 +89,7 @@ class Answer(NamedTuple):
 
 
 class ScoreCache:
-    """Stored scores of one reranker. ``identity`` is everything but the texts that changes a score."""
+    """Stored scores of one reranker. ``identity`` is everything, except the texts, that changes a score."""
 
     def __init__(self, cache: Cache, reranker: str, identity: Mapping[str, JSON]) -> None:
         self._cache, self._reranker, self._identity = cache, reranker, identity
@@ -100,14 +99,15 @@ class ScoreCache:
         return self._cache.get(_KIND, self._key(query), _read) or {}
 
     def add(self, query: str, contents: Sequence[bytes], scores: Sequence[StoredScore]) -> None:
-        """Store scores under a query beside those that are there; raises CacheError."""
+        """Store scores under a query in addition to existing ones; raises CacheError."""
         with self._cache.lock(_KIND, self._key(query)) as entry:
             self._write(entry, (entry.get(_read) or {}) | dict(zip(contents, scores, strict=True)))
 
     def once(self, query: str, content: bytes, score: Callable[[], StoredScore]) -> Answer:
-        """Return the stored score of a pair, or else that of ``score()``, which is on the disk before this returns.
+        """Return the stored score of a pair, or else the value of ``score()``, stored on the disk before this returns.
 
-        Nobody else computes a score under the query meanwhile. Raises CacheError, and what ``score`` raises.
+        No other process computes a score under the query in the meantime. Raises CacheError, and exceptions of
+        ``score``.
         """
         with self._cache.lock(_KIND, self._key(query)) as entry:
             stored = entry.get(_read) or {}
@@ -162,7 +162,7 @@ def score_candidates(
     """Score every pair.
 
     The model is loaded for the first pair that is not in the cache. Scores are stored group by group, also when a group
-    fails in the middle; those of a ``paid`` reranker before the next pair is scored. Raises what the reranker raises.
+    fails in the middle; scores of a ``paid`` reranker before the next pair is scored. Raises the reranker's exceptions.
     """
     kept = cache if reranker.stored else None
     scores = _Scored.empty(len(candidates.query_rows))
@@ -203,7 +203,7 @@ def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
 
 @dataclass(eq=False, slots=True)
 class _Scored:
-    """Scores of all pairs, NaN for one without, and what is known of the lengths of pairs."""
+    """Scores of all pairs, NaN for missing ones, and the known lengths of pairs."""
 
     scores: Float32Array
     counts: Int32Array
@@ -227,7 +227,7 @@ class _Scored:
 
 
 class _Group:
-    """The texts of some of the pairs; ``scores`` are always those of all pairs, ``missing`` rows of the group."""
+    """The texts of some of the pairs; ``scores`` always cover all pairs, ``missing`` rows of the group."""
 
     def __init__(self, reranker: Reranker, candidates: Candidates, place: slice) -> None:
         self._place = place
@@ -238,7 +238,7 @@ class _Group:
         self._contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
     def look_up(self, cache: ScoreCache | None, scores: _Scored) -> Int64Array:
-        """Fill in cached scores; return the rows without one, the longest pairs first."""
+        """Fill in cached scores; return the rows without a score, the longest pairs first."""
         without = []
         for query, rows in self._by_query(range(len(self.queries))):
             stored = cache.read(query) if cache is not None else {}
@@ -260,7 +260,7 @@ class _Group:
         scores: _Scored,
         progress: Progress,
     ) -> None:
-        """Score the missing pairs in one call; store what is scored, also when the reranker fails half way."""
+        """Score the missing pairs in one call; store finished scores, also when the reranker fails half way."""
         rows = missing.tolist()
         new = np.full(len(rows), np.nan, dtype=np.float32)
         queries, documents = [self.queries[row] for row in rows], [self._documents[row] for row in rows]
@@ -280,7 +280,7 @@ class _Group:
     def score_once(
         self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: _Scored, progress: Progress
     ) -> int:
-        """Score the missing pairs one by one and store each at once; return how many nobody else had scored by then."""
+        """Score the missing pairs one by one, storing each at once; return how many were not scored elsewhere."""
 
         def score(row: int) -> StoredScore:
             new = np.full(1, np.nan, dtype=np.float32)
@@ -302,7 +302,7 @@ class _Group:
 
 
 def _stored(scores: Float32Array, lengths: TextLengths | None, position: int) -> StoredScore:
-    """Return the score at a position of a call, with the length of its pair where the reranker reports it."""
+    """Return the score at a position of a call, with the length of its pair if the reranker reports it."""
     if lengths is None:
         return StoredScore(scores[position])
     length, unread = lengths.counts[position].tolist()

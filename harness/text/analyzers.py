@@ -1,7 +1,7 @@
 """Analyzers by name: ``whitespace``, ``snowball-german``, ``lucene-english``; and the names for each language.
 
-A family's module is imported when one of its names is used, so that nobody without Java pays for Java. Adding a family
-is one module with ``languages()``, ``identity()`` and a class made from a language, and one row here.
+A family's module is imported when one of its names is used, so that users without Java do not need Java. Adding a
+family is one module with ``languages()``, ``identity()`` and a class made from a language, and one row here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.data.types import SparseVectors
 from harness.errors import UnknownNameError
 
 ENGLISH = "english"
-"""The language of text where nothing states it."""
+"""The language of text if none is stated."""
 _UNDETERMINED = frozenset({"", "mis", "mul", "und", "zxx"})
 """ISO 639-2's codes for several languages, none and unknown ones."""
 _ANALYSED_AS = {"Bokmål": "Norwegian", "Nynorsk": "Norwegian"}
@@ -36,13 +36,13 @@ _FAMILIES = {
     "lucene": _Family("harness.text.lucene_analyzer", "LuceneAnalyzer", in_jvm=True),
     "snowball": _Family("harness.text.snowball", "SnowballAnalyzer", in_jvm=False),
 }
-"""Lucene comes first: its analyzers are those of Anserini's published figures. Snowball's need no Java."""
+"""Lucene comes first: Anserini's published figures use its analyzers. Snowball's need no Java."""
 
 Texts: TypeAlias = Sequence[str] | pa.ChunkedArray
 
 
 class TermCounter(Protocol):
-    """Counts the terms of batches of texts, each under a number of its own."""
+    """Counts the terms of batches of texts, each term under its own number."""
 
     def add(self, texts: Texts) -> SparseVectors:
         """Count a batch: columns are the numbers of terms, each once in a row, in no order."""
@@ -53,7 +53,7 @@ class TermCounter(Protocol):
 
 @runtime_checkable
 class Analyzer(Protocol):
-    """Text to terms. The same text always gives the same terms, whatever was analysed before it."""
+    """Text to terms. The same text always gives the same terms, independent of texts analysed before it."""
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ def create_analyzer(name: str, *, heap: str | None = None, jar: str | None = Non
 
 
 def analyzer_identity(name: str, *, jar: str | None = None) -> Mapping[str, str]:
-    """Return what decides the terms of the analyzer called ``name``, for cache keys; starts no JVM.
+    """Return the values that decide the terms of the analyzer called ``name``, for cache keys; starts no JVM.
 
     Raises as :func:`create_analyzer` does, but for a missing Java.
     """
@@ -129,18 +129,18 @@ def _lookup(name: str) -> tuple[_Family, ModuleType, str]:
 
 
 def known_language(code: str | None) -> str | None:
-    """Return ``code``, or None where it names no single language: for ``mul``, ``und`` and an empty one too."""
+    """Return ``code``, or None if it does not name a single language: also for ``mul``, ``und`` and an empty code."""
     return None if code is None or primary_code(code) in _UNDETERMINED else code
 
 
 def in_words(code: str) -> str:
-    """Return a language for messages: ``Korean (ko)``, or the code alone."""
+    """Return a language for messages: ``Korean (ko)``, or only the code."""
     name = language_name(code)
     return f"'{code}'" if name is None else f"{name} ({code})"
 
 
 def preferred_analyzers(code: str, names: Collection[str]) -> list[str]:
-    """Return those of the analyzers ``names`` that are for a language, Lucene's first; none for an unknown code."""
+    """Return the analyzers among ``names`` that are for a language, Lucene's first; empty for an unknown code."""
     name = language_name(code) or ""
     language = _ANALYSED_AS.get(name, name).lower()
     return [name for family in _FAMILIES if (name := f"{family}-{language}") in names]

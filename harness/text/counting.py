@@ -36,11 +36,11 @@ def count_terms(
 ) -> TermCounts:
     """Analyse and count ``documents`` (batches of texts, in corpus order) and ``queries``.
 
-    The vocabulary is the documents' terms in ascending byte order, so the result depends on the texts alone, not on
-    the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no
-    characters makes a document longer and is no term of a query, as in Anserini. Documents or queries without terms
-    become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is for ``progress`` only.
-    Counts are memory-mapped from files without a name, in ``folder`` or where the system has temporary ones.
+    The vocabulary is the documents' terms in ascending byte order, so the result depends only on the texts, not on the
+    batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no characters
+    makes a document longer and is not a term of a query, as in Anserini. Documents or queries without terms become
+    empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is for ``progress`` only. Counts are
+    memory-mapped from files without a name, in ``folder`` or in the system's folder for temporary files.
     """
     if progress is not None:
         progress.start("analyse", total)
@@ -66,7 +66,7 @@ def save_counts(folder: Path, counts: TermCounts) -> None:
 
 
 def load_counts(folder: Path) -> TermCounts:
-    """Memory-map what :func:`save_counts` wrote; raises CacheError when a file is missing or damaged."""
+    """Memory-map the files of :func:`save_counts`; raises CacheError when a file is missing or damaged."""
     return TermCounts(
         documents=load_sparse(folder, "documents"),
         queries=load_sparse(folder, "queries"),
@@ -147,13 +147,13 @@ class _Parts:
         return SparseVectors(indptr, indices, values, len(column_of))
 
     def close(self) -> None:
-        """Close the files; what is mapped stays."""
+        """Close the files; mapped data stays."""
         self._indices.close()
         self._values.close()
 
 
 def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Map what was written to a file; an empty one cannot be mapped."""
+    """Map the content of a file; an empty file cannot be mapped."""
     # the file has no name, so its space is free as soon as the last array that maps it is gone
     file.flush()
     return np.memmap(file, dtype=dtype, mode="r+").view(np.ndarray) if file.tell() else np.empty(0, dtype=dtype)

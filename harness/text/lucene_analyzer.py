@@ -1,4 +1,4 @@
-"""Lucene's language analyzers, as Anserini configures those that it has, run in the JVM of this process.
+"""Lucene's language analyzers, configured as in Anserini if Anserini has them, run in the JVM of this process.
 
 Texts go to Java as the bytes of a column, and terms or their counts come back as bytes (``harness/java/Terms.java``).
 """
@@ -31,13 +31,13 @@ _CODES = {
 }
 # fmt: on
 _WHITE_SPACE_ONLY = ("ha", "so", "sw", "yo")
-"""Languages that Anserini's indexer cuts at white space alone, because Lucene has no analyzer for them."""
+"""Languages that Anserini's indexer cuts only at white space, because Lucene has no analyzer for them."""
 _OF_LUCENE = {
     "el": "org.apache.lucene.analysis.el.GreekAnalyzer",
     "ro": "org.apache.lucene.analysis.ro.RomanianAnalyzer",
     "vi": "org.apache.lucene.analysis.standard.StandardAnalyzer",
 }
-"""Languages that Anserini's indexer does not know. Lucene has none for Vietnamese, whose syllables stand apart."""
+"""Languages that Anserini's indexer does not know. Lucene has none for Vietnamese, whose syllables are separate."""
 _TERMS = "retrieval_harness.Terms"
 _BYTES_AT_ONCE = 16_000_000
 
@@ -65,8 +65,8 @@ class LuceneAnalyzer:
     """One Lucene analyzer: ``english`` is Anserini's DefaultEnglishAnalyzer (Porter stemmer, Lucene's stop words).
 
     Construction starts the JVM of this process if none runs (``heap`` and ``jar`` as in :func:`harness.java.jvm.start`,
-    which says what is raised). Texts become terms exactly as Lucene's indexer makes them, terms of no characters among
-    them: Arabic normalisation leaves one of a word that is nothing but vowel signs, and documents are longer by it.
+    which lists the exceptions). Texts become terms exactly as Lucene's indexer makes them, including terms of no
+    characters: Arabic normalisation leaves one of a word that has only vowel signs, and documents are longer by it.
     """
 
     def __init__(self, language: str = "english", *, heap: str | None = None, jar: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """Snowball stemming without a JVM: fold, cut into tokens, drop stop words, stem.
 
-``snowball-english`` is the default where Lucene is not installed. It is close to Lucene's English analyzer, not equal
-to it: another stemmer (Porter 2; ``snowball-porter`` has Lucene's Porter), and tokens end at a full stop between
-letters or digits, where Lucene keeps ``3.14`` and ``e.g`` whole.
+``snowball-english`` is the default if Lucene is not installed. It is close to Lucene's English analyzer, not equal to
+it: another stemmer (Porter 2; ``snowball-porter`` has Lucene's Porter), and tokens end at a full stop between letters
+or digits, but Lucene keeps ``3.14`` and ``e.g`` whole.
 
 A token is a run of letters, digits, combining marks, underscores and joiners (U+200C, U+200D). Python's ``\\w`` leaves
 combining marks out and would cut Hindi and Tamil words at every vowel sign. An apostrophe (' or U+2019) between two
@@ -49,7 +49,7 @@ def languages() -> list[str]:
 
 
 def identity(language: str) -> Mapping[str, str]:
-    """Return what decides a language's terms: stemmer with its version, stop words with a digest, and apostrophes."""
+    """Return the values that decide a language's terms: stemmer and version, stop words and digest, and apostrophes."""
     return {
         "analyzer": f"snowball-{language}",
         "stemmer": f"PyStemmer {version('PyStemmer')} {language}",
@@ -66,7 +66,7 @@ class SnowballAnalyzer:
             raise UnknownNameError("Snowball language", language, languages())
         self.name = f"snowball-{language}"
         self._tokenizer = Tokenizer(elides=language in _ELIDING, turkish=language == "turkish")
-        # a list may say ``l'`` where the tokeniser leaves ``l``
+        # a list may have ``l'`` for the tokeniser's ``l``
         pieces = (self._tokenizer.cut(word) for word in _stop_words(language)[0])
         stop_tokens = frozenset(tokens[0] for tokens in pieces if len(tokens) == 1)
         stemmer = Stemmer.Stemmer(language, 0)  # its own cache is off: every token is stemmed once

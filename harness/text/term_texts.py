@@ -57,7 +57,7 @@ def save_term_texts(folder: Path, counts: TermCounts) -> None:
 
 
 def load_term_texts(folder: Path, side: Side) -> pa.ChunkedArray:
-    """Memory-map what :func:`save_term_texts` wrote; raises CacheError when it is missing or damaged."""
+    """Memory-map the files of :func:`save_term_texts`; raises CacheError when they are missing or damaged."""
     return load_table(term_texts_file(folder, side)).column(_TEXT)
 
 
