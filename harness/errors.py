@@ -25,7 +25,7 @@ The tree, with the exit code that the command line gives each branch::
         ├── MissingHitsError     3   a backend that another one is made of has no hits to give it
         └── EngineFailureError   3   the engine itself reported an error
 
-A message says what happened, to which thing, and what to do about it.
+A message names the event, the affected thing, and the fix.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ _SHORT = 4
 class HarnessError(Exception):
     """An expected failure: printed without a traceback by the command line.
 
-    ``what`` is one sentence that names the thing; ``fix`` says what to do; ``log`` holds the last lines of whatever
-    process failed.
+    ``what`` is one sentence that names the thing; ``fix`` is the remedy; ``log`` holds the last lines of the process
+    that failed.
     """
 
     exit_code: ClassVar[int] = 3
     repeats_arguments: ClassVar[bool] = False
-    """Whether the message holds arguments as they were given, of which nothing that could be secret is shown."""
+    """Whether the message holds arguments as they were given, from which everything possibly secret is removed."""
     log: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
@@ -117,8 +117,8 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> 
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
-    ``known`` holds all of them. ``aliases`` are taken too: the nearest name may be one, and none is listed. ``of`` says
-    whose name it would be, ``or_else`` what else may have been meant.
+    ``known`` holds all of them. ``aliases`` are accepted too: the nearest name may be an alias, and none is listed.
+    ``of`` is the kind of name, ``or_else`` another possible meaning.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class CardError(HarnessError):
 class DataError(HarnessError):
     """One input file is malformed: all its problems in one report (the first 20, then a count).
 
-    ``others`` holds what is wrong with further files, where several were read before anything was reported.
+    ``others`` holds the problems of further files, if several were read before anything was reported.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class DataError(HarnessError):
 
     @classmethod
     def of_files(cls, faults: Sequence[DataError]) -> DataError:
-        """Return one error for all of ``faults`` (at least one), in their order; the same fault is said once."""
+        """Return one error for all of ``faults`` (at least one), in their order; the same fault is reported once."""
         first, *others = {str(fault): fault for fault in faults}.values()
         if not others:
             return first
@@ -209,7 +209,7 @@ class RankingError(HarnessError):
 
 
 class MetricError(HarnessError):
-    """A metric of another package is no metric, has a name that is taken, fails, or gives no number."""
+    """A metric of another package is not a metric, has a name that is taken, fails, or does not give a number."""
 
 
 class LoaderError(HarnessError):
@@ -248,7 +248,7 @@ class MissingExtraError(BackendError):
 class EngineUnavailableError(BackendError):
     """The engine cannot start or be reached.
 
-    ``connected`` is False where no connection to a server came about: further calls would wait for it in vain.
+    ``connected`` is False if no connection to a server was made: further calls would wait for it in vain.
     """
 
     def __init__(self, what: str, *, fix: str | None = None, log: Sequence[str] = (), connected: bool = True) -> None:
@@ -281,7 +281,7 @@ class LostDocumentsError(BackendError):
 
 
 class IndexChangedError(BackendError):
-    """An external index changed while it was searched, by us or by somebody else: its figures are of neither state."""
+    """An external index changed while it was searched, by us or by another process: its figures match neither state."""
 
 
 class MissingHitsError(BackendError):

@@ -18,7 +18,7 @@ __all__ = [
 PLAIN_FORM = "http(s)://HOST[:PORT][/PATH]"
 DATABASE_FORM = "postgresql://HOST[:PORT]/DATABASE"
 HIDDEN = "***"
-"""What stands for something that could be secret."""
+"""The replacement for a possible secret."""
 _PLAIN = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@;\\]*)?", re.IGNORECASE)
 _DATABASE = re.compile(r"postgres(?:ql)?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?/[\w.-]+", re.IGNORECASE)
 _URL = re.compile(
@@ -26,13 +26,13 @@ _URL = re.compile(
     r"(?P<query>\?[^\s'\"<>#]*)?(?P<fragment>\#[^\s'\"<>]*)?",
     re.IGNORECASE,
 )
-"""With one slash, too: what a URL becomes that was taken for a path."""
+"""With one slash, too: the form of a URL that was taken for a path."""
 _OWN = re.compile(r"[\w.-]+=\{(?:question|k)\}")
 """A part of a query that holds no more than a placeholder of ``http:url=…``."""
 _DONE = re.compile(rf"\?(?:{_OWN.pattern}&)*(?:{_OWN.pattern}|\*\*\*)(?=;|$)")
-"""A query of which nothing is left to hide, up to the options of the endpoint that follow it."""
+"""A query with nothing left to hide, up to the options of the endpoint that follow it."""
 _SECRET_FRAGMENT = re.compile(r"[=@]|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}")
-"""A fragment that is no place in a page: parameters (``#access_token=…``), a part of a password, or a long key."""
+"""A fragment that is not a place in a page: parameters (``#access_token=…``), a part of a password, or a long key."""
 _SENSITIVE = r"(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)"
 _NAMED = re.compile(
     rf"(?P<name>{_SENSITIVE}[\"']?\s*=\s*)"
@@ -40,7 +40,7 @@ _NAMED = re.compile(
     r"|(?P<header>\bBearer\s+)\S+",
     re.IGNORECASE,
 )
-"""What is called a secret, wherever it stands. ``key_env=`` and ``api_key_header=`` are none: they hold names."""
+"""The names of secrets, in any position. ``key_env=`` and ``api_key_header=`` are excluded: they hold names."""
 
 
 def names_secret(name: str) -> bool:
@@ -49,12 +49,12 @@ def names_secret(name: str) -> bool:
 
 
 def is_plain_url(text: str) -> bool:
-    """Whether ``text`` is of the form :data:`PLAIN_FORM`: no user name, no password, no query, no fragment."""
+    """Whether ``text`` has the form :data:`PLAIN_FORM`: no user name, no password, no query, no fragment."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def is_plain_database_url(text: str) -> bool:
-    """Whether ``text`` is of the form :data:`DATABASE_FORM`, with nothing else in it."""
+    """Whether ``text`` has the form :data:`DATABASE_FORM`, with nothing else in it."""
     return _DATABASE.fullmatch(text) is not None
 
 
@@ -64,11 +64,11 @@ def uses_tls(url: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with ``***`` for what could be secret; doing it again changes nothing.
+    """``text`` with ``***`` for possible secrets; doing it again changes nothing.
 
-    That is the user information and the query of every URL, its fragment where that looks like parameters or a key or
-    follows ``url=``, and the value of whatever is called a key, a token, a secret or a password. Of a query, parts like
-    ``q={question}`` stay. Other fragments stay too: ids of chunks are told apart by them (``https://HOST/page#chunk-3``).
+    These are the user information and the query of every URL, its fragment if that looks like parameters or a key or
+    follows ``url=``, and every value called a key, a token, a secret or a password. Parts of a query like
+    ``q={question}`` stay. Other fragments stay too: ids of chunks differ by them (``https://HOST/page#chunk-3``).
     """
     hidden = _URL.sub(_plain, text)
     return _NAMED.sub(lambda found: f"{found['name'] or found['header']}{HIDDEN}", hidden)

@@ -53,7 +53,7 @@ def existing_path(text: str | os.PathLike[str]) -> Path | None:
 
 
 def absence(path: Path) -> str:
-    """Return, in words that follow a path, why no file can be read there: a folder, or a link that leads nowhere."""
+    """Return, in words to follow a path, why it cannot be read as a file: a folder, or a broken link."""
     if path.is_dir():
         return "is a folder, and a file is expected"
     if path.is_symlink():

@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 _UNSEEN = r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
-"""Characters that turn the direction of text, break lines or have no width: text with them is not what it seems."""
+"""Characters that turn the direction of text, break lines or have no width: text with them looks different."""
 _CONTROL = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff{_UNSEEN}]")
-"""Control characters but the line break, lone surrogates, and characters that nobody sees."""
+"""Control characters except the line break, lone surrogates, and invisible characters."""
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 """Half of a pair that UTF-16 writes a character with: it is not a character, and UTF-8 has no bytes for it."""
 _UNSEEN_ONLY = re.compile(f"[{_UNSEEN}]")
@@ -52,7 +52,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 def common_start(texts: Sequence[str]) -> str:
     """Return the longest text that all texts begin with; "" for none."""
-    return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, which is what is wanted
+    return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, as intended
 
 
 def unread_files_in_words(counts: Mapping[str, int]) -> str:
@@ -67,8 +67,8 @@ def unread_files_in_words(counts: Mapping[str, int]) -> str:
 def readable(text: str) -> str:
     """Return text as a message can hold it: control characters escaped, and long quoted pieces and lines shortened.
 
-    Line breaks stay, but inside quotes. Ids come from files and may hold anything: 5 MB, or what moves a terminal's
-    cursor.
+    Line breaks stay, except inside quotes. Ids come from files and may hold anything: 5 MB, or sequences that move a
+    terminal's cursor.
     """
     text = _QUOTED.sub(lambda found: f"'{shortened(found[1])}'", _escaped(text))
     return "\n".join(_shortened(line, _LONGEST_LINE) for line in text.split("\n"))
@@ -87,8 +87,8 @@ def shortened(text: str) -> str:
 def short_ids(ids: Iterable[str], longest: int = LONGEST_ID) -> dict[str, str]:
     """Return how each of several ids is shown, by the id: as it is, unless some are longer than ``longest``.
 
-    Then all lose the prefix that they have in common, up to a separator, and those that are still too long their
-    middle. No two are shown alike: where only the middle differs, a digest stands in its place.
+    Then all lose the prefix that they have in common, up to a separator, and texts that are still too long lose their
+    middle. No two are shown alike: if only the middle differs, a digest replaces it.
     """
     distinct = list(dict.fromkeys(ids))
     shown = {text: text for text in distinct}
@@ -121,7 +121,7 @@ def without_middle(text: str, longest: int, middle: str = "…") -> str:
 def id_list(items: Sequence[str], longest: int = _LONGEST_PIECE) -> str:
     """Return items one after the other, as many as ``longest`` characters hold, and how many more there are.
 
-    It is never cut inside an item: what that would leave looks like an id, and is none.
+    It is never cut inside an item: the rest would look like an id without being one.
     """
     fitting = 0
     length = 0
@@ -150,7 +150,7 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def few_for_interval(counts: Iterable[int]) -> list[str]:
-    """Return a caution where intervals are taken over few queries, whose numbers are among ``counts``; else nothing."""
+    """Return a caution if intervals cover few queries, whose numbers are among ``counts``; else empty."""
     few = [count for count in counts if 2 <= count < _FEW]
     if not few:
         return []
@@ -160,7 +160,7 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
 
 
 def too_few_to_show(queries: int, detectable: float, *means: float) -> str:
-    """Return that so few queries can show no difference, where means of at most 1 cannot differ so much; else ""."""
+    """Return a note that this few queries can show no difference, if means up to 1 cannot differ enough; else ""."""
     if not detectable > 1 >= max(means):
         return ""
     return f"{counted(queries, 'query')} {'is' if queries == 1 else 'are'} too few to show any difference"

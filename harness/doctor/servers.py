@@ -30,7 +30,7 @@ class EngineServer(NamedTuple):
     defaults: Mapping[str, ParameterValue]
 
     def is_named(self, url: str) -> bool:
-        """Tell whether ``url`` or the environment names a server."""
+        """Return whether ``url`` or the environment names a server."""
         return bool(url) or self.kind.place.url_variable in os.environ
 
     def connect(self, url: str) -> ServerConnection:
@@ -60,7 +60,7 @@ def find_servers() -> dict[str, EngineServer]:
 
 
 def examine_server(server: EngineServer, url: str) -> Finding:
-    """Return how the server at ``url``, or of the environment, is; a failure only where ``url`` names it."""
+    """Return the state of the server at ``url``, or in the environment; a failure only if ``url`` names it."""
     place = server.kind.place
     name = f"{place.engine} server"
     if not server.is_named(url):
@@ -88,7 +88,7 @@ def examine_server(server: EngineServer, url: str) -> Finding:
 def left_collections(server: EngineServer, url: str) -> list[str]:
     """Return the collections that the harness made on the server at ``url``, or of the environment, sorted.
 
-    Those of comparisons that run now, and those that were kept (``keep=true``), are among them. Raises BackendError.
+    Indexes of running comparisons, and kept ones (``keep=true``), are among them. Raises BackendError.
     """
     with closing(server.connect(url)) as connection:
         return _made_by_harness(connection.all_collections())
@@ -102,5 +102,5 @@ def remove_collections(server: EngineServer, url: str, names: Iterable[str]) -> 
 
 
 def _made_by_harness(names: Iterable[str]) -> list[str]:
-    """Return those of ``names`` that only the harness gives, sorted."""
+    """Return the ``names`` that only the harness gives, sorted."""
     return sorted(name for name in names if _MADE_BY_HARNESS.fullmatch(name))

@@ -34,8 +34,8 @@ def _by_id(table: Run | Qrels, values: list[Number]) -> dict[str, dict[str, Numb
 def run_of(hits: Mapping[str, Mapping[str, float]]) -> Run:
     """Return the run of hits by query and document id, in their order; a query without hits stays.
 
-    Scores become float32; they are kept as float64 beside it where float32 would lose their order. Raises RankingError
-    for a score that is not finite, DataError for ids that are neither text nor whole numbers.
+    Scores become float32; they are also kept as float64 if float32 would lose their order. Raises RankingError for a
+    score that is not finite, DataError for ids that are neither text nor whole numbers.
     """
     run = run_from_dict(hits)
     ranking.check(run)

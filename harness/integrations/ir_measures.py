@@ -1,7 +1,7 @@
 """Runs, judgments and results to ir_measures and back.
 
-Ids, scores, grades and the order of hits stay. What its lists of named tuples cannot hold: a query without hits. Then
-take the form by id, which it reads as well: :func:`harness.integrations.hits_by_id.run_by_id`. It orders equal scores
+Ids, scores, grades and the order of hits stay. Its lists of named tuples cannot hold a query without hits. In that case
+use the form by id, which it reads as well: :func:`harness.integrations.hits_by_id.run_by_id`. It orders equal scores
 itself, as trec_eval does. Needs ir_measures, and raises MissingExtraError without it.
 """
 
@@ -85,7 +85,7 @@ def results_to_ir_measures(values: pd.DataFrame) -> list[Any]:
 
 
 def results_from_ir_measures(metrics: Iterable[Any]) -> pd.DataFrame:
-    """Return what ``ir_measures.iter_calc`` gives as a frame: columns query_id, metric and value."""
+    """Return the result of ``ir_measures.iter_calc`` as a frame: columns query_id, metric and value."""
     import pandas as pd
 
     rows = [(each.query_id, str(each.measure), float(each.value)) for each in metrics]

@@ -7,8 +7,8 @@
 
     mteb.evaluate(Backend("qdrant"), mteb.get_task("SciFact"))
 
-MTEB loads the task and scores what comes back; encoding, the engine and its exact reference are those of
-``harness.compare``. Needs mteb (extra ``mteb``), and raises MissingExtraError without it.
+MTEB loads the task and scores the results; encoding, the engine and its exact reference come from ``harness.compare``.
+Needs mteb (extra ``mteb``), and raises MissingExtraError without it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Backend:
         top_ranked: Mapping[str, Sequence[str]] | None = None,
         **_: Any,
     ) -> dict[str, dict[str, float]]:
-        """Return the ``top_k`` best documents of each query with their scores, those of ``top_ranked`` alone if given.
+        """Return the ``top_k`` best documents of each query with their scores, only from ``top_ranked`` if given.
 
         Raises:
             UsageError: no documents of this task were indexed.

@@ -67,7 +67,7 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
             self._name, self._corpus = "documents", Corpus(*texts_of(corpus, "documents", DOCUMENT_ROLES, {}))
 
     def __repr__(self) -> str:
-        """Return the backend as ``--backends`` takes it, by which ``pt.Experiment`` names its row."""
+        """Return the backend as ``--backends`` takes it; ``pt.Experiment`` names its row so."""
         return self._single.label
 
     @property
@@ -79,7 +79,7 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
         """Return the hits of each query, in the order of queries and then the engine's, ranks from 0.
 
         Other columns of a query stay. Raises UsageError for a frame without qid and query or with a qid that repeats,
-        BackendError where the backend fails.
+        BackendError if the backend fails.
         """
         import pandas as pd
 

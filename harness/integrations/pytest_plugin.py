@@ -1,6 +1,6 @@
 """The pytest plug-in: golden sets as test items, and fixtures to check backends and judge changes in code.
 
-It comes with the package and does nothing where no golden set is named. What is heavy is imported when one is.
+It comes with the package and does nothing if no golden set is named. Heavy modules are imported only then.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """See to it that the golden sets are collected, wherever they lie.
 
-    Those of ini files are, when pytest is called without paths; those of the command line always.
+    Files of ini files are, when pytest is called without paths; files of the command line always.
     """
     asked = [Path(config.invocation_params.dir, name) for name in config.getoption("--golden-set")]
     listed = [Path(path) for path in config.getini("golden_sets")]
@@ -90,7 +90,7 @@ def _sets(config: pytest.Config) -> frozenset[Path]:
 class GoldenFile(pytest.File):
     """A golden set: an item for each requirement and backend, and on request for each question and backend.
 
-    It is asked once, when the first of its items runs.
+    The backends are queried once, when the first of its items runs.
     """
 
     plan: CheckPlan
@@ -138,18 +138,18 @@ class GoldenFile(pytest.File):
 
 
 class _NotFoundError(Exception):
-    """Something is not as it is required; the text says what was expected, and what was found."""
+    """A requirement is not met; the text gives the expected and the actual outcome."""
 
 
 def _invalid(text: str) -> BaseException:
-    """Return the failure of an item that cannot be judged: of its own alone pytest shows no more than the text."""
+    """Return the failure of an item that cannot be judged: pytest shows no more than the text only for its own."""
     return pytest.fail.Exception(text, pytrace=False)
 
 
 class GoldenItem(pytest.Item):
-    """One case of a golden set: a failure where it does not hold, an error where it cannot be judged.
+    """One case of a golden set: a failure if it does not hold, an error if it cannot be judged.
 
-    ``label`` names its trial: the backend's label, with the dataset where it is on several.
+    ``label`` names its trial: the backend's label, with the dataset if it is on several.
     """
 
     what: str
@@ -168,7 +168,7 @@ class GoldenItem(pytest.Item):
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Ask the questions, if no item before did; raises where nothing could be judged."""
+        """Run the questions, if no item did before; raises if nothing could be judged."""
         from harness.document.model import Outcome
         from harness.errors import HarnessError
         from harness.report.documents.check_cases import preflight_text
@@ -197,7 +197,7 @@ class GoldenItem(pytest.Item):
             raise _NotFoundError(self._case.text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the text alone, without the place in this module where it was raised."""
+        """Return only the text, without the line of this module that raised it."""
         if isinstance(excinfo.value, _NotFoundError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -227,7 +227,7 @@ class QuestionItem(GoldenItem):
     """One question put to one backend."""
 
     def case(self, report: Result) -> Case:
-        """Return the question's case: its text says what was expected and what was found."""
+        """Return the question's case: its text gives the expected and the returned documents."""
         from harness.report.documents.check_cases import question_case, trial_error
 
         trial = next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
@@ -239,10 +239,11 @@ class QuestionItem(GoldenItem):
 
 @pytest.fixture(scope="session")
 def golden_check(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
-    """``golden_check(golden, corpus=…, backends=…, require=[…])``: ask backends the questions of a golden set.
+    """``golden_check(golden, corpus=…, backends=…, require=[…])``: send the questions of a golden set to backends.
 
-    Takes what ``harness.check`` takes, and from ``harness.toml``, the ini file and the command line what is not given.
-    The same call asks once in a session. ``golden_check().assert_requirements()`` fails with what is not met.
+    Takes the arguments of ``harness.check``; omitted ones come from ``harness.toml``, the ini file and the command
+    line. The same call runs once in a session. ``golden_check().assert_requirements()`` fails with the unmet
+    requirements.
     """
     import harness
 
@@ -269,8 +270,8 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
 def assert_gate() -> Callable[[Regression], None]:
     """``assert_gate(harness.diff(BEFORE, AFTER, max_drop=0.02))``: pass, fail or skip the test as the gate decided.
 
-    Takes what ``harness.diff`` and ``harness.regress`` return. The test is skipped, with the reason, where the gate was
-    not judged, unless ``when_not_judged="fail"`` was given; it fails where the gate is invalid.
+    Takes the results of ``harness.diff`` and ``harness.regress``. The test is skipped, with the reason, if the gate was
+    not judged, unless ``when_not_judged="fail"`` was given; it fails if the gate is invalid.
     """
     from harness.document.cells import listed
     from harness.document.model import Outcome
@@ -306,8 +307,8 @@ def assert_gate() -> Callable[[Regression], None]:
 def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     """Return the fields of a request to check: of the command line, then the ini file, then ``harness.toml``.
 
-    ``path`` is a golden set, or a file like ``harness.toml`` that names one. Raises UsageError for a file that names
-    none, and for a ``k`` that is no number.
+    ``path`` is a golden set, or a file like ``harness.toml`` that names one. Raises UsageError for a file without a
+    golden set, and for a ``k`` that is not a number.
     """
     from harness.errors import UsageError
 
@@ -333,7 +334,7 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
 
 
 def _of_toml(path: Path) -> dict[str, Any]:
-    """Return the settings of ``[check]``, without those of the command line alone."""
+    """Return the settings of ``[check]``, without options of the command line only."""
     from harness.cli.config import read_settings
 
     said = read_settings(path, "check")

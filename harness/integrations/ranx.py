@@ -1,7 +1,7 @@
 """Runs, judgments and results to ranx and back.
 
-Ids, scores, grades, queries without hits and the order of equal scores stay. What ranx cannot hold: the order of
-queries, which it needs sorted, and intervals. Needs ranx, and raises MissingExtraError without it.
+Ids, scores, grades, queries without hits and the order of equal scores stay. ranx cannot hold the order of queries,
+which it needs sorted, or intervals. Needs ranx, and raises MissingExtraError without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
 def run_to_ranx(run: Run, name: str | None = None) -> Any:
-    """Return a ``ranx.Run``, with ``name``; scores are those of the run, as float64."""
+    """Return a ``ranx.Run``, with ``name``; scores are the run's, as float64."""
     return _filled(_ranx.Run, "run", run_by_id(run), name)
 
 
@@ -68,7 +68,7 @@ def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], nam
 
 @kernel
 def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: Any) -> None:
-    """Put a dictionary for each query into Numba's ``table``; from Python, every kind of access is compiled anew.
+    """Put a dictionary for each query into Numba's ``table``; from Python, every kind of access is compiled again.
 
     ``names`` are each query with its documents, one behind the other, and end at ``ends``.
     """

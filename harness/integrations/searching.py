@@ -1,4 +1,4 @@
-"""One backend that another library's evaluation asks: each search is a comparison, of which it gets the run."""
+"""A backend for another library's evaluation: each search is a comparison, whose run the library gets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class SingleBackend:
 
     Attributes:
         label: the backend's name in comparisons.
-        comparison: what the last search was and took, and how it relates to the exact reference; None before it.
+        comparison: the last search's settings and measurements, and its relation to the exact reference; None before
+            it.
     """
 
     def __init__(self, backend: str, caller: str, options: dict[str, Any], out: str | Path | None = None) -> None:
@@ -39,8 +40,8 @@ class SingleBackend:
         Args:
             backend: one backend, a fusion or a second stage.
             caller: the class that messages name.
-            options: keywords of ``harness.compare`` but those that each search has of its own.
-            out: folder in which each search is stored as a result, below a name of its own. None stores none.
+            options: keywords of ``harness.compare``, except the ones that each search sets itself.
+            out: folder in which each search is stored as a result, below its own name. None stores none.
 
         Raises:
             UsageError: for an unknown backend, parameter or option, and for several backends.
@@ -55,7 +56,7 @@ class SingleBackend:
         self._backend, self._options = backend, options
         self._out = None if out is None else Path(out)
         self._trials = plan.trials
-        self.label = plan.trials[-1].label  # components stand before what is made of them
+        self.label = plan.trials[-1].label  # components precede the backends made of them
         self.comparison: Comparison | None = None
 
     @property
@@ -74,7 +75,7 @@ class SingleBackend:
         """Index the dataset's documents and return the ``k`` best of each query.
 
         Raises:
-            BackendError: the backend failed; its type and message are those of the failure.
+            BackendError: the backend failed; type and message are the failure's.
         """
         comparison = compare([self._backend], dataset, k=k, **self._options)
         if self._out is not None:

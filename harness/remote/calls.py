@@ -1,4 +1,4 @@
-"""Calls of a JSON endpoint that somebody may pay for: counted, limited, repeated with patience, the key never shown."""
+"""Calls of a JSON endpoint that may cost money: counted, limited, repeated with patience, the key never shown."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Answers that may be others a moment later."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _TRIES = 3
-"""Times that an answer which cannot be used is asked for: the same question rarely gets another one. And times that a
-server which has never answered is looked for: most often nobody listens there."""
+"""Requests made for an unusable answer: the same question rarely gets another answer. Also attempts to reach a
+server that has never answered: most often nothing listens there."""
 _HIDDEN = "(key)"
 _LONG_SECRET = 8
 _OF_PASSING = "start the server, or give it more time; what a cache holds by then is not asked for again"
@@ -33,8 +33,8 @@ _OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's AP
 class Limits:
     """``timeout_s`` for one call, ``retry_s`` from its first failure until it is given up.
 
-    ``per_minute`` and ``max_calls`` are of calls, repeated ones included; 0 calls per minute set no limit, and None of
-    ``max_calls``, where 0 lets none be made.
+    ``per_minute`` and ``max_calls`` count calls, including repeated ones; 0 calls per minute set no limit;
+    ``max_calls`` has no limit with None and lets no call be made with 0.
     """
 
     timeout_s: float = 60.0
@@ -49,7 +49,7 @@ def allowed_calls(max_calls: float | str) -> int | None:
 
 
 def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
-    """Say in a sentence the ``calls`` of an ``endpoint``, those repeated, and the ``calls_before``."""
+    """Return a sentence with the ``calls`` of an ``endpoint``, the repeated ones, and the ``calls_before``."""
     repeated = f" ({facts['repeated_calls']:,} of them repeated)" if facts["repeated_calls"] else ""
     calls, before = int(facts["calls"] or 0), int(facts["calls_before"] or 0)
     return (
@@ -59,7 +59,7 @@ def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
 
 
 def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
-    """Return the error where ``--max-calls 0`` meets what is in no cache; so many ``calls`` would bring it."""
+    """Return the error if ``--max-calls 0`` meets missing cache entries; this many ``calls`` would bring them."""
     return EngineUnavailableError(
         f"the cache lacks {what}: that takes {counted(calls, 'call')} of '{url}', and --max-calls 0 allows none",
         fix=f"allow them with --max-calls {calls}, or leave it out",
@@ -67,9 +67,9 @@ def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
 
 
 class _Fault(NamedTuple):
-    """A call that failed and may be repeated, after the pause that the server asked for.
+    """A call that failed and may be repeated, after the pause that the server requested.
 
-    ``unusable`` was answered; without ``connected`` nobody was reached.
+    ``unusable`` was answered; without ``connected`` no server was reached.
     """
 
     text: str
@@ -97,7 +97,7 @@ class RemoteCalls:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The key is the environment variable ``key_env``, sent where it is set: as a bearer token, or as it is in
+        """The key is the environment variable ``key_env``, sent if it is set: as a bearer token, or as it is in
         another ``key_header``. ``login`` is a user name and a password. Messages show neither these nor ``secrets`` and
         ``fixed_values``; :meth:`hide` removes secrets only.
 
@@ -137,7 +137,7 @@ class RemoteCalls:
     def post(
         self, path: str, body: dict[str, Any], read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
     ) -> Answer:
-        """Post ``body`` and return what ``read`` makes of the answer, as :meth:`request`."""
+        """Post ``body`` and return the value that ``read`` makes of the answer, as :meth:`request`."""
         return self.request("POST", path, body, read, remedy=remedy)
 
     def request(
@@ -149,15 +149,15 @@ class RemoteCalls:
         *,
         remedy: str = _OF_ANOTHER_KIND,
     ) -> Answer:
-        """Return what ``read`` makes of the JSON answer; ``read`` raises ValueError for one that cannot be right.
+        """Return the value that ``read`` makes of the JSON answer; ``read`` raises ValueError for an invalid answer.
 
         ``path`` follows the URL and may have a query; ``body`` is JSON, None for none.
 
-        What may pass (a busy or failing server, a broken connection) is waited for: as long as the server says in
-        ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An answer that cannot be
-        used is asked for three times in all within that time; ``remedy`` says what to do about it. So often is a server
-        looked for to which no connection has ever come about. Raises EngineUnavailableError when it does not pass, for
-        every other refusal, and when no more calls are allowed.
+        Temporary failures (a busy or failing server, a broken connection) are waited for: as long as the server says in
+        ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An unusable answer is
+        requested three times in all within that time; ``remedy`` says how to fix it. A server that has never accepted a
+        connection is tried equally often. Raises EngineUnavailableError when the failure does not pass, for every other
+        refusal, and when no more calls are allowed.
         """
         given_up: float | None = None
         wait, unusable, tries = _FIRST_WAIT_S, 0, 0
@@ -184,7 +184,7 @@ class RemoteCalls:
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:
-        """Return what ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
+        """Return the value that ``read`` makes of the answer, or a failure that may pass; raises lasting failures."""
         import httpx
 
         self._take_turn()
@@ -237,7 +237,7 @@ class RemoteCalls:
     def hide(self, text: str) -> str:
         """Return a text of the server's without the key, the password and tokens of 8 or more characters in it.
 
-        Shorter ones are left: words of documents may be the same by chance.
+        Shorter texts are left: words of documents may be the same by chance.
         """
         return hide(text, [secret for secret in self._secrets if len(secret) >= _LONG_SECRET], _HIDDEN)
 
@@ -246,7 +246,7 @@ class RemoteCalls:
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that the server asks to wait, as a number or as a date; None where it does not say."""
+    """Seconds that the server requests to wait, as a number or as a date; None if it does not say."""
     said = headers.get("Retry-After")
     if said is None:
         return None

@@ -22,7 +22,7 @@ _TELLING = 8
 def read_key(variable: str, environment: Mapping[str, str]) -> str:
     """Read the key in an environment variable, without white space around it: mounted secrets end in a line break.
 
-    "" where the variable is not set or is blank. Raises EngineUnavailableError, without the key, for one that cannot be
+    "" if the variable is not set or is blank. Raises EngineUnavailableError, without the key, for a key that cannot be
     sent.
     """
     key = environment.get(variable, "").strip()
@@ -36,7 +36,7 @@ def read_key(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def hide(text: str, secrets: Iterable[str], instead: str) -> str:
-    """Return ``text`` with ``instead`` for each of ``secrets``: servers repeat what was sent to them.
+    """Return ``text`` with ``instead`` for each of ``secrets``: servers repeat data that was sent to them.
 
     A secret is found as it is, escaped, percent-encoded, and in base64, also in the middle of a longer text in base64.
     """
@@ -62,7 +62,7 @@ def _patterns(secrets: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield what a secret looks like in base64, after any number of other bytes.
+    """Yield the forms of a secret in base64, after any number of other bytes.
 
     Three bytes become four characters, so a secret has three forms by where it begins; the first and the last
     characters, which depend on neighbouring bytes too, are left out.

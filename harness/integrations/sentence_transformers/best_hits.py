@@ -43,7 +43,7 @@ def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
 
 
 def part(embeddings: Any, start: int, stop: int) -> Any:
-    """Return rows ``start`` to ``stop`` of embeddings, selected one by one where a sparse tensor has no slices."""
+    """Return rows ``start`` to ``stop`` of embeddings, selected one by one if a sparse tensor has no slices."""
     if getattr(embeddings, "is_sparse", False):
         import torch
 
@@ -68,7 +68,7 @@ class _Block:
 class BestHits:
     """Collects the best ``k`` hits of every query under one score function, from any tiles of documents.
 
-    Order: score descending in the scores' own precision, then ``tie_break`` descending. What is held is bounded by k
+    Order: score descending in the scores' own precision, then ``tie_break`` descending. Memory is bounded by k
     hits a query and one tile of scores.
     """
 
@@ -117,7 +117,7 @@ class BestHits:
             )
 
     def _take(self, block: _Block, first_query: int, scores: Tensor, first_row: int) -> None:
-        """Merge the hits of one tile of scores into those of its block."""
+        """Merge the hits of one tile of scores into its block's hits."""
         if not scores.is_floating_point():
             scores = scores.double()
         floor = scores.new_full((len(scores),), -np.inf) if block.floor is None else block.floor
@@ -146,7 +146,7 @@ class BestHits:
     def run(self) -> Run:
         """Return the hits as a run whose ids are the positions of queries and documents, scores cast to float32.
 
-        The order was settled before the cast: scores that are equal in float32 alone stand as they did.
+        The order was settled before the cast: scores that become equal only in float32 keep it.
         """
         queries = [block.queries + number * QUERIES_AT_ONCE for number, block in enumerate(self._blocks)]
         asked = len(self._query_ids)
@@ -191,7 +191,7 @@ class QueryResults(Sequence[list[dict[str, Any]]]):
 
 
 def _kth_scores(block: _Block, queries: int, k: int) -> npt.NDArray[Any]:
-    """Return the k-th score of each query, which further hits have to reach, and -inf where there are fewer."""
+    """Return the k-th score of each query, which further hits have to reach, and -inf for fewer hits."""
     ends = np.cumsum(np.bincount(block.queries, minlength=queries))
     full = np.diff(ends, prepend=0) == k
     return np.where(full, block.scores[np.maximum(ends - 1, 0)], -np.inf)
@@ -205,7 +205,7 @@ def _as_array(values: Tensor) -> npt.NDArray[Any]:
 
 
 def _candidates(scores: Tensor, floor: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
-    """Tell which scores of a tile (bool, its shape) may be among their query's best k: at most about 2k a query.
+    """Mark scores of a tile (bool, its shape) that may be among their query's best k: at most about 2k a query.
 
     NaN is never below a floor, so it is always among them.
     """
@@ -231,7 +231,7 @@ def _kth_largest(scores: Tensor, k: int) -> Tensor:
 
 
 def _first_of_equals(chosen: Tensor, above: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
-    """Keep the scores above the floor, and of those equal to it as many as complete k, by ``tie_break``."""
+    """Keep the scores above the floor, and as many scores equal to it as complete k, by ``tie_break``."""
     import torch
 
     best_first = torch.from_numpy(np.argsort(tie_break)[::-1].astype(np.int64)).to(chosen.device)

@@ -35,11 +35,11 @@ _PERCENT = ("Accuracy", "Precision", "Recall")
 
 
 class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the library's types are not read
-    """Takes what sentence-transformers' class of this name takes, in its order, and gives the same values.
+    """Takes the arguments of sentence-transformers' class of this name, in its order, and gives the same values.
 
     ``queries`` and ``corpus`` map ids to texts, ``relevant_docs`` query ids to sets of document ids. Queries without
     relevant documents are left out. Each score function (by default the model's own similarity, looked up in each call)
-    gives accuracy, precision, recall, MRR, nDCG and MAP at the ranks asked for, under the library's conventions: gains
+    gives accuracy, precision, recall, MRR, nDCG and MAP at the requested ranks, under the library's conventions: gains
     are binary, MAP@k is divided by min(k, R), and equal scores are ordered by document id, ascending.
 
     Scores are computed for at most ``corpus_chunk_size`` documents and 2^22 pairs at a time, which bounds memory; only
@@ -147,7 +147,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
     ) -> dict[str, Values]:
         """Search and score: ``{score function: {"ndcg@k": {10: value}}}``; logged, and predictions are written.
 
-        Arguments are those of a call. Hits go through :meth:`compute_metrics`, values through :meth:`output_scores`.
+        Arguments as in a call. Hits go through :meth:`compute_metrics`, values through :meth:`output_scores`.
         """
         functions = self._choose_functions(model)
         searched = self._search(functions, model, corpus_model or model, corpus_embeddings)
@@ -193,7 +193,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
     def store_metrics_in_model_card_data(
         self, model: SentenceTransformer, metrics: dict[str, Any], epoch: int = 0, step: int = 0
     ) -> None:
-        """Store the values for the model card, and that the model is one for retrieval where nothing else said so."""
+        """Store the values for the model card, and mark the model as a retrieval model unless it has another type."""
         super().store_metrics_in_model_card_data(model, metrics, epoch, step)
         card = model.model_card_data
         if getattr(card, "ir_model", True) is None:  # the library looks for its own class when it writes the card
@@ -229,7 +229,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         return {"convert_to_tensor": True, "truncate_dim": self.truncate_dim}
 
     def _further_columns(self) -> Sequence[str]:
-        """Return the names of further values, beside those of the score functions."""
+        """Return the names of further values, in addition to the score functions' values."""
         return ()
 
     def _further_values(self) -> dict[str, float]:
@@ -322,9 +322,9 @@ def _require_content(query_ids: Sequence[Any], corpus_ids: Sequence[Any], chunk_
 
 
 def _append_row(path: Path, headers: Sequence[str], row: Sequence[Any]) -> None:
-    """Add a row to a CSV file, which is begun with ``headers`` where there is none.
+    """Add a row to a CSV file, which is begun with ``headers`` if it does not exist.
 
-    A file that has other headers gets the row too, with a warning: what a call measured is not lost.
+    A file that has other headers gets the row too, with a warning, so that no measurement is lost.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     began = path.is_file()

@@ -27,9 +27,9 @@ def _signature() -> inspect.Signature:
 class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
     """The evaluator for ``SparseEncoder``: as its base class, and how sparse queries and documents are.
 
-    ``max_active_dims`` takes the place of ``truncate_dim``: at most so many dimensions of a vector are kept (None: what
-    the model says). Further values: mean active dimensions and share of zeros of queries and of documents, and
-    ``avg_flops``, the products that an average query and document share.
+    ``max_active_dims`` replaces ``truncate_dim``: at most this many dimensions of a vector are kept (None: the model's
+    setting). Further values: mean active dimensions and share of zeros of queries and of documents, and ``avg_flops``,
+    the products that an average query and document share.
     """
 
     __signature__ = _signature()
