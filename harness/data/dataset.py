@@ -113,7 +113,7 @@ def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[
 def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
     """Return ids and texts of batches, title and text joined by a space; their ``lines`` count from 1.
 
-    Raises DataError for missing or repeated ids, for problems noted already, and for an empty table.
+    Raises DataError for missing or repeated ids, for problems noted already, and if there are no texts.
     """
     parts, lines = [], list[int]()
     for texts in batches:

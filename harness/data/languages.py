@@ -1,6 +1,6 @@
 """Languages by the codes that collections label them with: ISO 639-1, ISO 639-3, and English names.
 
-The one table of them: the analyzer of a language, its name in pages, and the codes that loaders report all follow it.
+The only table of languages: a language's analyzer, its name in pages, and the codes that loaders report follow it.
 """
 
 from __future__ import annotations

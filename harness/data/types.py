@@ -211,8 +211,8 @@ class Run:
     ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits, whose
     search found nothing, has an empty slice.
 
-    ``wide_scores`` float64 (H,) are the scores as they were read, kept only if float32 makes two hits of a query equal
-    that were not: tools that compare in double precision order them otherwise. A run that is put in another order does
+    ``wide_scores`` float64 (H,) are the scores as they were read, kept only if float32 makes two different scores of a
+    query equal: tools that compare in double precision order them otherwise. A run that is put in another order does
     not keep them.
     """
 

@@ -190,7 +190,7 @@ def _scale_without_zero(loaded: _Loaded) -> Finding | None:
 def _duplicate_texts(loaded: _Loaded) -> Finding | None:
     """Find texts that many documents share.
 
-    Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and half of LoTTE are duplicates. Their cost
+    Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and LoTTE half of its documents. Their cost
     is a relevant document whose twin is unjudged: the twin ties with it and counts as wrong. Reported are such twins of
     more than a fifth of the relevant judgments (5 at least), and repeated texts of more than half of the documents.
     """

@@ -169,7 +169,7 @@ def _objects(roots: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_no_list_of_datasets(value: object) -> bool:
-    """Return whether a function's value belongs to it: each dataset of a family refers to all of them, by name."""
+    """Return whether a function's value is not the list of a family's datasets, to which each of them refers."""
     from ir_datasets.datasets.base import Dataset
 
     return not (isinstance(value, dict) and any(isinstance(entry, Dataset) for entry in value.values()))

@@ -34,7 +34,7 @@ class Limits:
     """``timeout_s`` for one call, ``retry_s`` from its first failure until it is given up.
 
     ``per_minute`` and ``max_calls`` count calls, including repeated ones; 0 calls per minute set no limit;
-    ``max_calls`` has no limit with None and lets no call be made with 0.
+    ``max_calls`` None sets no limit either, and 0 allows no call.
     """
 
     timeout_s: float = 60.0

@@ -80,7 +80,7 @@ class SharedBuilds:
 
 
 def _key(trial: Trial) -> Hashable:
-    """Return the parts of a trial's index; None for a server's collection, which is gone when its trial ends."""
+    """Return the key of a trial's index; None for a server's collection, which is deleted when its trial ends."""
     card = trial.spec.card
     if card is None or trial.external or may_be_server(trial):
         return None

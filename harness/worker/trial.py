@@ -43,8 +43,8 @@ def run_trial(
     A shared index is closed when it is built, and opened again: all trials that search it find it in the same state.
 
     ``before_open`` is called when everything but the engine is in memory, ``before_close`` with the measurements while
-    the index still exists; the latter is the harness's own. The first query on the fresh index is timed separately;
-    then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
+    an index built here and not shared still exists. The first query on the fresh index is timed separately; then
+    ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
     timeline = _Timeline()
     documents, queries = load_both(job)

@@ -45,7 +45,7 @@ def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
 
 
 def plan_csv(previews: Sequence[Preview]) -> str:
-    """Return a line for each parameter of each backend and dataset, and the consequence for it in parentheses."""
+    """Return a line for each parameter of each backend and dataset, and its fate in parentheses."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])

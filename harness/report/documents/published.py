@@ -17,7 +17,7 @@ _LEGEND = "published for the same encoder and parameters, or by another source f
 
 
 def published_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
-    """Return a table with a row for each backend and published system; None if nothing is published."""
+    """Return a table with a row for each backend and published system; empty if nothing is published."""
     numbers = [number for number in result.published if number.dataset == dataset and not number.datasets]
     return [_table(f"Published{where}", numbers, [])] if numbers else []
 

@@ -322,7 +322,7 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
 
 
 def _dataset_column(report: Change) -> list[Column]:
-    """Return the column that distinguishes datasets; None for a single dataset."""
+    """Return the column that distinguishes datasets; empty for a single dataset."""
     return [Column("dataset", numeric=False)] if report.several else []
 
 

@@ -33,7 +33,7 @@ class Agreement:
 
 
 class KeptRanks(NamedTuple):
-    """Ranks of relevant documents in a ranking whose beginning only is kept otherwise.
+    """Ranks of relevant documents in a ranking that is otherwise cut after its first hits.
 
     ``ranks`` maps a query to a document to its rank, from 1. ``complete`` says that a relevant document without a rank
     was not found; otherwise nothing is known of it.
