@@ -571,7 +571,7 @@ class ClientEngine(Engine[Column]):
 
     @property
     def repeated_calls(self) -> int:
-        """Calls that the client made again so far."""
+        """Number of calls that the client has repeated so far."""
         return 0 if self.client is None else self.client.repeated
 
 

@@ -25,7 +25,7 @@ def require_positive_k(k: int) -> None:
 
 
 def require_announced_ids(documents: Inputs, announced: Ids) -> None:
-    """Refuse no documents, and documents not announced to ``open``: results would name wrong documents."""
+    """Refuse an empty collection, and documents not announced to ``open``: results would name wrong documents."""
     if not documents.ids.values.equals(announced.values):
         raise RejectedInputError(
             f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",

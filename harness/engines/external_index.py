@@ -27,8 +27,8 @@ NOT_THESE_VECTORS = (
 TEXT_FIELDS = ("text", "content", "page_content", "document")
 """Fields searched for texts if no field is named: LangChain's and LlamaIndex's names."""
 Kept: TypeAlias = Literal["bits", "unit", "direction", "product"]
-"""How an index keeps a vector: unchanged, divided by its length, times any number above 0, or as a separate direction
-and length, whose product it returns."""
+"""The form in which an index keeps a vector: unchanged, divided by its length, times any number above 0, or as a
+separate direction and length, whose product it returns."""
 _PRODUCT_STEPS = 8
 """Steps of its largest value by which a product of direction and length may differ (4 were seen with Chroma)."""
 Page = TypeVar("Page", Float32Array, SparseVectors)
@@ -232,7 +232,7 @@ def choose_columns(
     texts: Sequence[str],
     id_names: Sequence[str],
 ) -> Columns:
-    """Return the columns that the parameters ``vector_column``, ``id_column`` and ``text_column`` name, or usual ones.
+    """Return the columns that parameters ``vector_column``, ``id_column`` and ``text_column`` name, or usual columns.
 
     Args:
         table: The table, for messages.

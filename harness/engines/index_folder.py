@@ -106,7 +106,7 @@ def check_manifest(
 
 
 def deleted_rows(folder: Path) -> Int32Array:
-    """Return the rows that the manifest of a finished index says are deleted (int32, ascending)."""
+    """Return the deleted rows in the manifest of a finished index (int32, ascending)."""
     stored = orjson.loads((folder / MANIFEST).read_bytes())
     return np.array(stored.get("deleted", []), dtype=np.int32)
 

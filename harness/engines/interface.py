@@ -34,7 +34,7 @@ class Capabilities:
     """Promises of an engine. The contract suite tests the declared promises, and requires a minimum."""
 
     input: InputKind
-    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``, and
+    """The column of :class:`Inputs` that the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``, and
     ``terms+dense`` both ``terms`` and ``dense``. ``terms`` are already analysed, and the engine weights them by its own
     BM25."""
     exact: bool
@@ -108,9 +108,9 @@ class IndexReport:
 
     @property
     def approximate(self) -> bool:
-        """Return whether searches may miss documents that the engine holds: they look at a part of its index.
+        """Return whether searches may miss documents that the engine holds, because they read only a part of its index.
 
-        The state says so by ``approximate``, or else by a graph or lists (``vectors_in_graph``, ``vectors_in_lists``).
+        The state shows it by ``approximate``, or else by a graph or lists (``vectors_in_graph``, ``vectors_in_lists``).
         """
         parts = any(int(self.state.get(name, 0)) > 0 for name in ("vectors_in_graph", "vectors_in_lists"))
         return bool(self.state.get("approximate", parts))
@@ -212,7 +212,7 @@ class Placement(NamedTuple):
 
 
 class Caveats(NamedTuple):
-    """Reservations about the results of a trial, for their readers.
+    """Reservations about the results of a trial, for readers of reports.
 
     ``notes`` are complete sentences. ``without_effect`` maps names of parameters that did not affect the searches to
     the reason; the report shows only parameters that the user set.

@@ -66,7 +66,7 @@ class ChangeContract(Base):
 
     @has_changes
     def test_finds_what_is_there_after_a_change(self, tmp_path: Path) -> None:
-        """Deleted documents are gone, replaced ones are found by their new content, and added ones are found."""
+        """Deleted documents are gone; replaced documents are found by their new content, and added documents too."""
         sample = self._changing()
         with self._changed(tmp_path, sample) as (engine, report, content):
             assert report.sent == np.count_nonzero(content >= 0), (

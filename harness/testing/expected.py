@@ -163,7 +163,7 @@ def fused_scores(lists: Sequence[ExpectedScores]) -> ExpectedScores:
     """Return distribution-based fusion of lists of all matching documents: the sum of ``(s - m + 3 sd) / (6 sd)``.
 
     ``m`` and ``sd`` (with n - 1) are the mean and standard deviation of a list's scores; equal scores all become 0.5.
-    The smaller ``6 sd`` is than the scale of a score's errors, the more these errors and the scale count.
+    Errors of scores grow by the ratio of their scale to ``6 sd``; the returned scale adds these ratios up.
     """
     shape = lists[0].scores.shape
     scores, matches, scale = np.zeros(shape), np.zeros(shape, dtype=np.bool_), np.ones(shape[0])

@@ -204,7 +204,7 @@ class DenseContract(Base):
         return self._inputs(Ids.of(f"named{row}" for row in range(len(vectors))), vectors)
 
     def _inputs(self, ids: Ids, dense: Float32Array) -> Inputs:
-        """Return dense vectors and, for an engine that also reads sparse vectors or terms, equal ones in all rows."""
+        """Return dense vectors and, if the engine also reads sparse vectors or terms, the same of these in all rows."""
         columns = self.engine.capabilities.columns
         sparse = to_vectors([{0: 1.0}] * len(ids), 1) if "sparse" in columns else None
         terms = pa.chunked_array([["a"] * len(ids)], pa.string()) if "terms" in columns else None

@@ -137,7 +137,7 @@ def http_session(client: Any) -> Any:
 
 
 def close_http_client(client: Any) -> None:
-    """Close the client and the connections that it would leave open: its own, and the ones used to find databases."""
+    """Close the client and the connections that it would leave open: its own, and those for finding databases."""
     sessions = [http_session(owner) for owner in (client, client._admin_client)]  # noqa: SLF001 - no public way
     client.close()
     for session in sessions:

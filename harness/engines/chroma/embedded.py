@@ -42,7 +42,7 @@ class EmbeddedCollection(Collection):
 
     @property
     def info(self) -> EngineInfo:
-        """Name the version of the package."""
+        """Return the version of the package."""
         return EngineInfo("Chroma", version(PACKAGE), self._mode)
 
     def create(self, folder: Path) -> None:

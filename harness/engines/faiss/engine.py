@@ -50,7 +50,7 @@ _OF_PARTS = {
 }
 """Parameters that apply to only one class of indexes."""
 _LARGE = re.compile(r"IMI|[1-9]\d{6}|x(?:1[3-9]|[2-9]\d)")
-"""In descriptions of indexes whose tables take gigabytes before a vector is added; only a worker makes such indexes."""
+"""Parts of descriptions of indexes whose tables take gigabytes before a vector is added; only a worker makes them."""
 
 
 class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], Changeable[Float32Array]):

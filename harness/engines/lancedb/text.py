@@ -105,7 +105,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
             self._table.optimize()
 
     def begun(self) -> None:
-        """Make the index, if it is to be made of the first rows."""
+        """Make the index now if it is to cover only the first rows."""
         if self.parameters["index_when"] == "first":
             self.index_terms()
 

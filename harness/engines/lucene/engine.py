@@ -305,7 +305,7 @@ class RowsEngine(LuceneIndexEngine[Column]):
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Name the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
+        """Return the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
         jar = find_jar(str(parameters["jar"]) or None)
         return {"jar": jar.name, "sha256": steady_digest(jar)}
 

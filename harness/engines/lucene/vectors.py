@@ -31,7 +31,7 @@ _KEPT: Mapping[tuple[str, str], Kept] = {
     ("dot", "DOT_PRODUCT"): "bits",
     ("l2", "EUCLIDEAN"): "bits",
 }
-"""How the vectors of an external index are kept, by the requested similarity and the function of its field."""
+"""The form in which an external index keeps vectors, by the requested similarity and the function of its field."""
 
 
 class _VectorsEngine(RowsEngine[Float32Array]):

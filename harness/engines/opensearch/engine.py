@@ -152,7 +152,7 @@ class OpenSearchEngine(
             progress.advance(len(batch))
 
     def remains(self) -> Remains:
-        """Return where documents are, and which deleted contents remain: all or none, according to the server's count.
+        """Return where documents are, and the deleted contents if the server counts either all or none of them.
 
         Lucene also counts a document without terms for each delete. Merging to a single segment keeps both, as long as
         the shard retains its history of operations.
