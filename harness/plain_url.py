@@ -49,22 +49,22 @@ def names_secret(name: str) -> bool:
 
 
 def is_plain_url(text: str) -> bool:
-    """Whether ``text`` has the form :data:`PLAIN_FORM`: no user name, no password, no query, no fragment."""
+    """Return whether ``text`` has the form :data:`PLAIN_FORM`: no user name, no password, no query, no fragment."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def is_plain_database_url(text: str) -> bool:
-    """Whether ``text`` has the form :data:`DATABASE_FORM`, with nothing else in it."""
+    """Return whether ``text`` has the form :data:`DATABASE_FORM`, with nothing else in it."""
     return _DATABASE.fullmatch(text) is not None
 
 
 def uses_tls(url: str) -> bool:
-    """Whether calls to ``url`` are encrypted: only then must a client read all certificates, which takes 40 ms."""
+    """Return whether calls to ``url`` are encrypted: only then must a client read all certificates (40 ms)."""
     return not url.lower().startswith("http:")
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with ``***`` for possible secrets; doing it again changes nothing.
+    """Return ``text`` with ``***`` for possible secrets; repeating it changes nothing.
 
     These are the user information and the query of every URL, its fragment if that looks like parameters or a key or
     follows ``url=``, and every value called a key, a token, a secret or a password. Parts of a query like

@@ -36,7 +36,7 @@ _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 _ENDINGS = 20
 LONGEST_ID = 48
-"""Characters up to which an id is shown as it is."""
+"""Characters up to which an id is shown in full."""
 _PREFIX_WORTH_DROPPING = 12
 _PATH_SEPARATORS, _ID_SEPARATORS = "/#?", "=&:|_.- "
 _FEW = 10
@@ -51,12 +51,12 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def common_start(texts: Sequence[str]) -> str:
-    """Return the longest text that all texts begin with; "" for none."""
+    """Return the longest common beginning of all texts; "" for no texts."""
     return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, as intended
 
 
 def unread_files_in_words(counts: Mapping[str, int]) -> str:
-    """Return ``3 files not read: 2 .html, 1 hidden`` from counts by ending, 20 of them; "" for none."""
+    """Return ``3 files not read: 2 .html, 1 hidden`` from counts by ending, at most 20 of them; "" for no files."""
     if not counts:
         return ""
     *endings, last = [f"{count:,} {ending}" for ending, count in counts.items()]
@@ -85,7 +85,7 @@ def shortened(text: str) -> str:
 
 
 def short_ids(ids: Iterable[str], longest: int = LONGEST_ID) -> dict[str, str]:
-    """Return how each of several ids is shown, by the id: as it is, unless some are longer than ``longest``.
+    """Return how each of several ids is shown, by the id: in full, unless some are longer than ``longest``.
 
     Then all lose the prefix that they have in common, up to a separator, and texts that are still too long lose their
     middle. No two are shown alike: if only the middle differs, a digest replaces it.

@@ -1,4 +1,4 @@
-"""The command ``harness``: the one place where errors become messages and exit codes.
+"""The command ``harness``: the only module that turns errors into messages and exit codes.
 
 A verb writes results to stdout and everything else to stderr, and returns, raises HarnessError, or raises
 click's ``Exit`` with a code of the page ``docs/reference/exit-codes-and-errors.md``.

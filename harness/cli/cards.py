@@ -196,7 +196,7 @@ def _bound(value: float) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a parameter's value as it is written on the command line."""
+    """Return a parameter's value as written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     return "''" if value == "" else str(value)

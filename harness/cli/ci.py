@@ -45,7 +45,7 @@ def show_regression(regression: Regression, output: JudgedOutput, name: str) -> 
 
 
 def _annotate(annotations: Sequence[Annotation], source: str) -> None:
-    """Write annotations to stderr, where GitHub reads them too, so that stdout stays the report."""
+    """Write annotations to stderr, which GitHub also reads, so that stdout holds only the report."""
     from harness.report.render.github import workflow_commands
 
     if os.environ.get("GITHUB_ACTIONS") == "true":

@@ -156,7 +156,7 @@ def _state(local: LocalFiles) -> str:
 
 
 def _place(paths: Sequence[Path]) -> str:
-    """Return the folder that all of the paths are in, or the one path."""
+    """Return the common folder of several paths, or the only path."""
     return str(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
 
 

@@ -71,7 +71,8 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
 
     Raises:
         UsageError: the object has none of the shapes.
-        DataError: a field is missing, an id is neither text nor a whole number, or there twice; or nothing is there.
+        DataError: a field is missing, an id is neither text nor a whole number, or occurs twice; or there are no
+            records.
     """
     return _texts_of_records(*_records(value, subject, roles), subject, roles, named)
 

@@ -78,7 +78,7 @@ GRADE = ("relevance", "label", "grade", "rel", "score")
 def as_table(value: Any) -> Any | None:
     """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for other objects.
 
-    A table of another library is one that Arrow can read: by its stream, or by the data frame interchange protocol.
+    Arrow can read another library's table by its stream, or by the data frame interchange protocol.
     """
     pandas = sys.modules.get("pandas")  # without the import there cannot be a frame of it
     if isinstance(value, pa.Table) or (pandas is not None and isinstance(value, pandas.DataFrame)):

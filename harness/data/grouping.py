@@ -69,7 +69,7 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
 
 
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
-    """Build judgments from columns of equal length; one that is repeated with the same grade counts once.
+    """Build judgments from columns of equal length; a judgment repeated with the same grade counts once.
 
     Raises DataError for a document that is judged twice under a query with two grades, and for ids with control
     characters.

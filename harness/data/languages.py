@@ -58,7 +58,7 @@ def native_name(code: str) -> str | None:
 def two_letter_code(code: str) -> str | None:
     """Return the code with two letters, ``ko`` for ``kor``; None if it is unknown, as for programming languages.
 
-    A code that has two letters already is taken as it is, known here or not.
+    A code of two letters is returned unchanged, even if it is unknown here.
     """
     primary = primary_code(code)
     return primary if len(primary) == 2 else _two_letters().get(primary)

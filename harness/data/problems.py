@@ -32,7 +32,7 @@ class Problems:
         del self._kept[_KEPT:]
 
     def add_once(self, line: int | None, text: str) -> None:
-        """Note a problem that many lines may have alike: the first is named, and the others are counted with it."""
+        """Note a problem that many lines may share: the first line is named, and the others are counted."""
         if text not in self._again:
             self.add(line, text)
         self._again[text] += 1

@@ -49,7 +49,7 @@ class RenamedDisplay:
     """A display that shows backends under other names."""
 
     def __init__(self, display: Display, names: Mapping[str, str]) -> None:
-        """Show each label of ``names`` as its value, and any other label as it is."""
+        """Show each label of ``names`` as its value, and any other label unchanged."""
         self._display, self._names = display, names
 
     def section(self, label: str) -> Progress:

@@ -87,7 +87,7 @@ def _plain_scalar(value: Any) -> Any:
 
 
 def _unpacked(value: Any) -> Any:
-    """Return an empty cell of pandas, a record or a column in Python's own form, anything else as it is."""
+    """Return an empty cell of pandas, a record or a column in Python's own form, other values unchanged."""
     if is_missing(value):
         return None
     if isinstance(value, type):

@@ -113,7 +113,7 @@ class Ids:
 
 
 def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
-    """Return the first row of each wanted id, -1 for none: the smaller column is hashed, which takes 60 bytes an id."""
+    """Return the first row of each wanted id, -1 if there is none: the smaller column is hashed, at 60 bytes an id."""
     rows: Int32Array
     if len(wanted) >= len(values):
         rows = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
@@ -132,8 +132,8 @@ class Corpus:
     """Documents: ids and the searchable text of each (title and text joined by the loader's one rule).
 
     ``texts`` is an Arrow string column of the same length, usually memory-mapped. ``digest`` is the SHA-256 of ids and
-    texts in order, so it names the content wherever it lies. ``path`` is the Arrow IPC file (columns id and text) that
-    the columns are mapped from, None when they live in memory only.
+    texts in order, so it identifies the content in any location. ``path`` is the Arrow IPC file (columns id and text)
+    that the columns are mapped from, None when they live in memory only.
     """
 
     ids: Ids

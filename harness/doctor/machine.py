@@ -1,4 +1,4 @@
-"""Examine this machine, one small function a check; one that breaks says so and hides no other."""
+"""Examine this machine, one small function a check; a failing check reports itself and hides no other."""
 
 from __future__ import annotations
 

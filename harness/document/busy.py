@@ -48,7 +48,7 @@ def busy_sentence(trials: Sequence[TrialResult]) -> str:
 
 
 def _most(phases: Sequence[OtherProcessesInfo]) -> str:
-    """Return the most that other processes took, or the load if that is all that is known."""
+    """Return the largest use by other processes, or the load if only the load is known."""
     known = [phase for phase in phases if phase.used_cores is not None and phase.used_cores > 0]
     if known:
         worst = max(known, key=lambda phase: (phase.used_cores or 0.0) / phase.cores)

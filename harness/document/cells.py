@@ -87,7 +87,7 @@ def tie_range(low: float | None, high: float | None) -> str:
 
 
 def probability(p: float | None) -> str:
-    """Return a p-value as it is printed."""
+    """Return a p-value as printed."""
     if p is None:
         return ABSENT
     return f"<{_PROBABLE}" if p < _PROBABLE else f"{p:.3f}"

@@ -32,7 +32,7 @@ class Prompt(NamedTuple):
 
 
 class KnownPrompts(NamedTuple):
-    """Prompts that a model (by its name on the hub) is known to need, "" for none, and the source of that."""
+    """Prompts that a model (by its name on the hub) is known to need, "" for none, and the source of the fact."""
 
     model: str
     query: str

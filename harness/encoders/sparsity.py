@@ -64,8 +64,8 @@ def sparsity_of(documents: DimensionCounts, queries: DimensionCounts) -> Sparsit
 def strongest(vectors: SparseVectors, most: int) -> SparseVectors:
     """Keep at most ``most`` values of each vector: the furthest from zero, of equal values, the lower dimensions.
 
-    Their order within a row and the number of dimensions stay. Vectors that have no more are returned as they are.
-    Raises AssertionError for ``most`` below 1.
+    Their order within a row and the number of dimensions stay. Shorter vectors are returned unchanged. Raises
+    AssertionError for ``most`` below 1.
     """
     if most < 1:
         raise AssertionError(f"{most} values of each vector")

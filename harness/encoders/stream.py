@@ -317,7 +317,7 @@ class _Columns:
             file.finish()
 
     def close(self) -> None:
-        """Close the files as they are."""
+        """Close the files in their current state."""
         for file in self._all_files():
             file.close()
 
@@ -466,7 +466,7 @@ class _NpyWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file as it is."""
+        """Close the file in its current state."""
         self._stream.close()
 
     def _header(self, rows: int) -> bytes:

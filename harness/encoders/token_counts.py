@@ -1,7 +1,7 @@
 """Count the tokens of texts that a model reads, and the tokens that it cuts, while the model tokenises them.
 
 A tokenizer divides a longer text into pieces of the model's limit. The model gets the first piece, and the others are
-dropped by the libraries without a word. They are counted here, so that nothing is tokenised twice.
+silently dropped by the libraries. They are counted here, so that nothing is tokenised twice.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def qrels_to_ir_measures(qrels: Qrels) -> list[Any]:
 
 
 def qrels_from_ir_measures(qrels: Iterable[Any]) -> Qrels:
-    """Return judgments of ``Qrel``s, without their ``iteration``; raises DataError for one that repeats."""
+    """Return judgments of ``Qrel``s, without their ``iteration``; raises DataError for a repeated judgment."""
     return qrels_from_dict(_grouped("judgments", ((each.query_id, each.doc_id, each.relevance) for each in qrels)))
 
 

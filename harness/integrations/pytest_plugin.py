@@ -55,9 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """See to it that the golden sets are collected, wherever they lie.
+    """Collect the golden sets from any folder.
 
-    Files of ini files are, when pytest is called without paths; files of the command line always.
+    Golden sets in ini files are collected if pytest is called without paths; those of the command line always.
     """
     asked = [Path(config.invocation_params.dir, name) for name in config.getoption("--golden-set")]
     listed = [Path(path) for path in config.getini("golden_sets")]
@@ -142,7 +142,7 @@ class _NotFoundError(Exception):
 
 
 def _invalid(text: str) -> BaseException:
-    """Return the failure of an item that cannot be judged: pytest shows no more than the text only for its own."""
+    """Return the failure of an item that cannot be judged: pytest shows only the text of its own failures."""
     return pytest.fail.Exception(text, pytrace=False)
 
 

@@ -52,7 +52,7 @@ def qrels_from_ranx(qrels: Any) -> Qrels:
 
 
 def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], name: str | None) -> Any:
-    """Make a ``ranx.Run`` or ``ranx.Qrels`` in the order that ranx computes on; equal values stay as they are.
+    """Make a ``ranx.Run`` or ``ranx.Qrels`` in the order that ranx computes on; equal values keep their order.
 
     Its constructor breaks ids beyond ASCII, and sorts in code that takes a quarter of a minute to compile.
     """
@@ -102,7 +102,7 @@ def _unpacked(table: Any) -> dict[str, dict[str, Any]]:
 
 
 def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:
-    """Put the values of each query where ``ranx.evaluate`` puts them, with their means, and return the run.
+    """Store the values of each query as ``ranx.evaluate`` does, with their means, and return the run.
 
     Args:
         values: one backend's rows of ``Comparison.per_query()``: columns query_id, metric and value.

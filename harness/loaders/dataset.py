@@ -75,7 +75,7 @@ def load_dataset(
     Args:
         name_or_path: the name of a card, ``FAMILY/MEMBER``, a folder or file, or the spec of a loader. The name of a
             card is the card's, even if there is a folder of that name; ``./NAME`` and a Path are always the folder.
-        files: where queries and judgments lie if they are not the dataset's own, and the names of fields.
+        files: replacements for the dataset's queries and judgments, and the names of fields.
         split: the card's by default, else ``test`` or the only one there is.
         cards: an additional folder of cards.
         cache: folder for prepared texts, which are memory-mapped.
@@ -418,7 +418,7 @@ def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
 
 
 def _ambiguous(text: str, path: Path, named: DatasetCard | DatasetFamily) -> UsageError:
-    """Return that a name is a path as well: results that are stored under it may be of either."""
+    """Return the warning that a name is also a path: results stored under it may belong to either."""
     kind = "family of datasets" if isinstance(named, DatasetFamily) else "dataset"
     here = "folder" if path.is_dir() else "file"
     return UsageError(

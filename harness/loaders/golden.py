@@ -108,7 +108,7 @@ def golden_of_objects(value: Any) -> GoldenSet:
 def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden set") -> GoldenSet:
     """Return a golden set from objects as a file's lines hold them; errors as in :func:`load_golden`.
 
-    Their values may be of other libraries, as :func:`harness.data.python_values.plain` reads them.
+    Their values may come from other libraries, as :func:`harness.data.python_values.plain` reads them.
     """
     import hashlib
 

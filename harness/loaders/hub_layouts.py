@@ -166,4 +166,4 @@ _MMARCO = FileLayout(
 LAYOUTS: Mapping[str, FileLayout] = MappingProxyType(
     {"miracl/miracl": _MIRACL, "macavaney/miracl-noauth": _MIRACL, "unicamp-dl/mmarco": _MMARCO}
 )
-"""Repository -> how its files lie. The second has MIRACL's topics and qrels without terms that have to be accepted."""
+"""Repository -> layout of its files. The second has MIRACL's topics and qrels without terms to accept."""

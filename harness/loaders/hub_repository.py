@@ -184,7 +184,7 @@ class HubRepository(Repository):
 
     @cached_property
     def commit(self) -> str:
-        """Return the commit that the revision names: in the hub's cache, or else by the hub."""
+        """Return the revision's commit: from the hub's cache, or else from the hub."""
         cached = self.cached.commit(self.revision)
         if cached is not None:
             return cached

@@ -51,7 +51,7 @@ _DROPPING = "BeIR/"
 
 
 class HubLoader(PrefixLoader):
-    """Reads repositories of the Hugging Face hub, or folders laid out as they are (``hf:./FOLDER``)."""
+    """Reads repositories of the Hugging Face hub, or folders with the same layout (``hf:./FOLDER``)."""
 
     name = "hf"
 
@@ -125,7 +125,7 @@ class _Place(NamedTuple):
         return cls(repository, words["config"] or "", network)
 
     def other(self, name: str) -> HubRepository:
-        """Open another repository of the hub, as it is now."""
+        """Open another repository of the hub, at its newest commit."""
         return HubRepository(name, "main", network=self.network)
 
 

@@ -176,7 +176,7 @@ def _is_no_list_of_datasets(value: object) -> bool:
 
 
 def verify(part: Part) -> None:
-    """Hold the files of a part that lie in place against their MD5; raise DataError for another content."""
+    """Check the existing files of a part against their MD5; raise DataError for different content."""
     for file in files_of([part.handler]):
         if file.md5 is None or file.place is None or not file.place.is_file():
             continue

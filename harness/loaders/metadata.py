@@ -36,7 +36,7 @@ def prepare_metadata(
 
     Rows are the ``total`` documents in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty
     files are its business. The table of a source that has a key is kept in the cache, ``about`` as of texts. Raises
-    UnknownNameError for a field that no document has, UsageError for one that never holds a single value, DataError
+    UnknownNameError for a field that no document has, UsageError for a field that never holds a single value, DataError
     when the source changed.
     """
     wanted = sorted(fields)

@@ -188,7 +188,7 @@ class MtebLoader(PrefixLoader):
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return the local files of a task's subset; of all subsets if nothing distinguishes them.
 
-        None for a task whose data lie in a folder of the user's own.
+        None for a task whose data lie in the user's own folder.
         """
         name, task = _with_subset(_Name.of(spec.location))
         if Path(str(task.metadata.dataset["path"])).exists():
@@ -265,7 +265,7 @@ def _unfit(task: Any) -> str | None:
 
 
 def _searchable_task(requested: _Name) -> Any:
-    """Return a task of retrieval among texts; raise UsageError for another, and for one that is made of others."""
+    """Return a text retrieval task; raise UsageError for another kind, and for an aggregated task."""
     task = _task(requested.task)
     if getattr(task, "is_aggregate", False):
         members = [f"{_PREFIX}{member.metadata.name}" for member in task.metadata.tasks]

@@ -43,7 +43,7 @@ class Source:
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """Return names of all members, as they are stored."""
+        """Return the stored names of all members."""
         folders = (folder for folder in (self.path, self.path / _QRELS) if folder.is_dir())
         try:
             files = [file for folder in folders for file in folder.iterdir() if file.is_file()]
@@ -155,7 +155,7 @@ class Source:
         return self._digests[path]
 
     def _size(self, member: str) -> int:
-        """Return the size of the member as it is stored, before its compression is undone."""
+        """Return the stored size of the member, before decompression."""
         return self.state(member)[0]
 
     def _raw_file(self, member: str) -> Path:

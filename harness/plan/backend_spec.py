@@ -54,7 +54,8 @@ class BackendSpec:
     (then ``components`` are the backends whose hits it takes: several, or one). ``parameters`` is complete: the
     defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides. ``name`` is the
     card's, ``run``, the method's or the reranker's, or the first word of a callable. ``unlabelled`` is the default
-    label if the user gave one.
+    label if the user gave another.
+
     """
 
     name: str
@@ -70,7 +71,7 @@ class BackendSpec:
 
     @property
     def expression(self) -> str:
-        """The backend as it is written in a list of backends."""
+        """The backend as written in a list of backends."""
         return in_list(self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}")
 
     @property
@@ -507,7 +508,7 @@ def _spelt(overrides: Mapping[str, ParameterValue]) -> str:
 
 
 def spell(value: ParameterValue) -> str:
-    """Return a value as it is written in a backend expression."""
+    """Return a value as written in a backend expression."""
     return str(value).lower() if isinstance(value, bool) else quoted(str(value))
 
 

@@ -60,7 +60,7 @@ class CallableSpec:
 
 
 def parse_callable(text: str) -> CallableSpec | None:
-    """Parse an expression; None for one that begins with another word, or has nothing after it.
+    """Parse an expression; None if it begins with another word, or has nothing after it.
 
     Raises UsageError for a malformed expression, without repeating possible secrets.
     """

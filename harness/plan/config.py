@@ -1,8 +1,9 @@
 """The options of every verb, each declared once.
 
 From a declaration follow the flag and its help, the keyword in Python, the key of ``harness.toml``, the words of the
-recorded command and the row of the reference pages. They are plain dataclasses, made in 16 ms where pydantic's models
-take 80 with its import, and whose errors for a union of types name each of them.
+recorded command and the row of the reference pages. They are plain dataclasses, made in 16 ms. Pydantic's models take
+80 ms with its import, and their errors for a union of types name each type.
+
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Resume(StrEnum):
     NEVER = "never"
     """None: every trial runs, and its outcome replaces the stored one."""
     MISSING = "missing"
-    """Every failure, and results whose times apply to this run."""
+    """Every outcome whose times apply to this run, including failures."""
     FAILED = "failed"
     """As ``missing``, but failures run again, including one client of one measurement under load."""
     ALWAYS = "always"

@@ -56,7 +56,7 @@ def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[
     Raises:
         UsageError: nothing is named, or a name is ambiguous.
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
-            unknown names are refused where the dataset is located.
+            unknown names are refused when the dataset is located.
     """
     items = [text] if text in at_hand else _items(text)
     expanded: list[NamedDataset] = []

@@ -221,7 +221,7 @@ class OptionField:
         return self.finish(self.default) if self.option.from_environment else _parsed_default(self)
 
     def finish(self, value: object) -> object:
-        """Return the final value of a converted one; a wrong value as it is."""
+        """Return the final value of a converted one; a wrong value unchanged."""
         if self.option.parse is None or not _accepts(value, self.hint):
             return value
         try:

@@ -38,7 +38,7 @@ class Churn:
     steps: int = 1
 
     def __str__(self) -> str:
-        """Return the workload as it is written in the option."""
+        """Return the workload as written in the option."""
         shares = {"insert": self.insert, "delete": self.delete, "update": self.update}
         parts = [f"{name}={value * 100:g}%" for name, value in shares.items() if value]
         return ",".join([*parts, f"steps={self.steps}"])

@@ -256,7 +256,7 @@ def make_plan(
 
 
 def _lucene_available() -> bool:
-    """Tell whether Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
+    """Return whether Anserini's jar and a Java runtime are installed: the default analyzer depends on them."""
     from harness.java import jvm
 
     try:

@@ -19,9 +19,9 @@ class PlannedSweep:
     """One ``--sweep`` of a plan.
 
     Attributes:
-        backend: The swept backend as it is written without the parameter.
+        backend: The swept backend as written without the parameter.
         parameter: The swept parameter.
-        labels: Each value, as it is written in labels -> the label of the backend that has it.
+        labels: Each value, as written in labels -> the label of the backend that has it.
         expression: The sweep as it may be stored.
     """
 

@@ -58,7 +58,7 @@ class ReferenceRule:
 
 @dataclass(frozen=True, slots=True)
 class ExternalIndexRules:
-    """Which parameters go with ``external=true``, an index that is searched as it is.
+    """The parameters that go with ``external=true``, an index that is searched unchanged.
 
     Of ``where`` exactly one must be given: it names the index. Parameters in ``only`` mean nothing for a new index,
     those in ``building`` nothing for an existing one. The engine reads omitted parameters in ``read`` from the index:
@@ -96,7 +96,7 @@ class BackendCard:
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
     def scope(self, scope: Scope) -> tuple[str, ...]:
-        """Names of the parameters of one scope, in the card's order."""
+        """Return the names of the parameters of one scope, in the card's order."""
         return tuple(name for name, parameter in self.parameters.items() if parameter.scope == scope)
 
 

@@ -102,7 +102,7 @@ def dataset_names(folder: Path | None = None) -> dict[str, str]:
 def unknown_dataset(
     name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
 ) -> UnknownNameError:
-    """Return the error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+    """Return the error for a name that :func:`find_dataset` does not know, with the nearest known name.
 
     ``others`` are the alternatives that could have been named.
     """
@@ -148,8 +148,9 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
     """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
-    be imported for another reason, CardError when the card names nothing, or says otherwise than the class which
-    parameters change an index.
+    be imported for another reason, CardError when the card names nothing, or disagrees with the class about the
+    parameters that change an index.
+
     """
     module_name, _, class_name = card.engine.partition(":")
     try:
@@ -229,7 +230,7 @@ def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
 
 
 def _checkout(kind: Kind) -> Path:
-    """Cards next to the package, only in a checkout: other projects' folders lie next to an installed package."""
+    """Return cards next to the package, in a checkout only: an installed package has other projects next to it."""
     root = _PACKAGE.parent
     return root / kind if (root / "pyproject.toml").is_file() else _PACKAGE / "_cards" / kind
 

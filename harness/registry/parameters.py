@@ -82,7 +82,7 @@ class Parameter:
         return True
 
     def check(self, value: object) -> ParameterValue:
-        """``value`` when its type, bounds and choices are right (an int may replace a float); else ValueError."""
+        """Return ``value`` if its type, bounds and choices are right (an int may be a float); else raise ValueError."""
         of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)
         if of_variable and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
             raise ValueError(
@@ -125,7 +125,7 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
 
 @cache
 def shared_parameters() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the tables of parameters that several engines have, as they are written, by the names for ``use``."""
+    """Return the tables of parameters that several engines share, as written, by the names for ``use``."""
     return MappingProxyType(read_document(_OF_ENGINES).values)
 
 

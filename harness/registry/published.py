@@ -125,7 +125,7 @@ def _from_cells(number: int, cells: list[str], problems: list[str]) -> Published
 
 
 def _printed(scores: Table, metric: str) -> str:
-    """Return a number as it is written: text keeps the digits that TOML's numbers lose (0.3970)."""
+    """Return a number as written: text keeps the digits that TOML's numbers lose (0.3970)."""
     value = scores.values[metric]
     if type(value) in (int, float):
         return repr(value)

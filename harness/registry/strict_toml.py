@@ -63,7 +63,7 @@ def parse_document(path: Path, raw: bytes, what: str = "card") -> Document:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> dict[str, Any]:
-    """Every call of the harness reads all cards, some of them twice."""
+    """Parse a card once: every call of the harness reads all cards, some of them twice."""
     return tomllib.loads(text)
 
 
@@ -99,7 +99,7 @@ class Table:
         return value
 
     def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """One of ``choices``; required when there is no default."""
+        """Return one of ``choices``; required when there is no default."""
         value = self.required(key, str) if default is None else self.optional(key, str) or default
         if value and value not in choices:
             self.problem(f"'{self.where}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")

@@ -97,9 +97,10 @@ class RemoteCalls:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The key is the environment variable ``key_env``, sent if it is set: as a bearer token, or as it is in
-        another ``key_header``. ``login`` is a user name and a password. Messages show neither these nor ``secrets`` and
-        ``fixed_values``; :meth:`hide` removes secrets only.
+        """Take the key from the environment variable ``key_env``, if set.
+
+        It is sent as a bearer token, or unchanged in another ``key_header``. ``login`` is a user name and a password.
+        Messages show neither these nor ``secrets`` and ``fixed_values``; :meth:`hide` removes secrets only.
 
         Raises UsageError for a URL that holds more than an address, and EngineUnavailableError for a key that cannot be
         sent.
@@ -151,7 +152,7 @@ class RemoteCalls:
     ) -> Answer:
         """Return the value that ``read`` makes of the JSON answer; ``read`` raises ValueError for an invalid answer.
 
-        ``path`` follows the URL and may have a query; ``body`` is JSON, None for none.
+        ``path`` follows the URL and may have a query; ``body`` is JSON, None without a body.
 
         Temporary failures (a busy or failing server, a broken connection) are waited for: as long as the server says in
         ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An unusable answer is
@@ -246,7 +247,7 @@ class RemoteCalls:
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that the server requests to wait, as a number or as a date; None if it does not say."""
+    """Return the seconds to wait that the server requests, as a number or a date; None if it does not say."""
     said = headers.get("Retry-After")
     if said is None:
         return None

@@ -38,7 +38,7 @@ def read_key(variable: str, environment: Mapping[str, str]) -> str:
 def hide(text: str, secrets: Iterable[str], instead: str) -> str:
     """Return ``text`` with ``instead`` for each of ``secrets``: servers repeat data that was sent to them.
 
-    A secret is found as it is, escaped, percent-encoded, and in base64, also in the middle of a longer text in base64.
+    A secret is found verbatim, escaped, percent-encoded, and in base64, also inside a longer text in base64.
     """
     for pattern in _patterns(tuple(secrets)):
         text = pattern.sub(lambda _: instead, text)

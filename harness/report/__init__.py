@@ -1,1 +1,1 @@
-"""reporting"""
+"""Documents of results, and their rendering."""

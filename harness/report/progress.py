@@ -31,7 +31,7 @@ def _speed(rate: float) -> str:
 
 
 class _Rate(ProgressColumn):
-    """How many units of the phase are done in a second."""
+    """The number of units of the phase done in a second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -125,7 +125,7 @@ class ProgressDisplay:
         self._bars.stop()
 
     def section(self, label: str) -> _Section | _Log:
-        """A separate line for one encoding or backend."""
+        """Open a separate line for one encoding or backend."""
         if label not in self._sections:
             on_terminal = self._console.is_terminal
             made = _Section(self._bars, label) if on_terminal else _Log(self._print, label, self._clock)

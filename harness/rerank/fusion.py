@@ -5,13 +5,11 @@ ordering of :mod:`harness.data.ranking`: score descending, then document id desc
 each input before anything is computed from them, so equal scores in an input never depend on how an engine happened to
 place them.
 
-- Queries of the result are the queries of the first run, then the queries that only later runs have, in their order. A
-run that
-  does not have a query, or has no hits for it, adds nothing to it; a query without any hits has none.
+- Queries of the result are the queries of the first run, then the queries that only later runs have, in their order.
+  A run that does not have a query, or has no hits for it, adds nothing to it; a query without any hits has none.
 - Document columns need not be equal: hits meet by document id. If all runs have the same column it is kept.
-- A document that a run did not return gets nothing from that run, in every method. A document that only a run of weight
-0
-  returned is in the result, with 0.
+- A document that a run did not return gets nothing from that run, in every method. A document that only a run of
+  weight 0 returned is in the result, with 0.
 - Sums are taken in float64, smallest part first, and rounded once to float32: the order of the runs changes no bit.
 - ``weights`` (one a run, at least 0, one of them above) multiply a run's contribution; without them all are 1.
 
@@ -53,7 +51,7 @@ def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = Non
 
 
 def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
-    """Add weighted scores as they are. CombSUM: Fox and Shaw, TREC-2, 1994."""
+    """Add weighted scores without normalisation. CombSUM: Fox and Shaw, TREC-2, 1994."""
     return _fuse(runs, weights, _scores)
 
 

@@ -197,7 +197,7 @@ class Cache:
             yield Continued(entry, entry, finished=True)
 
     def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
-        """Whether there is a finished entry, on any shelf; its checksums are compared when it is used."""
+        """Return whether there is a finished entry, on any shelf; its checksums are compared when it is used."""
         entry = self._lying(self._place(kind, key)[0])
         return entry is not None and (entry / MANIFEST).is_file()
 
@@ -427,7 +427,7 @@ def _default_root() -> Path:
 
 
 def _concerns(error: OSError, root: Path) -> bool:
-    """Whether the file that failed lies in the cache or on the way to it: not a file that a build reads."""
+    """Return whether the failing file lies in the cache or on the way to it, and is not a file that a build reads."""
     if error.filename is None:  # a stream that was open already
         return error.errno in _WRITING_ONLY
     failed, home = Path(os.fsdecode(error.filename)).absolute(), root.absolute()

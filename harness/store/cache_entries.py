@@ -127,7 +127,7 @@ def _write_users(entry: Path, names: Iterable[str]) -> None:
 
 
 def comparison_running(cache: Cache) -> bool:
-    """Whether a comparison uses this cache now: its workers may read any entry but trials."""
+    """Return whether a comparison uses this cache now: its workers may read any entry except trials."""
     return in_use(cache.root / WORK, COMPARISON)
 
 

@@ -33,8 +33,8 @@ _BLOCK_BYTES = 512  # the unit of st_blocks, for any block size of the file syst
 def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
     """Return the bytes of the blocks of all files below ``folder``, except files named ``leave_out``.
 
-    Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing, nor
-    does a file that goes away while its folder is read: engines replace files whenever they like.
+    Engines preallocate: apparent sizes can be several times as large. A missing folder takes nothing, nor does a file
+    that goes away while its folder is read: engines replace files whenever they like.
     """
     listed = (Path(place, name) for place, _, names in os.walk(folder) for name in names if name != leave_out)
     return sum(map(_blocks, listed)) * _BLOCK_BYTES

@@ -73,7 +73,7 @@ def killed_error(signal_name: str, log: Iterable[str], *places: Path) -> Machine
     """Return the error for a process that the system ended, or that died after a message about the machine's state.
 
     Args:
-        signal_name: the signal's name, empty for a process that ended by itself.
+        signal_name: the signal's name, empty for a process that ended without a signal.
         log: the last lines that it wrote.
         places: folders that it wrote to.
 

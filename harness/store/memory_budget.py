@@ -24,7 +24,7 @@ class MemoryBudget:
     """Anonymous memory that a run may add to this process's memory at the time the budget is made."""
 
     def __init__(self, limit_bytes: int | None) -> None:
-        """``limit_bytes`` is None for no limit."""
+        """``limit_bytes`` is None without a limit."""
         self.limit_bytes = limit_bytes
         self._base_bytes = 0 if limit_bytes is None else anonymous_bytes()
 

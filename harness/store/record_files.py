@@ -58,7 +58,7 @@ def load(folder: Path, record: type[Record]) -> Record:
 
 
 def is_saved(folder: Path, record: type) -> bool:
-    """Return whether a record of this class lies in the folder."""
+    """Return whether the folder holds a record of this class."""
     return (folder / f"{record.__name__}.json").is_file()
 
 

@@ -37,7 +37,7 @@ class Building:
 
 @contextmanager
 def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = True) -> Iterator[Building]:
-    """Give a folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
+    """Yield a folder to fill, which is moved into its place when the block ends; a failure leaves nothing.
 
     ``runs`` says whether the new result holds any. Raises UsageError as
     :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
@@ -58,7 +58,7 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = 
 def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
     """Refuse a place where a result cannot be written, or would replace something of the user's.
 
-    Only an earlier result may be replaced, and one that holds runs only by another that does. Raises UsageError, and
+    Only an earlier result may be replaced, and a result with runs only by another with runs. Raises UsageError, and
     ResultError for a folder in which nothing can be made.
     """
     folder = target_path(folder)
@@ -150,7 +150,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bool) -> None:
-    """Rename the finished result to its place, first taking away the earlier one that it may replace.
+    """Rename the finished result to its place, after removing the earlier result that it may replace.
 
     Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
     then everything is looked at again.

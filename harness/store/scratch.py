@@ -46,7 +46,7 @@ def sweep_scratch(parent: Path, prefix: str, rescue: Callable[[Path], None] | No
 
 
 def in_use(parent: Path, prefix: str) -> bool:
-    """Whether some process has a folder under ``prefix`` now."""
+    """Return whether some process has a folder under ``prefix`` now."""
     from filelock import FileLock, Timeout
 
     for path in parent.glob(f"{prefix}*.lock"):

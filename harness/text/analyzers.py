@@ -65,7 +65,7 @@ class Analyzer(Protocol):
 
 @runtime_checkable
 class CountingAnalyzer(Analyzer, Protocol):
-    """An analyzer that counts terms by itself, faster than they can be handed over."""
+    """An analyzer that counts terms itself, faster than it could pass them on."""
 
     def counter(self) -> TermCounter:
         """Return a counter without any terms yet."""
@@ -101,7 +101,7 @@ def create_analyzer(name: str, *, heap: str | None = None, jar: str | None = Non
 def analyzer_identity(name: str, *, jar: str | None = None) -> Mapping[str, str]:
     """Return the values that decide the terms of the analyzer called ``name``, for cache keys; starts no JVM.
 
-    Raises as :func:`create_analyzer` does, but for a missing Java.
+    Raises as :func:`create_analyzer` does, except for a missing Java.
     """
     if name == _WHITESPACE:
         return {}

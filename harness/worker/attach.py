@@ -44,7 +44,7 @@ _FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a d
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ready:
-    """An index that can be searched: ``documents`` are its rows; ``external`` is None when it was built just now.
+    """A searchable index: ``documents`` are its rows; ``external`` is None for an index built just now.
 
     ``open_ns`` is the opening time: for an external index including copying it, if needed, and reading its ids.
     """

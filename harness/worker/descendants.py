@@ -35,7 +35,7 @@ def guard_group() -> subprocess.Popen[bytes]:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process is over. It is not reaped yet, so that its group's number stays its own."""
+    """Return whether the process is over. It is not reaped yet, so that its group's number stays its own."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

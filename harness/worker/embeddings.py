@@ -178,7 +178,7 @@ class Embeddings:
     def _continued(
         self, settings: Settings, keys: Mapping[Role, Mapping[str, JSON]]
     ) -> Iterator[Mapping[Role, Continued]]:
-        """Give the cache's entries of both roles, to be completed inside the block."""
+        """Yield the cache's entries of both roles, to be completed inside the block."""
         model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
         with ExitStack() as stack:
             yield {

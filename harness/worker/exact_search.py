@@ -113,7 +113,7 @@ class SparseSearch:
 
     @property
     def least_bytes(self) -> int:
-        """Bytes that the search takes besides the block of documents, however small that is."""
+        """Bytes that the search takes in addition to the block of documents, even for a small block."""
         hits = min(self.k, len(self.documents)) * len(self.queries)
         return self._reserved_bytes + 24 * hits + _BYTES_A_HIT * min(hits, _MERGED_HITS)
 

@@ -1,4 +1,4 @@
-"""Why a job or a backend has no result: as a worker reports it, as the parent raises it, and as it is stored."""
+"""Failures of a job or a backend: as a worker reports them, as the parent raises them, and as they are stored."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Failure:
 
 
 def failure_of(error: HarnessError) -> Failure:
-    """Return a failure as it is reported: the error's type and message, and the last lines of its log, if any."""
+    """Return the report of a failure: the error's type and message, and the last lines of its log, if any."""
     return Failure(getattr(error, "type_name", type(error).__name__), str(error), tuple(error.log))
 
 
 def harness_error(error: Exception, *places: Path) -> HarnessError:
-    """Return the error as it is reported.
+    """Return the error to report.
 
     The error is a MachineError if the machine's state caused it (``places`` are folders that were written to), else the
     error itself, or for an unforeseen one an EngineFailureError with its traceback as the log.

@@ -356,7 +356,7 @@ class ClientRecord:
     """Result of one client process.
 
     ``gave_up`` is why one of its clients stopped early, ``different_queries`` the rows of queries that were answered
-    otherwise than the single client's, ``resident_share`` how much of a cold index stayed in the page cache.
+    differently from the single client, ``resident_share`` the share of a cold index that stayed in the page cache.
     """
 
     samples: Samples

@@ -158,7 +158,7 @@ def _calls(queries: Inputs, first: int, size: int) -> list[Call]:
 
 
 def _different(clients: Sequence[Client], expected: SearchResult, *, exactly: bool) -> tuple[int, ...]:
-    """Return the rows of queries that were answered otherwise than the single client's, ascending.
+    """Return the rows of queries whose answers differ from the single client's, ascending.
 
     ``exactly`` False compares only scores.
     """

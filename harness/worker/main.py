@@ -3,8 +3,8 @@
 The modules are imported before the job is known, so that this goes on while the parent prepares it. Standard output
 becomes a pipe of JSON lines to the parent before anything heavy is imported; libraries' output goes to standard error,
 which is the job's log. The job's outcome is the last message, so that a process that merely ended does not count as a
-success. A worker for several jobs still ends when a job fails, leaves the process otherwise than it found it, or leaves
-much memory in use.
+success. A worker for several jobs still ends when a job fails, leaves the process in a different state, or leaves much
+memory in use.
 """
 
 from __future__ import annotations

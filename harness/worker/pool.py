@@ -3,7 +3,7 @@
 Starting a process and importing an engine takes longer than a small trial. A worker that has finished a job therefore
 waits for another job that would need the same process: the same engine with the same parameters, or the same analyzer,
 in the same environment and folder. It ends when a job fails, exceeds its deadline or is interrupted, and when it leaves
-its process otherwise than it was (see :mod:`harness.worker.main`); the next job then has a new process.
+its process in a different state (see :mod:`harness.worker.main`); the next job then has a new process.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Worker:
         """Run the job in an ``idle`` worker, or in a new one, without figures of memory; raises as :meth:`run` does.
 
         With the result comes the worker if it is idle again. It is not, and has ended, if it left anything running or
-        left its process otherwise than it was before the job.
+        left its process in a different state than before the job.
         """
         self._measures_memory = False
         with self._log.open("wb") as log:

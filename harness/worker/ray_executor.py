@@ -133,11 +133,10 @@ def _require_listener(address: str | None) -> None:
 
 @contextmanager
 def _on_loopback(address: str | None) -> Iterator[None]:
-    """Let a cluster that Ray starts in this block listen only on the loopback address: any user who reaches its ports
-    can run code.
+    """Let a cluster that Ray starts in this block listen only on the loopback address.
 
-    Nothing changes if ``address``, RAY_ADDRESS or a cluster of ``ray start`` on this machine is connected to: its nodes
-    must reach this process.
+    Any user who reaches its ports can run code. Nothing changes if ``address``, RAY_ADDRESS or a cluster of
+    ``ray start`` on this machine is connected to: its nodes must reach this process.
     """
     constants = importlib.import_module("ray._private.ray_constants")
     services = importlib.import_module("ray._private.services")
@@ -158,7 +157,7 @@ def _on_loopback(address: str | None) -> Iterator[None]:
 
 
 class Cluster:
-    """A Ray cluster that the harness uses: one that it starts on this machine, or one that runs.
+    """A Ray cluster that the harness uses: started by it on this machine, or already running.
 
     ``start_s`` is the time that starting or reaching it took; no other time includes it.
     """
@@ -398,7 +397,7 @@ class RayExecutor:
         raise EngineFailureError("its node did not report how it ended", fix="this is a defect of the harness")
 
     def _needs(self, folder: Path) -> dict[str, float]:
-        """Return what a job takes of a node: all cores of the largest kind if it is timed, else one core.
+        """Return the resources that a job takes of a node: all cores of the largest kind if it is timed, else one core.
 
         Nodes are of one kind if times are compared; otherwise the largest are taken.
         """
@@ -407,7 +406,7 @@ class RayExecutor:
         return {"num_cpus": 1, **({"num_gpus": 1} if self._on_gpu(_device(folder)) else {})}
 
     def _on_gpu(self, device: str) -> bool:
-        """Whether a model on the ``device`` of its parameters uses a GPU: 'auto' does if there are any."""
+        """Return whether a model on the ``device`` of its parameters uses a GPU: 'auto' does if there are any."""
         return device.startswith("cuda") or (device == "auto" and self._cluster.facts.gpus > 0)
 
 

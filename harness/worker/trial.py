@@ -158,7 +158,7 @@ def _measure(
 
 
 def plain_state(engine: EngineInterface, report: IndexReport, k: int) -> dict[str, ParameterValue]:
-    """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text.
+    """Return the index's state during these searches; NaN and infinite numbers, which JSON lacks, as text.
 
     NumPy's numbers become Python's.
     """
@@ -176,7 +176,7 @@ def load_both(job: TrialJob) -> tuple[Inputs, Inputs]:
 
 
 def create_engine(job: TrialJob) -> EngineInterface:
-    """Create the engine that the job names, not yet open; raises EngineFailureError when it is none."""
+    """Create the engine that the job names, not yet open; raises EngineFailureError for another object."""
     module, _, name = job.engine.partition(":")
     engine = getattr(importlib.import_module(module), name)(job.parameters)
     if not isinstance(engine, EngineInterface):

@@ -53,10 +53,11 @@ def part(embeddings: Any, start: int, stop: int) -> Any:
 
 @dataclass
 class _Block:
-    """The best hits so far of neighbouring queries: ``queries`` (counted from the block's first, so uint16 and sorted
-    fast), ``rows`` and ``scores`` of the hits, best first for each query.
+    """The best hits so far of neighbouring queries.
 
-    ``floor`` (one a query, on the scores' device) is the k-th score, which others have to reach; None before any.
+    ``queries`` (counted from the block's first, so uint16 and sorted fast), ``rows`` and ``scores`` are of the hits,
+    best first for each query. ``floor`` (one a query, on the scores' device) is the k-th score, which others have to
+    reach; None before any.
     """
 
     queries: npt.NDArray[np.uint16]

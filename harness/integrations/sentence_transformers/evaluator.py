@@ -296,7 +296,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
 
 
 def _flat(values: Mapping[str, Values]) -> dict[str, float]:
-    """``{"cosine_ndcg@10": value}``."""
+    """Return ``{"cosine_ndcg@10": value}``."""
     return {
         f"{name}_{key.replace('@k', f'@{k}')}": value
         for name, measures in values.items()

@@ -43,7 +43,7 @@ def failures(report: Result) -> list[str]:
 
 
 def requirement_case(report: Result, required: RequirementResult) -> Case:
-    """A requirement: a failure names the figure and the questions behind it, an error why there is no figure.
+    """Return a requirement's case: a failure names the figure and its questions, an error why there is no figure.
 
     Its time is the time of running the questions, which the requirements of a trial share.
     """

@@ -79,7 +79,7 @@ def _means(report: Result) -> list[Figure]:
 
 
 def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
-    """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
+    """Draw means with intervals, differences query by query, recall by depth, and the overlap of rankings."""
     metrics = list(dict.fromkeys(name for trial in report.trials for name in trial.metrics))
     named = [(trial.label, trial) for trial in report.trials]
     made = [bars_figure(name, named) for name in metrics[:_DRAWN]]
@@ -110,7 +110,7 @@ def _differences(report: Result, values: pa.Table, metric: str) -> list[Figure]:
 
 
 def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
-    """Differences on the queries that both are evaluated on."""
+    """Return differences on the queries that both are evaluated on."""
     of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
     ours, others = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
     at = Ids(others["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
@@ -157,7 +157,7 @@ def _overlaps(runs: Sequence[Run]) -> Float64Array:
 
 
 def _parity(report: Result) -> list[Figure]:
-    """How many queries of each backend are how close to its exact reference."""
+    """Count the queries of each backend by closeness to its exact reference."""
     rows = {}
     for trial in report.trials:
         if trial.parity is not None:
@@ -253,7 +253,7 @@ def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float |
 
 
 def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:
-    """Milliseconds of each search, of the labels that have any."""
+    """Return the milliseconds of each search, for the labels that have any."""
     samples = {}
     for label in labels:
         of_label = as_numpy(latencies.filter(pc.equal(latencies["backend"], text_scalar(label)))["search_ns"])
@@ -263,5 +263,5 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
 
 
 def _numbers(report: Result) -> dict[str, int]:
-    """The series of each backend: the same colour and marker in every picture."""
+    """Number the series of each backend: the same colour and marker in every picture."""
     return {info.label: number for number, info in enumerate(report.backends)}

@@ -25,7 +25,7 @@ _TIE_RULES = {
     TieRule.AVERAGE: "mean over all orders of equal scores",
 }
 _SAME = 1e-9
-"""Means that differ by less are shown as equal: a query that counts in one of them only may leave a mean as it is."""
+"""Means that differ by less are shown as equal: a query that counts in only one of them may not change a mean."""
 _NOT_COMPUTED = (
     f"{ABSENT} not computed by that tool; BEIR, MTEB and sentence-transformers take metrics at a rank only (AP@100)"
 )
@@ -203,7 +203,7 @@ def _number(value: float | None) -> str:
 
 
 def _groups(audit: Audit) -> Iterator[list[Difference]]:
-    """Differences with an effect; differences of one measure with the same value and causes together."""
+    """Return differences with an effect; those of one measure with the same value and causes together."""
     groups: dict[Any, list[Difference]] = {}
     for difference in audit.differences:
         if difference.causes:

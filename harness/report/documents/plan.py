@@ -61,7 +61,7 @@ def plan_csv(previews: Sequence[Preview]) -> str:
 
 
 def plan_json(previews: Sequence[Preview]) -> str:
-    """Return the plan of the one dataset, or a list of several plans."""
+    """Return the plan of a single dataset, or a list of several plans."""
     records = [_record(preview.plan, preview.known) for preview in previews]
     return orjson.dumps(records[0] if len(records) == 1 else records, option=orjson.OPT_INDENT_2).decode() + "\n"
 

@@ -12,7 +12,7 @@ from harness.results.verification import as_printed, printed_value
 from harness.wording import counted
 
 _CONDITIONS = 90
-"""Conditions are left out first for want of room."""
+"""Conditions are left out first if there is no room."""
 _LEGEND = "published for the same encoder and parameters, or by another source for the same system"
 
 

@@ -178,7 +178,7 @@ def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
 
 
 def _capped(lines: list[Verdict], noun: str, where: str) -> list[Verdict]:
-    """Return the first lines, and one that counts the others."""
+    """Return the first lines, and a line that counts the others."""
     if len(lines) <= _LINES:
         return lines
     return [*lines[:_LINES], Verdict("plain", f"and {counted(len(lines) - _LINES, noun)} {where}")]

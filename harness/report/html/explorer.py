@@ -19,7 +19,7 @@ NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int3
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Agreement:
-    """How each ranking relates to its own exact reference, query by query.
+    """The relation of each ranking to its own exact reference, query by query.
 
     ``state`` int8 (R, Q) indexes ``states``, -1 if there is no reference; states from ``agrees`` on count as the same.
     ``cause`` int16 (R, Q) indexes ``causes``, -1 if the cause is unknown.

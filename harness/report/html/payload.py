@@ -133,7 +133,7 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unless_same(docs: Sequence[str], short: Mapping[str, str]) -> list[str] | None:
-    """Return the ids as they are shown in narrow columns; None if all are shown as they are."""
+    """Return the ids as shown in narrow columns; None if all are shown unchanged."""
     return [short[doc] for doc in docs] if any(doc != shown for doc, shown in short.items()) else None
 
 

@@ -35,9 +35,8 @@ def render_page(
 ) -> str:
     """Render a document as one file, with a list of the queries of the ``explorers``, one a dataset.
 
-    The list takes the place of the section with the anchor ``instead_of``. Texts of documents are left out, of the
-    queries that changed least first, until the file has at most ``largest`` bytes; the page says how many queries have
-    their texts.
+    The list replaces the section with the anchor ``instead_of``. Texts of documents are left out, of the queries that
+    changed least first, until the file has at most ``largest`` bytes; the page says how many queries have their texts.
     """
     template = _environment().get_template("page.html.jinja")
     style, script = _asset("style.css"), _script()

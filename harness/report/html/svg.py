@@ -18,7 +18,7 @@ SERIES = 8
 
 
 class Svg(str):
-    """Markup that this module made: everything in it is escaped. Put into the page as it is."""
+    """Markup made by this module, fully escaped; it is put into the page unchanged."""
 
     __slots__ = ()
 

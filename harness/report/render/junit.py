@@ -27,7 +27,7 @@ def render_junit(document: Document, *, per_query: bool = False) -> str:
 
 
 def junit_xml(name: str, suites: Sequence[Suite]) -> str:
-    """The file as text to write as UTF-8; without suites it is an empty ``testsuites``."""
+    """Return the file as text to write as UTF-8; without suites it is an empty ``testsuites``."""
     root = ET.Element("testsuites", {"name": xml_text(name), **_counts(suites)})
     for suite in suites:
         element = ET.SubElement(

@@ -1,4 +1,4 @@
-"""Render a document as Markdown that shows data as they are: nothing in them is formatted, mentioned, linked or run.
+"""Render a document as Markdown that shows data verbatim: nothing in them is formatted, mentioned, linked or run.
 
 It is made for a comment on a pull request and for the summary of a step of GitHub's actions, which both have a limit.
 """

@@ -262,7 +262,7 @@ class _Drawing:
         return self._width(at) if whole else min(self._width(at), _NARROWEST_NAME if at == 0 else _NARROWEST)
 
     def _foldable(self, places: Sequence[int], width: int | None) -> int | None:
-        """Return the column of sentences that is below its rows, for want of room next to them; None without one."""
+        """Return the column of sentences that goes below its rows for lack of room; None if all columns have room."""
         for at in places:
             beside = [other for other in places if other != at]
             if width is not None and self._columns[at].folds:
