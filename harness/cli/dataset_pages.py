@@ -161,7 +161,7 @@ def _place(paths: Sequence[Path]) -> str:
 
 
 def _published(published: Sequence[Published], title: str, *, all_published: bool) -> list[Block]:
-    """Return a table of published scores, one column a metric, with the sources below; empty if there are none.
+    """Return a table of published scores, one column a metric, with the sources below; empty without scores.
 
     Scores of a family name the members whose mean they are.
     """

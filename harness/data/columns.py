@@ -68,9 +68,9 @@ class RecordBatch(NamedTuple):
 class TextBatch(NamedTuple):
     """Consecutive documents or queries, in columns of equal length.
 
-    ``titles`` is None if there are none. A text that is None is refused when the batch is read, and a title that is
-    None is empty. ``lines`` number the records in their file, for messages. ``records`` are the whole records, which
-    hold the metadata that searches can be filtered by, in all fields but those ``used`` for id and text; None without
+    ``titles`` is None without titles. A text that is None is refused when the batch is read, and a title that is None
+    is empty. ``lines`` number the records in their file, for messages. ``records`` are the whole records, which hold
+    the metadata that searches can be filtered by, in all fields but those ``used`` for id and text; None without
     metadata.
     """
 

@@ -102,7 +102,7 @@ def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
 
 
 def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
-    """Return the matching documents; raises UsageError when there is none, naming a value that no document has."""
+    """Return the matching documents; raises UsageError when no document matches, naming a value without documents."""
     for field, value in wanted.items():
         _require_value(metadata.column(field), field, value)
     matching = matching_rows(metadata, wanted)

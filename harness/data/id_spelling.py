@@ -130,7 +130,7 @@ class _Rule(NamedTuple):
 
     It changes only ids with one of the ASCII characters ``marks`` or another character than ASCII's. ``mistake`` says
     that ids which differ so never mean two documents; ``shortens`` that a part of the id is lost. Ids meet only if they
-    match the pattern ``form``; "" if there is none.
+    match the pattern ``form``; "" if any form is allowed.
     """
 
     clause: str

@@ -38,7 +38,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled code for a signature, None if there is none."""
+        """Return the compiled code for a signature, None if it is not compiled."""
         rtsys.initialize(target_context)
         try:
             with self._guard_against_spurious_io_errors():

@@ -75,7 +75,7 @@ def signed(value: float | None, digits: int = 4) -> str:
 
 
 def interval(low: float | None, high: float | None, form: str = ".3f") -> str:
-    """Return an interval in brackets; empty if there is none."""
+    """Return an interval in brackets; empty without an interval."""
     return f"[{low:{form}}, {high:{form}}]".replace("-", "−") if low is not None and high is not None else ""
 
 
@@ -100,7 +100,7 @@ def latency_columns() -> list[Column]:
 
 
 def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]:
-    """Return the cells of percentiles and of their number of samples; ``otherwise`` if there are none."""
+    """Return the cells of percentiles and of their number of samples; ``otherwise`` without samples."""
     if stats is None:
         return [Cell(otherwise)] * 3 + [Cell("0" if otherwise == FAILED else ABSENT)]
     return [*(milliseconds(value) for value in (stats.p50, stats.p95, stats.p99)), count(stats.n)]

@@ -30,7 +30,7 @@ _TRAINING = (
 _TRAINING_FOLDERS = ("checkpoint-*", "eval", "runs")
 """Folders that trainers, of any framework, keep next to a model in training."""
 _SECOND_CHOICE = (".bin", ".pt", ".pth", ".ckpt")
-"""Weights that are read only if there are none in safetensors' format."""
+"""Weights that are read only without weights in safetensors' format."""
 _WEIGHTS = (".safetensors", *_SECOND_CHOICE)
 _WITH_CONFIG = (".Pooling", ".SpladePooling", ".Dense")
 """Modules that have their own ``config.json``, by the ends of their classes; others may have no file at all."""
@@ -101,7 +101,7 @@ def _below(folder: Path, source: ModelSource) -> Path:
 def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
     """Return the folder of a hub model's files, named by its commit.
 
-    The cache's content is used as it is, so a moved branch is not noticed; ``fetch`` downloads missing files, except
+    The cache's content is used unchanged, so a moved branch is not noticed; ``fetch`` downloads missing files, except
     weights in formats that are not read.
     """
     hub = hub_client("dense", _FEATURE)

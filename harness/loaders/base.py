@@ -154,13 +154,13 @@ class JudgmentSource:
 class LoadedDataset:
     """The parts of a dataset, not read yet.
 
-    ``queries`` and ``judgments`` are None if there are none; files that the user names replace them. ``split`` is the
-    chosen split, "" without splits; ``splits`` lists all; ``queries_of_other_splits`` are judged only by other splits,
-    and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring; None if the
-    loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown or there are
-    several. ``candidates``, set for reranking tasks, returns the documents that each query is ranked among, by query
-    id, or None. ``unread_files`` counts the unread files of the documents' folder by ending, and files whose name or
-    folder begins with a dot as ``hidden``.
+    ``queries`` and ``judgments`` are None if absent; files that the user names replace them. ``split`` is the chosen
+    split, "" without splits; ``splits`` lists all; ``queries_of_other_splits`` are judged only by other splits, and
+    left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring; None if the loader
+    does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown or there are several.
+    ``candidates``, set for reranking tasks, returns the documents that each query is ranked among, by query id, or
+    None. ``unread_files`` counts the unread files of the documents' folder by ending, and files whose name or folder
+    begins with a dot as ``hidden``.
     """
 
     documents: TextSource

@@ -194,7 +194,7 @@ class _OfflineError(RuntimeError):
 
 
 class _Bar:
-    """Stand-in for the library's progress bar."""
+    """Replacement for the library's progress bar."""
 
     def __init__(self, progress: Progress) -> None:
         self.n, self.bar_format, self._progress = 0, "", progress

@@ -59,7 +59,7 @@ class Source:
         return stored[0] if stored else None
 
     def require(self, name: str, fix: str) -> str:
-        """Return the stored name of a member that may be compressed; raises DataError if there is none."""
+        """Return the stored name of a member that may be compressed; raises DataError if there is no such member."""
         stored = self.find(name)
         if stored is None:
             raise self.missing(name, fix)

@@ -1,8 +1,8 @@
 """Files of runs and judgments. TREC's are ``query Q0 document rank score tag`` and ``query 0 document grade``.
 
-Columns are separated by any white space; files are plain or compressed, whatever their name. A byte-order mark,
-CRLF and blank lines are accepted. Whole files go through Arrow's reader; only a file that Arrow refuses is read line by
-line, to name every problem with its line.
+Columns are separated by any white space; files are plain or compressed, under any name. A byte-order mark, CRLF and
+blank lines are accepted. Whole files go through Arrow's reader; only a file that Arrow refuses is read line by line, to
+name every problem with its line.
 """
 
 from __future__ import annotations

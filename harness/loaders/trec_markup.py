@@ -41,7 +41,7 @@ def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Ite
     """Yield documents as records of ``docno``, ``title`` and ``text``; ``lines`` number the documents.
 
     The title is the content of ``<TITLE>``, ``<HEADLINE>`` or their short forms, the text the content of all
-    ``<TEXT>``, ``<LP>`` and ``<LEADPARA>`` elements, or of everything else if there are none. Tags are replaced by
+    ``<TEXT>``, ``<LP>`` and ``<LEADPARA>`` elements, or of everything else without such elements. Tags are replaced by
     spaces, and character references by their characters.
     """
     batch, number, rest = RecordBatch([], []), 0, ""

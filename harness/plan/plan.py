@@ -482,7 +482,7 @@ def may_be_server(trial: Trial) -> bool:
 
 
 def _analyses_itself(trial: Trial) -> bool:
-    """Return whether an external index analyses queries by its own analyzer, whichever ours is."""
+    """Return whether an external index analyses queries by its own analyzer, independent of ours."""
     if not trial.parameters.get("external") or trial.spec.card is None:
         return False
     try:

@@ -68,7 +68,7 @@ def _parse(sweep: str, cards: Path | None, labelled: Sequence[BackendSpec]) -> l
 def _group(
     groups: list[list[BackendSpec]], backend: str, named: Sequence[BackendSpec], cards: Path | None
 ) -> list[BackendSpec]:
-    """Return the group that begins with the swept ``backend``; a new one at the end if there is none."""
+    """Return the group that begins with the swept ``backend``; a new group at the end if there is no such group."""
     with suppress(UsageError):  # a backend that needs the swept parameter is not there without it
         (spec,) = parse_backends([backend], cards, labelled=named)
         for group in groups:

@@ -122,7 +122,7 @@ class DatasetFamily:
     path: Path
 
     def member(self, name: str) -> DatasetCard | None:
-        """Return a member by its name within the family, including pairs; None when there is none."""
+        """Return a member by its name within the family, including pairs; None if it does not exist."""
         if name in self.members or self.pairs is None:
             return self.members.get(name)
         halves = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]

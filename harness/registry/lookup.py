@@ -71,7 +71,7 @@ def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
 
 
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
-    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None if there is none.
+    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None for an unknown name.
 
     Only the file of that name is read, and its scores in ``published.tsv`` next to it. ``folder`` and errors as in
     :func:`find_cards`.

@@ -33,7 +33,7 @@ _FILE = "scores.arrow"
 class StoredScore(NamedTuple):
     """A score, with the length of its pair as in :class:`TextLengths`; unknown if the reranker does not report it.
 
-    ``limit`` is 0 if there is none.
+    ``limit`` is 0 without a limit.
     """
 
     score: np.float32

@@ -146,7 +146,7 @@ class Cache:
             yield LockedEntry(entry, text, self._fault)
 
     def get(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
-        """Return ``read(folder)`` of an entry, which no process replaces in the meantime; None when there is none.
+        """Return ``read(folder)`` of an entry, which no process replaces in the meantime; None without an entry.
 
         A damaged entry is named on the log and counts as none.
         """
@@ -229,7 +229,7 @@ class Cache:
         return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
 
     def _lying(self, placed: Path) -> Path | None:
-        """Return the path of an entry that :meth:`continued` began or finished; None when there is none."""
+        """Return the path of an entry that :meth:`continued` began or finished; None without such an entry."""
         paths = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
         return paths[0].with_suffix("") if paths else None
 

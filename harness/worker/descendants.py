@@ -74,7 +74,7 @@ def started_by(leader: int) -> list[psutil.Process]:
 
 
 def memory_of(processes: Iterable[psutil.Process]) -> Used:
-    """Return what processes use together; a page shared by several counts once if the system can tell (Linux).
+    """Return the joint use of processes; a page shared by several counts once if the system can tell (Linux).
 
     Shared memory without a file name, such as PostgreSQL's buffers, is anonymous.
     """

@@ -59,7 +59,7 @@ class Encodings:
 
         ``pool`` has workers that trials share, and analyses too; None if they share none.
 
-        ``embeddings`` are the models' vectors, whatever a card says, for second stages.
+        ``embeddings`` are the models' vectors, independent of cards, for second stages.
         """
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
         self._corpus, self._queries, self._executor = corpus, queries, executor

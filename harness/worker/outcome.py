@@ -1,4 +1,4 @@
-"""Outcome of a trial: its run, checked against the dataset, or the reason why there is none."""
+"""Outcome of a trial: its run, checked against the dataset, or the reason for its absence."""
 
 from __future__ import annotations
 

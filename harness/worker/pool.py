@@ -64,7 +64,7 @@ class WorkerPool:
         return finished
 
     def _take(self, key: Hashable) -> WorkerProcess | None:
-        """Return an idle worker for a key; None if there is none."""
+        """Return an idle worker for a key; None if there is no such worker."""
         while True:
             with self._lock:
                 suitable = next((idle for idle in self._idle if idle[0] == key), None)

@@ -142,7 +142,7 @@ def _pair(row: PairedDifference | None) -> Cell:
 
 
 def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
-    """Yield the meanings of the quality table's marks; only marks that occur."""
+    """Yield the meanings of the marks that occur in the quality table."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
         yield "95 % intervals: BCa bootstrap over queries; exact where every value is 0 or 1"

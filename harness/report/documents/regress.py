@@ -427,7 +427,7 @@ def _amount(cost: CostChange, value: float | None) -> Cell:
 
 
 def _notes(report: Change) -> Iterator[str]:
-    """Yield the meanings of the words and marks; only those that occur."""
+    """Yield the meanings of the words and marks that occur."""
     metrics = [metric for _, metric in _judged(report)]
     if metrics:
         tests = ", ".join(dict.fromkeys(metric.test for metric in metrics))
