@@ -52,7 +52,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 def common_start(texts: Sequence[str]) -> str:
     """Return the longest common beginning of all texts; "" for no texts."""
-    return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, as intended
+    return os.path.commonprefix(texts)  # noqa: RUF071 - it compares texts by character, which is what is wanted
 
 
 def unread_files_in_words(counts: Mapping[str, int]) -> str:

@@ -87,7 +87,7 @@ def _run(closed: frozenset[int]) -> NoReturn:
             _build().main(prog_name="harness")
     except HarnessError as error:
         _exit_with(error)
-    except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and its own code
+    except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
         from harness.store.machine_state import machine_error
 
         state = machine_error(error)

@@ -71,7 +71,7 @@ def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     dispatcher = numba.njit(nogil=True, **options)(function)
     cache = _Cache(function)
     cache._cache_file._version = f"{numba.__version__} {_sources()}"  # noqa: SLF001 - an index of another is not read
-    dispatcher._cache = cache  # noqa: SLF001 - as cache=True does, with Numba's own class
+    dispatcher._cache = cache  # noqa: SLF001 - what cache=True does, with Numba's own class
     return cast("Callable[P, R]", dispatcher)
 
 

@@ -50,7 +50,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
         try:
             target = entry.load()
             loader: Loader = target() if isinstance(target, type) else target
-        except Exception as error:  # noqa: BLE001 - another package's code may raise anything: the other loaders go on
+        except Exception as error:  # noqa: BLE001 - whatever the code of another package raises: the other loaders go on
             _log.warning("loader '%s' of '%s' is not available: %s", entry.name, owner, error)
             continue
         lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
