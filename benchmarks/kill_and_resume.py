@@ -3,7 +3,7 @@
 Each round has a cache of its own. With `--victims parents` SIGKILL or SIGINT goes to the harness's process alone, so
 after SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that
 it is finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment: the
-comparison ends with exit code 3, and the worker's trial is not stored. `both` takes turns. Then the same command runs
+comparison ends with exit code 3, and the worker's trial is not stored; or with 0, if the worker had no work yet. `both` takes turns. Then the same command runs
 with `--resume missing`. The exit code is 1 when any round ends
 otherwise than an undisturbed comparison, runs a backend again whose outcome was stored, or leaves anything behind: a
 process, a folder, a file that is half-written; and, in two rounds a backend or more, when some backend was never stored
@@ -134,10 +134,10 @@ def kill_and_resume(
         _survivors(place)
         return None
     _, said = process.communicate()
-    if process.returncode == 0:
+    if process.returncode == 0 and not moment.worker:
         return None
     wrong = [f"process {left.pid} outlived its parent" for left in _survivors(place)]
-    if process.returncode not in ((3,) if moment.worker else _codes(number, place)):
+    if process.returncode not in ((0, 3) if moment.worker else _codes(number, place)):
         wrong.append(f"the exit code was {process.returncode}: {said[-2000:]}")
     finished = _stored(place)
     if place.out.exists():
