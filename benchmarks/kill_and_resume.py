@@ -3,11 +3,11 @@
 Each round has a cache of its own. With `--victims parents` SIGKILL or SIGINT goes to the harness's process alone, so
 after SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that
 it is finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment: the
-comparison ends with exit code 3, and the worker's trial is not stored; or with 0, if the worker had no work yet. `both` takes turns. Then the same command runs
-with `--resume missing`. The exit code is 1 when any round ends
-otherwise than an undisturbed comparison, runs a backend again whose outcome was stored, or leaves anything behind: a
-process, a folder, a file that is half-written; and, in two rounds a backend or more, when some backend was never stored
-before the end.
+comparison ends with exit code 3, and the worker's trial is not stored; or with 0, if the worker had no work yet. `both`
+takes turns. Then the same command runs with `--resume missing`. The exit code is 1 when any round ends otherwise than
+an undisturbed comparison, runs a backend again whose outcome was stored, or leaves anything behind: a process, a
+folder, a file that is half-written; and, in two rounds a backend or more, when some backend was never stored before the
+end.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def test_a_killed_comparison_ends_as_an_undisturbed_one(
     # without the JVM of Lucene's analysis, which tests of interruptions have: each round starts with an empty cache
     backends = "csr:analyzer=whitespace,csr:analyzer=whitespace;k1=1.5"
     collection = str(write_collection(tmp_path / "small"))
-    arguments = ["--backends", backends, "--dataset", collection, "--kills", "2", "--k", "3"]
+    arguments = ["--backends", backends, "--dataset", collection, "--kills", "2", "--k", "3", "--victims", "both"]
     monkeypatch.setattr(sys, "argv", ["kill_and_resume.py", *arguments])
     code, shown = measurement.main(), capsys.readouterr().out
     assert code == 0, shown
