@@ -43,7 +43,7 @@ def failures(engine: LuceneEngine, queries: Inputs, passes: int) -> list[str]:
             try:
                 found = engine.search(queries, 100, time.perf_counter_ns)
             except HarnessError as error:
-                wrong.append(error.what.splitlines()[0])
+                wrong.append(error.problem.splitlines()[0])
                 continue
             if not np.array_equal(found.rows, expected.rows):
                 wrong.append("other documents")

@@ -13,10 +13,10 @@ from harness.cli.init import Choices, template
 from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
 from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.cli.verbs import VERBS, load_verb
-from harness.encoders.prompts import KnownPrompts, known_prompts
+from harness.encoders.prompts import KnownPrompts, published_prompts
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
 from harness.metrics.kind import Kind, Parameter
-from harness.metrics.parse import kind_named
+from harness.metrics.parse import find_kind
 from harness.metrics.table import KINDS, NOT_OFFERED
 from harness.plan.config import GROUPS
 from harness.plan.option_fields import OptionField
@@ -81,7 +81,7 @@ def metric_section(name: str) -> str:
 
     Raises UnknownNameError with the nearest name.
     """
-    return "\n".join(_metric_lines(kind_named(name)))
+    return "\n".join(_metric_lines(find_kind(name)))
 
 
 def _metric_row(kind: Kind) -> str:
@@ -207,7 +207,7 @@ _PROMPTS_HEAD = "| models | `query_prompt` | `document_prompt` | stated by |\n| 
 
 def prompts_page() -> str:
     """Return the page on prompts, as Markdown."""
-    families = groupby(known_prompts().values(), key=lambda one: one[1:])
+    families = groupby(published_prompts().values(), key=lambda one: one[1:])
     return "\n".join([_ABOUT_PROMPTS, _PROMPTS_HEAD, *(_prompt_row(list(models)) for _, models in families), ""])
 
 
@@ -349,7 +349,7 @@ def _flags(field: OptionField) -> str:
 
 
 def _meaning(field: OptionField) -> str:
-    default = f" Default: {field.shown_default}." if field.shown_default and field.kind != "bool" else ""
+    default = f" Default: {field.default_text}." if field.default_text and field.kind != "bool" else ""
     return _cell(f"{field.help}{default}")
 
 

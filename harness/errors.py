@@ -62,7 +62,7 @@ __all__ = [
     "UsageError",
 ]
 
-_SHOWN = 20
+_SHOWN_PROBLEMS = 20
 _EXAMPLES = 3
 _NAMES = 12
 _NEAR = 0.5
@@ -81,12 +81,12 @@ class HarnessError(Exception):
     """Whether the message holds arguments as they were given, from which everything possibly secret is removed."""
     log: tuple[str, ...] = ()
 
-    def __init__(self, what: str, *, fix: str | None = None) -> None:
+    def __init__(self, problem: str, *, fix: str | None = None) -> None:
         if self.repeats_arguments:
-            what, fix = without_secrets(what), None if fix is None else without_secrets(fix)
-        self.what = readable(what)
+            problem, fix = without_secrets(problem), None if fix is None else without_secrets(fix)
+        self.problem = readable(problem)
         self.fix = None if fix is None else readable(fix)
-        super().__init__(self.what if self.fix is None else f"{self.what}\n  {self.fix}")
+        super().__init__(self.problem if self.fix is None else f"{self.problem}\n  {self.fix}")
 
 
 class UsageError(HarnessError):
@@ -101,16 +101,16 @@ def nearness(name: str) -> float:
     return 0.5 if len(name) < _SHORT else 0.6
 
 
-def near_name(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str | None:
+def near_name(name: str, names: Iterable[str], *, cutoff: float | None = None) -> str | None:
     """Return the known name that is most like ``name``, None when none is near."""
-    folded = {candidate.lower(): candidate for candidate in known}
+    folded = {candidate.lower(): candidate for candidate in names}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
     return folded[near[0]] if near else None
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
+def nearest(name: str, names: Iterable[str], *, cutoff: float | None = None) -> str:
     """Return ``(did you mean 'x'?)`` with a leading space, or nothing when no known name is near."""
-    near = near_name(name, known, cutoff=cutoff)
+    near = near_name(name, names, cutoff=cutoff)
     return f" (did you mean '{near}'?)" if near else ""
 
 
@@ -125,28 +125,28 @@ class UnknownNameError(UsageError):
         self,
         kind: str,
         name: str,
-        known: Iterable[str],
+        names: Iterable[str],
         *,
         aliases: Iterable[str] = (),
         of: str = "",
         or_else: str = "",
     ) -> None:
-        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        near = near_name(name, (*aliases, *self.known))
+        self.kind, self.name, self.names = kind, name, tuple(sorted(names))
+        near = near_name(name, (*aliases, *self.names))
         hint = f"did you mean '{near}'? " if near else ""
         owner = f" of {of}" if of else ""
-        listed = _listed(name, self.known) or "none"
-        super().__init__(f"unknown {kind} '{name}'{owner}", fix=f"{hint}{or_else}known: {listed}")
+        choices = _format_choices(name, self.names) or "none"
+        super().__init__(f"unknown {kind} '{name}'{owner}", fix=f"{hint}{or_else}known: {choices}")
 
 
-def _listed(name: str, known: Sequence[str]) -> str:
+def _format_choices(name: str, names: Sequence[str]) -> str:
     """All names when they are few, else the nearest ones, then the first of the others, and how many there are."""
-    if len(known) <= _NAMES:
-        return ", ".join(known)
-    likeness = {one: difflib.SequenceMatcher(None, name.lower(), one.lower()).ratio() for one in known}
-    near = sorted((one for one in known if likeness[one] >= _NEAR), key=lambda one: -likeness[one])
-    shown = list(dict.fromkeys([*near, *known]))[:_NAMES]
-    return f"{', '.join(shown)}, … ({len(known)} in all)"
+    if len(names) <= _NAMES:
+        return ", ".join(names)
+    likeness = {one: difflib.SequenceMatcher(None, name.lower(), one.lower()).ratio() for one in names}
+    near = sorted((one for one in names if likeness[one] >= _NEAR), key=lambda one: -likeness[one])
+    shown_names = list(dict.fromkeys([*near, *names]))[:_NAMES]
+    return f"{', '.join(shown_names)}, … ({len(names)} in all)"
 
 
 class CardError(HarnessError):
@@ -170,42 +170,44 @@ class DataError(HarnessError):
         fix: str | None = None,
         count: int | None = None,
         because: str | None = None,
-        others: Sequence[DataError] = (),
+        further: Sequence[DataError] = (),
     ) -> None:
         """``count`` is the number of problems when ``problems`` holds only the first of them.
 
         ``because`` explains them: it is shown first, and a few of the problems after it as examples.
         """
-        given, source = source, without_secrets(source)  # it may be a URL that was taken for a path
-        if source != given:  # systems and libraries repeat it; ids are left as they are
-            problems = [problem.replace(given, source) for problem in problems]
-        self.source, self.others = source, tuple(others)
+        raw_source, source = source, without_secrets(source)  # it may be a URL that was taken for a path
+        if source != raw_source:  # systems and libraries repeat it; ids are left as they are
+            problems = [problem.replace(raw_source, source) for problem in problems]
+        self.source, self.further = source, tuple(further)
         self.problems = tuple(readable(problem).replace("\n", "\\n") for problem in problems)
         self.count = len(self.problems) if count is None else count
         self.because = None if because is None else readable(because)
-        shown = [f"  {problem}" for problem in self.problems[: _SHOWN if because is None else _EXAMPLES]]
-        if self.count > len(shown):
-            shown.append(f"  … and {self.count - len(shown)} more")
+        lines = [f"  {problem}" for problem in self.problems[: _SHOWN_PROBLEMS if because is None else _EXAMPLES]]
+        if self.count > len(lines):
+            lines.append(f"  … and {self.count - len(lines)} more")
         plural = "problem" if self.count == 1 else "problems"
         reason = [] if self.because is None else [f"  {self.because}"]
-        super().__init__("\n".join([f"{source}: {self.count} {plural}", *reason, *shown]), fix=fix)
-        if others:
-            self.args = ("\n".join(map(str, (self, *others))),)
+        super().__init__("\n".join([f"{source}: {self.count} {plural}", *reason, *lines]), fix=fix)
+        if further:
+            self.args = ("\n".join(map(str, (self, *further))),)
 
     @classmethod
     def of_files(cls, faults: Sequence[DataError]) -> DataError:
         """Return one error for all of ``faults`` (at least one), in their order; the same fault is reported once."""
-        first, *others = {str(fault): fault for fault in faults}.values()
-        if not others:
+        first, *further = {str(fault): fault for fault in faults}.values()
+        if not further:
             return first
-        return cls(first.source, first.problems, fix=first.fix, count=first.count, because=first.because, others=others)
+        return cls(
+            first.source, first.problems, fix=first.fix, count=first.count, because=first.because, further=further
+        )
 
 
 class RankingError(HarnessError):
     """A ranking holds a score that is not finite, or the same document twice."""
 
-    def __init__(self, what: str, *, fix: str | None = None) -> None:
-        super().__init__(what.replace("\n", "\\n"), fix=fix)  # of an id: such a message is one line
+    def __init__(self, problem: str, *, fix: str | None = None) -> None:
+        super().__init__(problem.replace("\n", "\\n"), fix=fix)  # of an id: such a message is one line
 
 
 class MetricError(HarnessError):
@@ -229,9 +231,9 @@ class ResultError(HarnessError):
 class BackendError(HarnessError):
     """One backend could not do its work; the others go on."""
 
-    def __init__(self, what: str, *, fix: str | None = None, log: Sequence[str] = ()) -> None:
+    def __init__(self, problem: str, *, fix: str | None = None, log: Sequence[str] = ()) -> None:
         self.log = tuple(log)
-        super().__init__(what, fix=fix)
+        super().__init__(problem, fix=fix)
 
 
 class MissingExtraError(BackendError):
@@ -251,9 +253,11 @@ class EngineUnavailableError(BackendError):
     ``connected`` is False if no connection to a server was made: further calls would wait for it in vain.
     """
 
-    def __init__(self, what: str, *, fix: str | None = None, log: Sequence[str] = (), connected: bool = True) -> None:
+    def __init__(
+        self, problem: str, *, fix: str | None = None, log: Sequence[str] = (), connected: bool = True
+    ) -> None:
         self.connected = connected
-        super().__init__(what, fix=fix, log=log)
+        super().__init__(problem, fix=fix, log=log)
 
 
 class EngineTimeoutError(BackendError):

@@ -27,14 +27,14 @@ _URL = re.compile(
     re.IGNORECASE,
 )
 """With one slash, too: the form of a URL that was taken for a path."""
-_OWN = re.compile(r"[\w.-]+=\{(?:question|k)\}")
+_PLACEHOLDER = re.compile(r"[\w.-]+=\{(?:question|k)\}")
 """A part of a query that holds no more than a placeholder of ``http:url=…``."""
-_DONE = re.compile(rf"\?(?:{_OWN.pattern}&)*(?:{_OWN.pattern}|\*\*\*)(?=;|$)")
+_DONE = re.compile(rf"\?(?:{_PLACEHOLDER.pattern}&)*(?:{_PLACEHOLDER.pattern}|\*\*\*)(?=;|$)")
 """A query with nothing left to hide, up to the options of the endpoint that follow it."""
 _SECRET_FRAGMENT = re.compile(r"[=@]|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}")
 """A fragment that is not a place in a page: parameters (``#access_token=…``), a part of a password, or a long key."""
 _SENSITIVE = r"(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)"
-_NAMED = re.compile(
+_NAMED_SECRET = re.compile(
     rf"(?P<name>{_SENSITIVE}[\"']?\s*=\s*)"
     r"(?:\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
     r"|(?P<header>\bBearer\s+)\S+",
@@ -71,18 +71,18 @@ def without_secrets(text: str) -> str:
     ``q={question}`` stay. Other fragments stay too: ids of chunks differ by them (``https://HOST/page#chunk-3``).
     """
     hidden = _URL.sub(_plain, text)
-    return _NAMED.sub(lambda found: f"{found['name'] or found['header']}{HIDDEN}", hidden)
+    return _NAMED_SECRET.sub(lambda match: f"{match['name'] or match['header']}{HIDDEN}", hidden)
 
 
-def _plain(found: re.Match[str]) -> str:
-    query, fragment = found["query"] or "", found["fragment"] or ""
-    user = f"{HIDDEN}@" if found["user"] else ""
-    if not found["user"] and "/" not in found["place"] and "@" in query + fragment:
-        return f"{found['setting'] or ''}{found['scheme']}{HIDDEN}"  # a password that holds a ? or #
+def _plain(match: re.Match[str]) -> str:
+    query, fragment = match["query"] or "", match["fragment"] or ""
+    user = f"{HIDDEN}@" if match["user"] else ""
+    if not match["user"] and "/" not in match["place"] and "@" in query + fragment:
+        return f"{match['setting'] or ''}{match['scheme']}{HIDDEN}"  # a password that holds a ? or #
     if query and _DONE.match(query) is None:
         parts = query[1:].split("&")
-        own = [part for part in parts if _OWN.fullmatch(part)]
-        query = "?" + "&".join([*own, *([HIDDEN] if len(own) < len(parts) else [])])
-    if _SECRET_FRAGMENT.search(fragment) or (fragment and found["setting"]):
+        placeholders = [part for part in parts if _PLACEHOLDER.fullmatch(part)]
+        query = "?" + "&".join([*placeholders, *([HIDDEN] if len(placeholders) < len(parts) else [])])
+    if _SECRET_FRAGMENT.search(fragment) or (fragment and match["setting"]):
         fragment = f"#{HIDDEN}"
-    return f"{found['setting'] or ''}{found['scheme']}{user}{found['place']}{query}{fragment}"
+    return f"{match['setting'] or ''}{match['scheme']}{user}{match['place']}{query}{fragment}"

@@ -60,8 +60,8 @@ def unread_files_in_words(counts: Mapping[str, int]) -> str:
     if not counts:
         return ""
     *endings, last = [f"{count:,} {ending}" for ending, count in counts.items()]
-    shown = [*endings, last] if len(counts) <= _ENDINGS else [*endings[:_ENDINGS], "…"]
-    return f"{counted(sum(counts.values()), 'file')} not read: {', '.join(shown)}"
+    items = [*endings, last] if len(counts) <= _ENDINGS else [*endings[:_ENDINGS], "…"]
+    return f"{counted(sum(counts.values()), 'file')} not read: {', '.join(items)}"
 
 
 def readable(text: str) -> str:
@@ -70,7 +70,7 @@ def readable(text: str) -> str:
     Line breaks stay, except inside quotes. Ids come from files and may hold anything: 5 MB, or sequences that move a
     terminal's cursor.
     """
-    text = _QUOTED.sub(lambda found: f"'{shortened(found[1])}'", _escaped(text))
+    text = _QUOTED.sub(lambda match: f"'{shortened(match[1])}'", _escaped(text))
     return "\n".join(_shortened(line, _LONGEST_LINE) for line in text.split("\n"))
 
 
@@ -91,23 +91,25 @@ def short_ids(ids: Iterable[str], longest: int = LONGEST_ID) -> dict[str, str]:
     middle. No two are shown alike: if only the middle differs, a digest replaces it.
     """
     distinct = list(dict.fromkeys(ids))
-    shown = {text: text for text in distinct}
+    short_by_text = {text: text for text in distinct}
     if all(len(text) <= longest for text in distinct):
-        return shown
+        return short_by_text
     common = common_start(distinct) if len(distinct) > 1 else ""
     prefix = max(common.rfind(separator) for separator in _PATH_SEPARATORS) + 1
     if prefix < _PREFIX_WORTH_DROPPING:
         prefix = max(common.rfind(separator) for separator in _ID_SEPARATORS) + 1
     if prefix >= _PREFIX_WORTH_DROPPING:
-        shown = {text: f"…{text[prefix:]}" for text in distinct}
-    full = dict(shown)
-    shown = {text: without_middle(short, longest) for text, short in full.items()}
-    alike = Counter(shown.values())
-    for text, short in shown.items():
+        short_by_text = {text: f"…{text[prefix:]}" for text in distinct}
+    full = dict(short_by_text)
+    short_by_text = {text: without_middle(short, longest) for text, short in full.items()}
+    alike = Counter(short_by_text.values())
+    for text, short in short_by_text.items():
         if alike[short] > 1:
             digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-            shown[text] = without_middle(full[text], longest, f"…{digest}…")
-    return shown if len(set(shown.values())) == len(shown) else {text: text for text in distinct}
+            short_by_text[text] = without_middle(full[text], longest, f"…{digest}…")
+    return (
+        short_by_text if len(set(short_by_text.values())) == len(short_by_text) else {text: text for text in distinct}
+    )
 
 
 def without_middle(text: str, longest: int, middle: str = "…") -> str:
@@ -138,15 +140,15 @@ def _escaped(text: str) -> str:
     return _CONTROL.sub(_written_out, text)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _written_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def _shortened(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
-    kept = longest // 2
-    return f"{text[:kept]}…{text[-kept // 4 :]} ({len(text):,} characters)"
+    half = longest // 2
+    return f"{text[:half]}…{text[-half // 4 :]} ({len(text):,} characters)"
 
 
 def few_for_interval(counts: Iterable[int]) -> list[str]:
@@ -155,8 +157,8 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
     if not few:
         return []
     over = counted(min(few), "query")
-    why = "so few values hardly show how much they vary (those of 0/1 values are exact)"
-    return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; have {_FEW} or more to rely on one"]
+    why = "this few values hardly show how much they vary (intervals of 0/1 values are exact)"
+    return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; use {_FEW} or more"]
 
 
 def too_few_to_show(queries: int, detectable: float, *means: float) -> str:

@@ -127,14 +127,14 @@ class _LazyGroup(OrderedGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, listed, rest = super().resolve_command(ctx, args)
-        return name, listed if name is None else _load_command(name), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else _load_command(name), rest
 
 
 def _build() -> click.Group:
     return _LazyGroup(
         "harness",
-        help="Benchmark retrieval backends on real engines and hold each one against an exact reference.",
+        help="Benchmark retrieval backends on real engines and compare each with an exact reference.",
         params=[
             click.Option(
                 ["--version"],
@@ -157,8 +157,8 @@ def _load_command(name: str) -> click.Command:
     return verb if isinstance(verb, VerbGroup) else VerbCommand(name, verb, configured=VERBS[name].configured)
 
 
-def _print_version(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
-    if given and not context.resilient_parsing:
+def _print_version(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
+    if requested and not context.resilient_parsing:
         click.echo(f"harness {__version__}")
         context.exit()
 

@@ -30,8 +30,8 @@ _MEBIBYTE = 1024**2
 _SHORT = 12
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
 _COLUMNS = (
-    Column("kind", numeric=False, whole=True),
-    Column("entry", numeric=False, whole=True),
+    Column("kind", numeric=False, unfolded=True),
+    Column("entry", numeric=False, unfolded=True),
     Column("MiB"),
     Column("age"),
     Column("state", numeric=False),
@@ -42,15 +42,15 @@ _COLUMNS = (
 @verb(CacheRequest)
 def _list(request: CacheRequest) -> None:
     """List the entries, the oldest of each kind first."""
-    kept = _cache()
-    entries = _of_kind(kept, request.kind)
+    cache = _cache()
+    entries = _entries_of_kind(cache, request.kind)
     if request.format == "json":
         print_json([_described(entry) for entry in entries])
     elif not entries:
-        click.echo(_nothing(kept, request.kind))
+        click.echo(_nothing(cache, request.kind))
     else:
         print_result(page(Table("", _COLUMNS, [_row(entry) for entry in entries])))
-        click.echo(f"\n{_counted(entries)} in '{kept.root}'")
+        click.echo(f"\n{_counted(entries)} in '{cache.root}'")
 
 
 @verb(CacheRequest)
@@ -59,20 +59,20 @@ def _verify(request: CacheRequest) -> None:
 
     Damaged entries are named, and the exit code is 1 when there are any.
     """
-    kept = _cache()
-    entries = _of_kind(kept, request.kind)
+    cache = _cache()
+    entries = _entries_of_kind(cache, request.kind)
     faults = [(entry, entry.fault()) for entry in entries]
     damaged = [(entry, fault) for entry, fault in faults if fault is not None]
     if request.format == "json":
-        print_json([{**_named(entry), "fault": fault} for entry, fault in faults])
+        print_json([{**_entry_names(entry), "fault": fault} for entry, fault in faults])
     elif not entries:
-        click.echo(_nothing(kept, request.kind))
+        click.echo(_nothing(cache, request.kind))
     else:
         for entry, fault in damaged:
             click.echo(f"damaged: {entry.kind} {entry.name[:_SHORT]} ('{entry.path}'): {fault}")
         click.echo(f"{len(damaged)} damaged" if damaged else f"{_counted(entries)}, every checksum is right")
     if damaged:
-        click.echo("a damaged entry is never used: it is made anew when it is needed, or remove it", err=True)
+        click.echo("a damaged entry is never used: it is rebuilt when needed, or you can remove it", err=True)
         raise Exit(ExitCode.FAILED)
 
 
@@ -85,20 +85,21 @@ def _remove_chosen(request: CacheRemoveRequest) -> None:
     is needed again.
     """
     if not (request.entries or request.kind or request.older_than or request.all):
-        raise UsageError("nothing says what to remove", fix="name entries, or use --kind, --older-than or --all")
+        raise UsageError("no entries are selected", fix="name entries, or use --kind, --older-than or --all")
     age_s = _age_s(request.older_than)
-    kept = _cache()
+    cache = _cache()
     now = time.time()
-    named = _named_entries(kept, request.entries, request.kind)
-    chosen = [entry for entry in named if now - entry.made >= age_s]
+    chosen_entries = _find_entries(cache, request.entries, request.kind)
+    chosen = [entry for entry in chosen_entries if now - entry.made >= age_s]
     if chosen and not request.yes and not _agreed(chosen):
         click.echo("nothing was removed", err=True)
         return
-    _remove(kept, chosen)
+    _remove(cache, chosen)
 
 
 cache = VerbGroup(
-    help="List, verify or remove what earlier commands left for re-use: prepared texts, terms, weights, vectors, "
+    help="List, verify or remove results that earlier commands keep for re-use: prepared texts, terms, weights, "
+    "vectors, "
     "scores of second stages, and the trials that `harness compare --resume` takes up.",
     verbs={"list": _list, "verify": _verify, "remove": _remove_chosen},
 )
@@ -114,21 +115,21 @@ def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
     if not comparison_running(cache):
         sweep(cache)
     click.echo(f"removed {_counted(removed)}" if removed else "nothing was removed")
-    kept = len(chosen) - len(removed)
-    if kept:
+    remaining = len(chosen) - len(removed)
+    if remaining:
         raise CacheError(
-            f"{kept} of {len(chosen)} entries are in use and were kept", fix="try again when nothing else runs"
+            f"{remaining} of {len(chosen)} entries are in use and were kept", fix="try again when nothing else runs"
         )
 
 
-def _named_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> list[Entry]:
+def _find_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> list[Entry]:
     """Return the entries of these names, else all; raises UsageError for a name of none or of several."""
-    known = _of_kind(cache, kind)
+    entries_of_kind = _entries_of_kind(cache, kind)
     if not prefixes:
-        return known
+        return entries_of_kind
     chosen: dict[str, Entry] = {}
     for prefix in prefixes:
-        entries = [entry for entry in known if entry.name.startswith(prefix.lower())]
+        entries = [entry for entry in entries_of_kind if entry.name.startswith(prefix.lower())]
         if len(entries) != 1:
             problem = f"{len(entries)} entries begin" if entries else "no entry begins"
             raise UsageError(f"{problem} with '{prefix}'", fix="`harness cache list` shows their names")
@@ -138,7 +139,7 @@ def _named_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> l
 
 def _agreed(chosen: Sequence[Entry]) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError(f"{_counted(chosen)} would be removed", fix="pass --yes where nobody can be asked")
+        raise UsageError(f"{_counted(chosen)} would be removed", fix="pass --yes if there is no terminal to ask")
     return click.confirm(f"remove {_counted(chosen)}?", err=True)
 
 
@@ -157,7 +158,7 @@ def _cache() -> Cache:
     return Cache()
 
 
-def _of_kind(cache: Cache, kind: str | None) -> list[Entry]:
+def _entries_of_kind(cache: Cache, kind: str | None) -> list[Entry]:
     from harness.store.cache_entries import list_entries
 
     return [entry for entry in list_entries(cache) if kind is None or entry.kind == kind]
@@ -193,11 +194,11 @@ def _words(key: Mapping[str, JSON]) -> Iterator[str]:
             yield f"{name}={text[:_SHORT] + part if _DIGEST.match(text) else text}"
 
 
-def _named(entry: Entry) -> dict[str, str]:
+def _entry_names(entry: Entry) -> dict[str, str]:
     return {"kind": entry.kind, "entry": entry.name, "path": str(entry.path)}
 
 
 def _described(entry: Entry) -> dict[str, object]:
     made = dt.datetime.fromtimestamp(entry.made, dt.UTC).isoformat(timespec="seconds")
     facts = {"bytes": entry.bytes, "made": made, "state": entry.state, "about": entry.about}
-    return {**_named(entry), **facts, "key": entry.key}
+    return {**_entry_names(entry), **facts, "key": entry.key}

@@ -22,25 +22,25 @@ from harness.registry.parameters import Parameter, ParameterValue
 
 @verb(BackendsRequest)
 def backends(request: BackendsRequest) -> None:
-    """List the backends, what each can do, and what a backend can be made of others by; or show one's parameters.
+    """List the backends, capabilities of each, and what a backend can be made of others by; or show one's parameters.
 
     What it can do is what the contract suite proved on a real engine, whose version is named.
     """
-    known, name = find_cards("backends", request.cards), request.backend
+    cards, name = find_cards("backends", request.cards), request.backend
     if name is None:
         if request.format == "json":
-            print_json(list(map(_plain, known.values())))
+            print_json(list(map(_plain, cards.values())))
         elif request.format == "markdown":
-            print_result(_markdown(matrix_table(known.values()), title="what they can do"))
+            print_result(_markdown(matrix_table(cards.values()), title="capabilities"))
         else:
-            print_result(_list(known.values()))
+            print_result(_list(cards.values()))
         return
-    label, card, shown, given = _backend(name, known, request.cards)
+    label, card, title, overrides = _backend(name, cards, request.cards)
     if request.format == "json":
-        print_json({**_plain(card), "parameters": {parameter.name: asdict(parameter) for parameter in shown}})
+        print_json({**_plain(card), "parameters": {parameter.name: asdict(parameter) for parameter in title}})
         return
     facts = _facts(card) if isinstance(card, BackendCard) else []
-    blocks: list[Block] = [*facts, _parameters(shown, given, scoped=isinstance(card, BackendCard))]
+    blocks: list[Block] = [*facts, _parameters(title, overrides, scoped=isinstance(card, BackendCard))]
     if request.format == "markdown":
         print_result(_markdown(*blocks, title=label, subtitle=card.summary))
     else:
@@ -48,32 +48,32 @@ def backends(request: BackendsRequest) -> None:
 
 
 def _backend(
-    text: str, known: Mapping[str, BackendCard], cards: Path | None
+    text: str, cards_by_name: Mapping[str, BackendCard], cards: Path | None
 ) -> tuple[str, BackendCard | Stage, list[Parameter], Mapping[str, ParameterValue]]:
     """Return how a backend or a stage is called, its card, the parameters to show and the values that are set.
 
     Those are the ones that an expression sets, which is checked as ``--backends`` checks it, or all.
     """
-    every: Mapping[str, BackendCard | Stage] = {**known, **fusions(), **rerankers()}
+    definitions: Mapping[str, BackendCard | Stage] = {**cards_by_name, **fusions(), **rerankers()}
     label, name = text, text
-    given: Mapping[str, ParameterValue] = {}
-    if text not in every and re.search("[:|]", text):
+    overrides: Mapping[str, ParameterValue] = {}
+    if text not in definitions and re.search("[:|]", text):
         from harness.plan.backend_spec import parse_backends
         from harness.plan.capability_checks import refuse_parameters
 
         (spec,) = parse_backends([text], cards)
-        label, name, given = spec.label, spec.name, spec.overrides
+        label, name, overrides = spec.label, spec.name, spec.overrides
         if spec.card is not None:
             with suppress(BackendError, CardError):  # an engine that cannot be imported here
                 refuse_parameters(label, spec.card, spec.parameters, addresses=False)
-    if name in every:
-        parameters = every[name].parameters
-        return label, every[name], [parameters[key] for key in given or parameters], given
-    listed = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
-    yours = [line for line in listed if name in re.findall("[a-z]+(?=:)", line)]
+    if name in definitions:
+        parameters = definitions[name].parameters
+        return label, definitions[name], [parameters[key] for key in overrides or parameters], overrides
+    user_forms = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
+    yours = [line for line in user_forms if name in re.findall("[a-z]+(?=:)", line)]
     if yours:
         raise UsageError(f"'{name}' begins a backend of yours, which has no parameters", fix=yours[0])
-    raise UnknownNameError("backend", name, known)
+    raise UnknownNameError("backend", name, cards_by_name)
 
 
 def texts_table(columns: Iterable[str | Column], rows: Iterable[Sequence[str]], title: str = "") -> Table:
@@ -84,7 +84,7 @@ def texts_table(columns: Iterable[str | Column], rows: Iterable[Sequence[str]], 
 
 def name_column(name: str) -> Column:
     """Return a column of names to copy."""
-    return Column(name, numeric=False, whole=True)
+    return Column(name, numeric=False, unfolded=True)
 
 
 def sentence_column(name: str) -> Column:
@@ -114,15 +114,15 @@ _OF_USERS = {
 
 
 def _list(cards: Collection[BackendCard]) -> str:
-    listed = [(card.name, card.extra or "-", card.summary) for card in cards]
+    rows = [(card.name, card.extra or "-", card.summary) for card in cards]
     forms = [(f"{name}:A+B", stage.summary) for name, stage in fusions().items()]
     forms += [(f"A|{name}", stage.summary) for name, stage in rerankers().items()]
     forms += _OF_USERS.items()
     summary = sentence_column("summary")
     return page(
-        texts_table([name_column("backend"), "extra", summary], listed),
+        texts_table([name_column("backend"), "extra", summary], rows),
         matrix_table(cards),
-        texts_table([name_column("made of others, or yours"), summary], forms),
+        texts_table([name_column("combinations of other backends, or your own code"), summary], forms),
     )
 
 
@@ -142,15 +142,15 @@ def _facts(card: BackendCard) -> list[Facts]:
     return [Facts("", rows, open=True)]
 
 
-def _parameters(parameters: Iterable[Parameter], given: Mapping[str, ParameterValue], *, scoped: bool) -> Table:
-    """Return a row for each parameter, with the ``given`` values; ``scoped`` rows name the effect of another value."""
+def _parameters(parameters: Iterable[Parameter], overrides: Mapping[str, ParameterValue], *, scoped: bool) -> Table:
+    """Return a row for each parameter, with the ``overrides`` values; ``scoped`` adds the effect of another value."""
     rows = []
     for parameter in parameters:
         # not the rate of a model's calls, nor the source of a key
         scope = [f"{parameter.scope}{', no result' if parameter.affects == 'nothing' else ''}"] if scoped else []
-        values = [*([_value(given[parameter.name])] if given else []), _value(parameter.default)]
+        values = [*([_value(overrides[parameter.name])] if overrides else []), _value(parameter.default)]
         rows.append((parameter.name, *values, _accepted(parameter), *scope, parameter.help))
-    columns = [*(["value"] if given else []), "default", "takes", *(["changes"] if scoped else [])]
+    columns = [*(["value"] if overrides else []), "default", "takes", *(["changes"] if scoped else [])]
     return texts_table([name_column("parameter"), *columns, sentence_column("meaning")], rows)
 
 
@@ -161,7 +161,7 @@ def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     try:
         declared = getattr(load_engine(card), "capabilities", None)
     except (BackendError, CardError) as error:
-        return [("gaps", f"not known here: {error.what}")]
+        return [("gaps", f"not known here: {error.problem}")]
     gaps = declared.gaps if isinstance(declared, Capabilities) else {}
     return [("gap", f"{test.removeprefix('test_').replace('_', ' ')}: {reason}") for test, reason in gaps.items()]
 

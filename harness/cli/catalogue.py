@@ -22,23 +22,28 @@ from harness.wording import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.loaders.fetching import Stored
+    from harness.loaders.fetching import StoredFiles
 
 
-_SHOWN = 5
+_MAX_NAMES = 5
 
 
 @verb(ListRequest)
 def _list(request: ListRequest) -> None:
     """List the datasets, those of a family on one line."""
     cards = request.cards
-    known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
-    known.sort(key=lambda entry: entry.name)
+    cards_and_families: list[DatasetCard | DatasetFamily] = [
+        *find_cards("datasets", cards).values(),
+        *find_families(cards).values(),
+    ]
+    cards_and_families.sort(key=lambda entry: entry.name)
     if request.format == "json":
-        members = ({"members": list(entry.members)} if isinstance(entry, DatasetFamily) else {} for entry in known)
-        print_json([asdict(entry) | of_family for entry, of_family in zip(known, members, strict=True)])
+        members = (
+            {"members": list(entry.members)} if isinstance(entry, DatasetFamily) else {} for entry in cards_and_families
+        )
+        print_json([asdict(entry) | of_family for entry, of_family in zip(cards_and_families, members, strict=True)])
         return
-    print_result(page(list_table(known)))
+    print_result(page(list_table(cards_and_families)))
     click.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
 
 
@@ -51,10 +56,10 @@ def _search(request: SearchRequest) -> None:
 
     Example: harness datasets search korean reranking
     """
-    every = [*find_cards("datasets", request.cards).values()]
+    all_cards = [*find_cards("datasets", request.cards).values()]
     for family in find_families(request.cards).values():
-        every += family.members.values()
-    matching = [card for card in every if all(_matches(card, word.casefold()) for word in request.words)]
+        all_cards += family.members.values()
+    matching = [card for card in all_cards if all(_matches(card, word.casefold()) for word in request.words)]
     if request.format == "json":
         print_json([asdict(card) for card in matching])
     elif matching:
@@ -72,21 +77,27 @@ def _info(request: InfoRequest) -> None:
 
     Example: harness datasets info beir/scifact
     """
-    known = find_dataset(request.dataset, request.cards)
-    if known is None:
+    card_or_family = find_dataset(request.dataset, request.cards)
+    if card_or_family is None:
         _show_uncarded(request)
-    elif isinstance(known, DatasetFamily):
+    elif isinstance(card_or_family, DatasetFamily):
         if request.format == "json":
-            print_json(asdict(known))
+            print_json(asdict(card_or_family))
         else:
-            print_result(family_page(known, all_published=request.published))
+            print_result(family_page(card_or_family, all_published=request.published))
     else:
-        here = _stored(known, request.cards)
+        stored_files = _stored(card_or_family, request.cards)
         if request.format == "json":
-            stored = {"error": here} if isinstance(here, str) else None if here is None else _plain_stored(here)
-            print_json({**asdict(known), "on_this_machine": stored})
+            stored = (
+                {"error": stored_files}
+                if isinstance(stored_files, str)
+                else None
+                if stored_files is None
+                else _plain_stored(stored_files)
+            )
+            print_json({**asdict(card_or_family), "on_this_machine": stored})
         else:
-            print_result(card_page(known, here, all_published=request.published))
+            print_result(card_page(card_or_family, stored_files, all_published=request.published))
 
 
 def _show_uncarded(request: InfoRequest) -> None:
@@ -102,12 +113,12 @@ def _show_uncarded(request: InfoRequest) -> None:
             lines = [f"{name}: {len(subsets)} subsets, each a dataset", *(f"  {subset}" for subset in subsets)]
             click.echo("\n".join(lines))
         return
-    here = stored_files(name, cards=request.cards)
+    stored = stored_files(name, cards=request.cards)
     if as_json:
-        print_json({"name": here.name, "on_this_machine": _plain_stored(here)})
+        print_json({"name": stored.name, "on_this_machine": _plain_stored(stored)})
         return
-    more = "its files are yours" if here.downloaded is None else "its size and language are known once it is fetched"
-    print_result(page(stored_facts(here), title=f"{here.name}: no card says what it is; {more}"))
+    more = "its files are yours" if stored.downloaded is None else "its size and language are known once it is fetched"
+    print_result(page(stored_facts(stored), title=f"{stored.name}: there is no card for it; {more}"))
 
 
 @verb(FetchRequest)
@@ -122,16 +133,16 @@ def _fetch(request: FetchRequest) -> None:
 
     with progress_display() as display:
         section = display.section("fetch")
-        dataset, here = fetch_dataset(request.dataset, split=request.split, cards=request.cards, progress=section)
+        dataset, stored = fetch_dataset(request.dataset, split=request.split, cards=request.cards, progress=section)
     judgments = None if dataset.qrels is None else len(dataset.qrels)
     counts = {"documents": len(dataset.corpus), "queries": len(dataset.queries), "judgments": judgments}
     if request.format == "json":
-        print_json({"name": dataset.name, **counts, "on_this_machine": _plain_stored(here)})
+        print_json({"name": dataset.name, **counts, "on_this_machine": _plain_stored(stored)})
         return
     of_split = f" of the split '{dataset.provenance['split']}'" if dataset.provenance.get("split") else ""
     nouns = zip(("document", "query", "judgment"), counts.values(), strict=True)
-    listed = ", ".join(counted(count, noun) for noun, count in nouns if count is not None)
-    print_result(page(stored_facts(here), title=f"{dataset.name}: {listed}{of_split}"))
+    counts_text = ", ".join(counted(count, noun) for noun, count in nouns if count is not None)
+    print_result(page(stored_facts(stored), title=f"{dataset.name}: {counts_text}{of_split}"))
 
 
 @verb(RemoveRequest)
@@ -147,36 +158,36 @@ def _remove(request: RemoveRequest) -> None:
     from harness.loaders.fetching import remove_prepared, stored_files
 
     as_json = request.format == "json"
-    here = stored_files(request.dataset, cards=request.cards)
-    if not here.prepared:
+    stored = stored_files(request.dataset, cards=request.cards)
+    if not stored.prepared:
         if as_json:
-            print_json({"name": here.name, "freed": 0})
+            print_json({"name": stored.name, "freed": 0})
         else:
-            click.echo(f"nothing of {here.name} was prepared{_of_downloads(here)}")
+            click.echo(f"nothing of {stored.name} was prepared{_download_advice(stored)}")
         return
     if not as_json:
-        click.echo(page(stored_facts(here), title=here.name), err=True, nl=False)
-    if not request.yes and not _agreed(here.name, sum(entry.bytes for entry in here.prepared)):
+        click.echo(page(stored_facts(stored), title=stored.name), err=True, nl=False)
+    if not request.yes and not _agreed(stored.name, sum(entry.bytes for entry in stored.prepared)):
         click.echo("nothing was removed", err=True)
         return
     removal = remove_prepared(request.dataset, cards=request.cards)
     left = stored_files(request.dataset, cards=request.cards)
     if as_json:
         freed = {"freed": removal.freed, "needed_by": removal.needed_by}
-        print_json({"name": here.name, **freed, "on_this_machine": _plain_stored(left)})
+        print_json({"name": stored.name, **freed, "on_this_machine": _plain_stored(left)})
         return
-    click.echo(f"freed {size(removal.freed)}{_of_downloads(left)}")
+    click.echo(f"freed {size(removal.freed)}{_download_advice(left)}")
     if removal.needed_by:
-        others = ", ".join(removal.needed_by[:_SHOWN]) + (", …" if len(removal.needed_by) > _SHOWN else "")
-        click.echo(f"kept what is shared with {others}", err=True)
+        other_users = ", ".join(removal.needed_by[:_MAX_NAMES]) + (", …" if len(removal.needed_by) > _MAX_NAMES else "")
+        click.echo(f"kept what is shared with {other_users}", err=True)
     elif left.prepared:
         title = "still on this machine, because a running comparison needs it:"
         click.echo(page(stored_facts(left), title=title), err=True, nl=False)
 
 
-def _of_downloads(here: Stored) -> str:
+def _download_advice(stored: StoredFiles) -> str:
     """Return that downloaded files stay, and the commands that remove them; "" if there are none."""
-    if not here.paths:
+    if not stored.paths:
         return ""
     return "; its download stays: `hf cache rm` or `ir_datasets clean` removes it from the cache of its library"
 
@@ -184,7 +195,7 @@ def _of_downloads(here: Stored) -> str:
 def _verb_of(word: str) -> str:
     """Return ``info`` for a dataset's name in the place of a verb; raises UnknownNameError for anything else."""
     if find_dataset(word) is None:
-        raise unknown_dataset(word, kind="dataset or command", others=list(datasets.verbs))
+        raise unknown_dataset(word, kind="dataset or command", further_names=list(datasets.verbs))
     return "info"
 
 
@@ -200,16 +211,16 @@ datasets = VerbGroup(
 
 def _agreed(name: str, most: int) -> bool:
     question = f"remove {name}, {size(most)} at most"
-    if not _is_asked():
-        raise UsageError(f"{question}: nobody can be asked", fix="pass --yes")
+    if not _is_confirmed():
+        raise UsageError(f"{question}: there is no terminal to ask", fix="pass --yes")
     return click.confirm(f"{question}?", err=True)
 
 
-def _is_asked() -> bool:
+def _is_confirmed() -> bool:
     return sys.stdin.isatty()
 
 
-def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
+def _stored(card: DatasetCard, cards: Path | None) -> StoredFiles | str | None:
     """Return the local files; None for a dataset that is not a download, or why they are unknown."""
     if card.spec is None:
         return None
@@ -218,7 +229,7 @@ def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
     try:
         return stored_files(card.name, cards=cards)
     except HarnessError as error:
-        return error.what
+        return error.problem
 
 
 def _matches(card: DatasetCard, word: str) -> bool:
@@ -234,14 +245,14 @@ def _matches(card: DatasetCard, word: str) -> bool:
     return word in " ".join((*filter(None, facts), *tasks, *names)).casefold()
 
 
-def _plain_stored(here: Stored) -> dict[str, object]:
+def _plain_stored(stored: StoredFiles) -> dict[str, object]:
     downloaded = {
         split: {"paths": local.paths, "bytes": local.size, "complete": local.complete}
-        for split, local in (here.downloaded or {}).items()
+        for split, local in (stored.downloaded or {}).items()
     }
-    prepared = [{"path": entry.path, "bytes": entry.bytes} for entry in here.prepared]
+    prepared = [{"path": entry.path, "bytes": entry.bytes} for entry in stored.prepared]
     return {
-        "downloaded": downloaded if here.downloaded is not None else None,
+        "downloaded": downloaded if stored.downloaded is not None else None,
         "prepared": prepared,
-        "unread_files": dict(here.unread_files),
+        "unread_files": dict(stored.unread_files),
     }

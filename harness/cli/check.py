@@ -8,7 +8,7 @@ from click.exceptions import Exit
 
 from harness.cli.ci import write_for_ci
 from harness.cli.early_worker import early_worker
-from harness.cli.output import check_sort_metric, named_by_time, progress_display, stored_at, write_report
+from harness.cli.output import check_sort_metric, progress_display, result_location, time_stamped, write_report
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
@@ -38,9 +38,9 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)
         with progress_display() as display:
             checked = run_check(plan, display, output)
-    place = output.out or named_by_time(f"check-{plan.golden.name}")
-    stored = checked.save(place, overwrite=output.overwrite, numbered=output.out is None)
-    with stored_at(stored.folder):
+    target = output.out or time_stamped(f"check-{plan.golden.name}")
+    stored = checked.save(target, overwrite=output.overwrite, numbered=output.out is None)
+    with result_location(stored.folder):
         write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
         write_report(checked.report, output.format, verbose=output.verbose, sort=output.sort)
     raise Exit(_EXIT_CODES[checked.report.verdict or "invalid"])

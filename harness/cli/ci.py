@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.output import named_by_time, stored_at, write_report
+from harness.cli.output import result_location, time_stamped, write_report
 from harness.errors import ResultError
 
 if TYPE_CHECKING:
@@ -28,18 +28,20 @@ def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, pe
     document = document_of(report)
     if junit is not None:
         _write(junit, render_junit(document, per_query=per_query), "w")
-    named = os.environ.get("GITHUB_STEP_SUMMARY")
-    if place := summary or (Path(named) if named else None):
-        _write(place, render_markdown(document, SUMMARY_BYTES), "a")
+    variable = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary_path := summary or (Path(variable) if variable else None):
+        _write(summary_path, render_markdown(document, SUMMARY_BYTES), "a")
     source = report.golden.source if report.golden is not None else report.changes.before.source
     _annotate(document.annotations, source)
 
 
 def show_regression(regression: Regression, output: JudgedOutput, name: str) -> None:
     """Store two compared results in ``--out``, or by ``name`` and time; write the files for CI, and print them."""
-    place = output.out or named_by_time(name)
-    stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
-    with stored_at(stored.folder):
+    target = output.out or time_stamped(name)
+    stored = regression.save(
+        target, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None
+    )
+    with result_location(stored.folder):
         write_for_ci(regression.report, output.junit, output.summary)
         write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
 
@@ -49,7 +51,7 @@ def _annotate(annotations: Sequence[Annotation], source: str) -> None:
     from harness.report.render.github import workflow_commands
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in workflow_commands(annotations, _in_workspace(source)):
+        for line in workflow_commands(annotations, _workspace_path(source)):
             click.echo(line, err=True)
 
 
@@ -62,7 +64,7 @@ def _write(path: Path, text: str, mode: str) -> None:
         raise ResultError(f"'{path}' cannot be written: {error.strerror}") from error
 
 
-def _in_workspace(source: str) -> str | None:
+def _workspace_path(source: str) -> str | None:
     """Return a file's path from the top of the repository; None for a path outside it."""
     path = Path(source).resolve()
     top = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()

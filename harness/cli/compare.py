@@ -12,10 +12,10 @@ from click.exceptions import Exit
 from harness.cli.early_worker import early_worker
 from harness.cli.output import (
     check_sort_metric,
-    named_by_time,
     print_result,
     progress_display,
-    stored_at,
+    result_location,
+    time_stamped,
     write_report,
 )
 from harness.cli.verb import verb
@@ -83,16 +83,16 @@ def _run(plan: Plan, output: CompareOutput) -> None:
     with progress_display() as display:
         comparison = api.run(plan, display, output)
     stored = _save(comparison, output, plan.dataset_name)
-    with stored_at(stored.folder):
+    with result_location(stored.folder):
         if output.save_baseline is not None:
             _save_baseline(comparison, output.save_baseline)
         write_report(comparison.report, output.format, verbose=output.verbose, sort=output.sort)
-    _name_kept(comparison)
+    _print_kept(comparison)
     if comparison.failed or comparison.unmeasured:
         raise Exit(ExitCode.UNAVAILABLE)
 
 
-def _name_kept(comparison: Comparison) -> None:
+def _print_kept(comparison: Comparison) -> None:
     """Say which collections stay on servers, and how a later comparison searches them."""
     from harness.plan.expressions import quoted
 
@@ -101,14 +101,14 @@ def _name_kept(comparison: Comparison) -> None:
         if state.get("kept"):
             kind = next(kind for kind in ("collection", "table", "index") if kind in state)
             model = f";model={quoted(str(trial.parameters['model']))}" if "model" in trial.parameters else ""
-            where = f"url={state['server']};external=true;{kind}={state[kind]}{model}"
-            place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
+            options = f"url={state['server']};external=true;{kind}={state[kind]}{model}"
+            collection = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
             use = {
-                "collection": f"; search it with {trial.name}:{where}",
-                "index": "; it holds the harness's terms, not texts: it is no external index to search",
+                "collection": f"; search it with {trial.name}:{options}",
+                "index": "; it holds the harness's terms, not texts, so it cannot be searched as an external index",
             }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
-            click.echo(f"kept: {place}{earlier}{use}", err=True)
+            click.echo(f"kept: {collection}{earlier}{use}", err=True)
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:
@@ -125,12 +125,12 @@ def _save_baseline(comparison: Comparison, path: Path) -> None:
 def _save(comparison: Comparison, output: CompareOutput, dataset: str) -> Comparison:
     out = output.out
     if out is None:
-        place = named_by_time(dataset)
-        return comparison.save(place, keep_text=output.keep_text, numbered=True, save_runs=output.save_runs)
+        target = time_stamped(dataset)
+        return comparison.save(target, keep_text=output.keep_text, numbered=True, save_runs=output.save_runs)
     try:
         return comparison.save(out, overwrite=output.overwrite, keep_text=output.keep_text, save_runs=output.save_runs)
     except UsageError as error:  # the folder was free when this comparison began
         raise UsageError(
-            f"{error.what}: somebody wrote it meanwhile",
+            f"{error.problem}: another process wrote it in the meantime",
             fix="choose another --out, and --resume missing takes what finished from the cache",
         ) from error

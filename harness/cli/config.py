@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.cli.verb import DeclaredVerb
 
 FILE_NAME = "harness.toml"
-_PLACE = re.compile(r"(?P<before>=|\brun:)(?P<place>[^,;|+=]+)")
+_PATH_IN_TEXT = re.compile(r"(?P<before>=|\brun:)(?P<place>[^,;|+=]+)")
 """Expressions that may hold a path: the value of a parameter, or the file of a run."""
 
 
@@ -80,8 +80,8 @@ def _placed(value: Any, field: OptionField, folder: Path) -> Any:
         return value
     if existing_path(folder / value) is not None:
         return str(folder / value)
-    return _PLACE.sub(lambda match: match["before"] + _existing(match["place"], folder), value)
+    return _PATH_IN_TEXT.sub(lambda match: match["before"] + _existing(match["place"], folder), value)
 
 
-def _existing(place: str, folder: Path) -> str:
-    return place if existing_path(folder / place) is None else str(folder / place)
+def _existing(path_text: str, folder: Path) -> str:
+    return path_text if existing_path(folder / path_text) is None else str(folder / path_text)

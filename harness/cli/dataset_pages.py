@@ -12,12 +12,12 @@ from harness.cli.output import page
 from harness.data.languages import language_name
 from harness.document.model import Block, Column, Facts, Notes, Table
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.wording import counted, unread_files_in_words
 
 if TYPE_CHECKING:
     from harness.loaders.base import LocalFiles
-    from harness.loaders.fetching import Stored
+    from harness.loaders.fetching import StoredFiles
 
 
 _UNSTATED = "not stated"
@@ -28,10 +28,10 @@ _PUBLISHED = 10
 _NAME, _SUMMARY = name_column("dataset"), sentence_column("summary")
 
 
-def list_table(known: Iterable[DatasetCard | DatasetFamily]) -> Table:
+def list_table(cards_and_families: Iterable[DatasetCard | DatasetFamily]) -> Table:
     """Return a row for each dataset or family: how many it holds, how large they are, languages, licence."""
     rows = []
-    for entry in known:
+    for entry in cards_and_families:
         cards = list(entry.members.values()) if isinstance(entry, DatasetFamily) else [entry]
         number = f"{len(cards)}" if isinstance(entry, DatasetFamily) else ""
         counts = [card.documents for card in cards if card.documents is not None]
@@ -61,28 +61,28 @@ def family_page(family: DatasetFamily, *, all_published: bool = False) -> str:
     cards = list(family.members.values())
     facts = [
         ("members", f"{len(cards)}"),
-        ("language", _listed(card.language for card in cards)),
-        ("licence", _listed(_short(card.licence) for card in cards)),
+        ("language", _join_values(card.language for card in cards)),
+        ("licence", _join_values(_short(card.licence) for card in cards)),
         ("source", _one_or_count([card.source for card in cards], "places, which each member's page names")),
         ("pairs", "DOCUMENTS-QUERIES, two members: documents of one, queries of the other" if family.pairs else ""),
         ("card", str(family.path)),
     ]
     return page(
-        _known(facts),
+        _present(facts),
         members_table(cards),
         *_published(family.published, "published", all_published=all_published),
         title=f"{family.name}: {family.summary}",
     )
 
 
-def card_page(card: DatasetCard, here: Stored | str | None, *, all_published: bool = False) -> str:
-    """Return everything that a card says; ``here`` are the local files, or the reason why they are unknown."""
+def card_page(card: DatasetCard, stored: StoredFiles | str | None, *, all_published: bool = False) -> str:
+    """Return everything that a card says; ``stored`` are the local files, or the reason why they are unknown."""
     counts = [
         ("documents", _count(card.documents)),
         ("empty", _count(card.empty_documents) if card.empty_documents is not None or card.location else None),
-        ("queries", _by_split(card.split_queries) or _count(card.queries)),
-        ("judgments", _by_split(card.judgments) or _UNSTATED),
-        ("unknown", _by_split(card.judgments_of_unknown_documents, "judgments of documents that it lacks")),
+        ("queries", _counts_by_split(card.split_queries) or _count(card.queries)),
+        ("judgments", _counts_by_split(card.judgments) or _UNSTATED),
+        ("unknown", _counts_by_split(card.judgments_of_unknown_documents, "judgments of documents that it lacks")),
         ("split", _split(card)),
     ]
     facts = [
@@ -106,31 +106,31 @@ def card_page(card: DatasetCard, here: Stored | str | None, *, all_published: bo
         ("queries in", None if card.queries_file is None else str(card.queries_file)),
         ("judgments in", None if card.qrels_file is None else str(card.qrels_file)),
         ("card", str(card.path)),
-        ("here", f"not known: {here}" if isinstance(here, str) else None),
-        *([] if here is None or isinstance(here, str) else stored_facts(here).rows),
+        ("here", f"not known: {stored}" if isinstance(stored, str) else None),
+        *([] if stored is None or isinstance(stored, str) else stored_facts(stored).rows),
     ]
     return page(
-        _known(facts),
+        _present(facts),
         *_published(card.published, f"published for '{card.split}'", all_published=all_published),
         title=f"{card.name}: {card.summary}",
     )
 
 
-def stored_facts(here: Stored) -> Facts:
+def stored_facts(stored: StoredFiles) -> Facts:
     """Return the local files of a dataset, labelled."""
     facts = [
         ("downloaded", f"{f'{split}: ' if split else ''}{_state(local)}")
-        for split, local in (here.downloaded or {}).items()
+        for split, local in (stored.downloaded or {}).items()
     ]
-    if here.prepared:
-        total = sum(entry.bytes for entry in here.prepared)
-        facts.append(("prepared", f"{size(total)} in {_place([entry.path for entry in here.prepared])}"))
-    if here.unread_files:
-        facts.append(("folder", unread_files_in_words(here.unread_files)))
-    return _known(facts or [("prepared", "nothing")])
+    if stored.prepared:
+        total = sum(entry.bytes for entry in stored.prepared)
+        facts.append(("prepared", f"{size(total)} in {_location([entry.path for entry in stored.prepared])}"))
+    if stored.unread_files:
+        facts.append(("folder", unread_files_in_words(stored.unread_files)))
+    return _present(facts or [("prepared", "nothing")])
 
 
-def _known(facts: Sequence[tuple[str, str | None]]) -> Facts:
+def _present(facts: Sequence[tuple[str, str | None]]) -> Facts:
     """Return the facts that are stated."""
     return Facts("", [(label, text) for label, text in facts if text], open=True)
 
@@ -147,20 +147,20 @@ def size(count: int) -> str:
 def _state(local: LocalFiles) -> str:
     if not local.paths:
         return "nothing" if local.complete is not True else "nothing is missing"
-    whole = {
+    complete_parts = {
         True: "all files; fetch checks them",
         False: "a part of it",
-        None: "loading tells whether anything is missing",
+        None: "loading it shows whether anything is missing",
     }
-    return f"{size(local.size)} in {_place(local.paths)} ({whole[local.complete]})"
+    return f"{size(local.size)} in {_location(local.paths)} ({complete_parts[local.complete]})"
 
 
-def _place(paths: Sequence[Path]) -> str:
+def _location(paths: Sequence[Path]) -> str:
     """Return the common folder of several paths, or the only path."""
     return str(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
 
 
-def _published(published: Sequence[Published], title: str, *, all_published: bool) -> list[Block]:
+def _published(published: Sequence[PublishedNumber], title: str, *, all_published: bool) -> list[Block]:
     """Return a table of published scores, one column a metric, with the sources below; empty without scores.
 
     Scores of a family name the members whose mean they are.
@@ -213,8 +213,8 @@ def _language(card: DatasetCard) -> str:
     return f"{code_with_name(card.language)}{queries}"
 
 
-def _by_split(counts: Mapping[str, int], what: str = "") -> str:
-    return ", ".join(f"{split} {count:,}{f' {what}' if what else ''}" for split, count in counts.items())
+def _counts_by_split(counts: Mapping[str, int], noun: str = "") -> str:
+    return ", ".join(f"{split} {count:,}{f' {noun}' if noun else ''}" for split, count in counts.items())
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -236,10 +236,10 @@ def _one_or_count(values: Sequence[str], noun: str) -> str:
     return ", ".join(distinct) if len(distinct) < _MANY else f"{len(distinct)} {noun}"
 
 
-def _listed(values: Iterable[str]) -> str:
+def _join_values(values: Iterable[str]) -> str:
     """Return distinct values in the order of how often they occur."""
-    every = list(values)
-    return ", ".join(sorted(dict.fromkeys(every), key=lambda value: -every.count(value)))
+    all_values = list(values)
+    return ", ".join(sorted(dict.fromkeys(all_values), key=lambda value: -all_values.count(value)))
 
 
 def _short(licence: str) -> str:

@@ -60,15 +60,15 @@ def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
     from harness.doctor.servers import find_servers, left_collections, remove_collections
 
     servers = find_servers()
-    named = [engine for engine, server in servers.items() if server.is_named(urls.get(engine, ""))] or ["Qdrant"]
-    left = {engine: left_collections(servers[engine], urls.get(engine, "")) for engine in named}
+    engines = [engine for engine, server in servers.items() if server.is_named(urls.get(engine, ""))] or ["Qdrant"]
+    left = {engine: left_collections(servers[engine], urls.get(engine, "")) for engine in engines}
     count = sum(map(len, left.values()))
     if not count:
         click.echo("no collection that harness made is on the server")
         return
     click.echo("\n".join(name for names in left.values() for name in names))
     if not yes:
-        click.echo("those of comparisons that run now, and those that were kept, are among them", err=True)
+        click.echo("these include collections of running comparisons and those kept with keep=true", err=True)
         if not click.confirm(f"remove {count}?", err=True):
             return
     for engine, names in left.items():

@@ -80,10 +80,10 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
         "--per-query": request.per_query, "--relevance": request.relevance != 1, "--labels": request.labels,
     }  # fmt: skip
-    named = [name for name, value in settled.items() if value]
-    if named:
+    options = [name for name, value in settled.items() if value]
+    if options:
         raise UsageError(
-            f"--audit does not take {', '.join(named)}", fix="leave them out: each convention has its own choice"
+            f"--audit does not take {', '.join(options)}", fix="leave them out: each convention has its own choice"
         )
     if len(runs) > 1:
         raise UsageError(f"--audit takes one run, not {len(runs)}", fix="audit them one by one")
@@ -126,10 +126,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
         document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
         write_report(document, request.format, verbose=True)
     if request.format not in ("table", "markdown"):
-        for named in scored:
-            click.echo(counts_line(named), err=True)
+        for named_scores in scored:
+            click.echo(counts_line(named_scores), err=True)
     if request.format in ("csv", _TREC_EVAL):
-        for finding in [*findings, *(finding for named in scored for finding in named.named_findings)]:
+        for finding in [*findings, *(finding for named_scores in scored for finding in named_scores.findings_with_run)]:
             click.echo(str(finding), err=True)
 
 
@@ -175,7 +175,7 @@ def _refuse_dataset(qrels: Path) -> None:
     if not qrels.exists() and find_dataset(str(qrels)) is not None:
         raise DataError(
             str(qrels),
-            ["no such file is there"],
+            ["the file does not exist"],
             fix=f"{qrels} is a dataset, and --qrels takes a file: `harness compare --dataset {qrels} "
             "--backends run:FILE` scores a run on a dataset",
         )

@@ -47,7 +47,7 @@ def init(request: InitRequest) -> None:
     Example: harness init --golden golden.jsonl --corpus chunks.jsonl
     """
     if _FILE.exists() and not request.force:
-        raise UsageError(f"{_FILE} is there already", fix="add --force to replace it")
+        raise UsageError(f"{_FILE} already exists", fix="add --force to replace it")
     golden, corpus = request.golden, request.corpus
     anything = golden or corpus or request.dataset or request.against
     if not anything and sys.stdin.isatty() and sys.stdout.isatty():
@@ -82,7 +82,7 @@ def _chosen(choices: Choices) -> Choices:
 
     golden, corpus, dataset, backends, against = choices
     if corpus is not None and golden is None:
-        raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
+        raise UsageError("--corpus without --golden: there are no questions", fix="add --golden FILE")
     if dataset is not None:
         plan_for(CompareRequest(backends=backends, dataset=dataset))
     if golden is None and dataset is not None:
@@ -90,16 +90,16 @@ def _chosen(choices: Choices) -> Choices:
             plan_check(CheckRequest(golden=dataset))
             golden = dataset
     if against and golden is None:
-        raise UsageError("--against without --golden: nothing would be asked", fix="add --golden FILE")
+        raise UsageError("--against without --golden: there are no questions", fix="add --golden FILE")
     if golden is None and dataset is None:
         golden = _EXAMPLE
     if golden is not None:
         indexed = None if choices.only_against else backends
         plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=indexed, against=against))
     if corpus is not None:
-        place = corpus.rpartition("=")[2]
-        if existing_path(place) is None and find_dataset(place) is None:
-            raise UnknownNameError("file, folder or dataset", place, dataset_names())
+        path = corpus.rpartition("=")[2]
+        if existing_path(path) is None and find_dataset(path) is None:
+            raise UnknownNameError("file, folder or dataset", path, dataset_names())
     return choices._replace(golden=golden)
 
 
@@ -107,7 +107,7 @@ def template(chosen: Choices) -> str:
     """Write the file; every line of it that is commented out is valid when it is not."""
     backends = _toml([name.strip() for name in split_outside(chosen.backends, ",")])
     lines = [
-        "# What `harness check`, `harness compare` and `harness regress` do where the command line says nothing else.",
+        "# What `harness check`, `harness compare` and `harness regress` do unless the command line overrides it.",
         "# The keys are the options of each command, with _ for -: `harness check --help` lists them.",
         "# Paths are relative to this file.",
         "",

@@ -9,7 +9,7 @@ from harness.document.model import Cell, Column, Table
 from harness.errors import BackendError, CardError
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
-from harness.registry.proven import Declared, proven_engines
+from harness.registry.proven import DeclaredSupport, proven_engines
 
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
@@ -19,10 +19,10 @@ _OF_INPUT = ("text", "sparse", "dense", "hybrid")
 LEGEND = (
     "yes: the contract suite proved it on the engine named under 'verified on'",
     "?: declared, and not proven on a real engine",
-    "text, sparse, dense, hybrid: what the engine indexes (text: texts, or analysed terms that it weighs itself)",
+    "text, sparse, dense, hybrid: input that the engine indexes (text: texts, or analysed terms that it weighs itself)",
     "filter: it searches among the documents that match; external: it searches an index made by others (external=true)",
     "deletes: documents of a finished index can be deleted, replaced and added (--churn); server: a running one (url=)",
-    "concurrency: what clients under load share: an index (processes), an engine (threads), a server, nothing (copies)",
+    "concurrency: shared by clients under load: an index (processes), an engine (threads), a server, nothing (copies)",
 )
 
 
@@ -38,25 +38,25 @@ def matrix_row(card: BackendCard) -> Row:
 
     A class that cannot be imported here declares nothing.
     """
-    known = proven_engines().get(card.engine) or _declared(card)
-    if known is None:
+    support = proven_engines().get(card.engine) or _declared(card)
+    if support is None:
         return Row(dict.fromkeys(CAPABILITIES, "?"), ())
-    takes = _COLUMN_OF_INPUT.get(known.input, known.input)
+    takes = _COLUMN_OF_INPUT.get(support.input, support.input)
     answers = {
-        **{name: _answer(name == takes, known.verified("results")) for name in _OF_INPUT},
-        "filter": _answer(known.filters, known.verified("filter")),
-        "external": _answer(known.external, known.verified("external")),
-        "deletes": _answer(known.changes, known.verified("changes")),
-        "server": _answer("url" in card.parameters, known.verified("results", "server")),
-        "concurrency": _concurrency(known, card),
+        **{name: _answer(name == takes, support.verified("results")) for name in _OF_INPUT},
+        "filter": _answer(support.filters, support.verified("filter")),
+        "external": _answer(support.external, support.verified("external")),
+        "deletes": _answer(support.changes, support.verified("changes")),
+        "server": _answer("url" in card.parameters, support.verified("results", "server")),
+        "concurrency": _concurrency(support, card),
     }
-    return Row(answers, known.verified_on)
+    return Row(answers, support.verified_on)
 
 
 def matrix_table(cards: Iterable[BackendCard]) -> Table:
     """Return a row for each card: its capabilities, and the engine and version on which they were proven."""
     columns = [
-        Column("backend", numeric=False, whole=True),
+        Column("backend", numeric=False, unfolded=True),
         *(Column(name, numeric=name != "concurrency") for name in CAPABILITIES),
         Column("verified on", numeric=False),
     ]
@@ -65,23 +65,25 @@ def matrix_table(cards: Iterable[BackendCard]) -> Table:
         answers, verified_on = matrix_row(card)
         cells = [Cell(answers[name], tone="unsure" if answers[name] == "?" else "plain") for name in CAPABILITIES]
         rows.append([Cell(card.name), *cells, Cell("; ".join(verified_on) or "not verified")])
-    return Table("what each can do", columns, rows, legend=LEGEND)
+    return Table("capabilities of each", columns, rows, legend=LEGEND)
 
 
 def _answer(declared: bool, proven: bool) -> Answer:
     return "-" if not declared else "yes" if proven else "?"
 
 
-def _concurrency(known: Declared, card: BackendCard) -> str:
-    if not known.verified("sharing"):
+def _concurrency(support: DeclaredSupport, card: BackendCard) -> str:
+    if not support.verified("sharing"):
         return "?"
-    ways = [name for name, there in (("processes", known.shares_index), ("threads", known.threads)) if there]
-    if "url" in card.parameters and known.verified("sharing", "server"):
+    ways = [
+        name for name, supported in (("processes", support.shares_index), ("threads", support.threads)) if supported
+    ]
+    if "url" in card.parameters and support.verified("sharing", "server"):
         ways.append("server")
     return ", ".join(ways) or "copies"
 
 
-def _declared(card: BackendCard) -> Declared | None:
+def _declared(card: BackendCard) -> DeclaredSupport | None:
     """Return the declarations of the class of a card without proofs; its module is imported for them."""
     from harness.engines.interface import Capabilities  # brings numpy, which cards with proofs do without
 
@@ -92,4 +94,4 @@ def _declared(card: BackendCard) -> Declared | None:
     if not isinstance(declared, Capabilities):
         return None
     reach = declared.filters, declared.external, declared.shares_index, declared.threads
-    return Declared(declared.input, *reach, declared.changes, declared.gaps)
+    return DeclaredSupport(declared.input, *reach, declared.changes, declared.gaps)

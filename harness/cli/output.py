@@ -30,7 +30,7 @@ _WIDTH = 80
 
 
 def write_report(
-    shown: Result | Verification | Document, format_name: str, *, verbose: bool = False, sort: str | None = None
+    subject: Result | Verification | Document, format_name: str, *, verbose: bool = False, sort: str | None = None
 ) -> None:
     """Print a result or a document; on a terminal in its width and with bold titles (NO_COLOR is honoured).
 
@@ -40,14 +40,14 @@ def write_report(
     from harness.report.formats import document_of, render
 
     if sort is not None and format_name != "json":
-        shown = shown if isinstance(shown, Document) else document_of(shown)
+        subject = subject if isinstance(subject, Document) else document_of(subject)
         try:
-            shown.check_sort(sort)
+            subject.check_sort(sort)
         except UnknownNameError as error:
-            click.echo(f"warning: the rows are not sorted: {error.what}\n  {error.fix}", err=True)
+            click.echo(f"warning: the rows are not sorted: {error.problem}\n  {error.fix}", err=True)
             sort = None
     width = shutil.get_terminal_size((_WIDTH, 1)).columns
-    print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
+    print_result(render(subject, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
 
 
 def check_sort_metric(name: str | None, metrics: Iterable[str]) -> None:
@@ -100,7 +100,7 @@ def discard_stdout() -> None:
 
 
 @contextmanager
-def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
+def result_location(folder: Path | None, name: str = "report.json") -> Iterator[None]:
     """Print the path of a stored result when the block ends, even if the block fails."""
     try:
         yield
@@ -108,7 +108,7 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
         click.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
 
 
-def named_by_time(name: str) -> Path:
+def time_stamped(name: str) -> Path:
     """Return a place below ``reports`` with the time in UTC in its name, which may be taken."""
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
 

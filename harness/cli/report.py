@@ -40,12 +40,12 @@ def report(request: ReportRequest) -> None:
         print_result(_page(request.folder, request.cards, keep_text=not request.no_text))
         return
     stored = _stored(request.folder)
-    shown = _without_texts(stored) if request.no_text else stored
+    visible_result = _without_texts(stored) if request.no_text else stored
     if request.sort is not None:
         from harness.report.formats import document_of
 
-        document_of(shown).check_sort(request.sort)
-    write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
+        document_of(visible_result).check_sort(request.sort)
+    write_report(visible_result, request.format, verbose=request.verbose, sort=request.sort)
 
 
 def _stored(path: Path) -> Result:
@@ -83,17 +83,21 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     from harness.results.stored_texts import with_documents
     from harness.store.result_folder import REPORT_NAME, RUNS
 
-    report, place = _stored(folder), folder if folder.is_dir() else folder.parent
-    if report.change is None and folder.is_file() and not (folder.name == REPORT_NAME and (place / RUNS).is_dir()):
+    report, result_folder = _stored(folder), folder if folder.is_dir() else folder.parent
+    if (
+        report.change is None
+        and folder.is_file()
+        and not (folder.name == REPORT_NAME and (result_folder / RUNS).is_dir())
+    ):
         raise UsageError(
-            f"'{folder}' stands alone, and a page also needs what lay beside it in the result's folder",
+            f"'{folder}' is a single file, and a page also needs the other files of its result folder",
             fix="name that folder, or print this file with --format table, markdown, csv or json",
         )
-    shown: CheckResult | Comparison | Regression
+    page_result: CheckResult | Comparison | Regression
     if report.kind == "check":
-        shown = with_corpora(CheckResult.load(place), cards=cards)
+        page_result = with_corpora(CheckResult.load(result_folder), cards=cards)
     elif report.change is not None:
-        shown = with_rankings(Regression(report), place, cards=cards)
+        page_result = with_rankings(Regression(report), result_folder, cards=cards)
     else:
-        shown = with_documents(Comparison.load(place), cards=cards)
-    return shown.html(keep_text=keep_text).encode()
+        page_result = with_documents(Comparison.load(result_folder), cards=cards)
+    return page_result.html(keep_text=keep_text).encode()

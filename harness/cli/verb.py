@@ -46,7 +46,7 @@ class DeclaredVerb:
         """Every option by name: arguments, then group by group as help lists them."""
         fields = {name: field for kind in self.kinds for name, field in option_fields(kind).items()}
         fields |= self.changes() if self.changes is not None else {}
-        by_group = sorted(fields.values(), key=_place)
+        by_group = sorted(fields.values(), key=_sort_key)
         return {field.name: field for field in by_group}
 
     def __call__(self, **values: Any) -> None:
@@ -66,7 +66,7 @@ class DeclaredVerb:
         self.function(*options, *changes)
 
 
-def _place(field: OptionField) -> tuple[int, bool]:
+def _sort_key(field: OptionField) -> tuple[int, bool]:
     return (-1 if field.option.argument else GROUPS.index(field.option.group), not field.option.common)
 
 
@@ -100,13 +100,13 @@ class VerbCommand(click.Command):
         """Call the verb with the values of the command line and of the file of settings."""
         fields = self.declared.fields
         words = texts.pop(_WORDS, ())
-        given = {key: text for key, text in texts.items() if text is not None and text != ()}
-        from_file = _from_file(str(self.name), self.declared, config) if self.configured else {}
-        values = from_file | _parsed(fields, _with_words(fields, given, words, from_file))
+        option_values = {key: text for key, text in texts.items() if text is not None and text != ()}
+        from_file = _read_file(str(self.name), self.declared, config) if self.configured else {}
+        values = from_file | _parsed(fields, _add_words(fields, option_values, words, from_file))
         missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
         if missing:
             example = str(self.help).partition("Example: ")[2].strip()
-            raise _not_given(str(self.name), missing, config, example, configured=self.configured)
+            raise _missing_options(str(self.name), missing, config, example, configured=self.configured)
         check_written_files(fields, values)
         self.declared(**values)
 
@@ -130,7 +130,7 @@ class VerbCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line; refuse a value without its option, and a list that is given twice."""
         fields = tuple(self.declared.fields.values())
-        args = _with_flag_values(fields, args)
+        args = _expand_flags(fields, args)
         typed = Counter(word.partition("=")[0] for word in args)
         for field in fields:
             if typed[field.flag] > 1 and field.option.commas and field.kind != "list":
@@ -144,7 +144,7 @@ class VerbCommand(click.Command):
                 raise
             words = without_secrets(stray[1])
             raise UsageError(
-                f"no option stands before {words}",
+                f"no option precedes {words}",
                 fix=f"write {' or '.join(f'{option.flag} {words}' for option in options)}",
             ) from error
 
@@ -196,7 +196,7 @@ class VerbGroup(OrderedGroup):
         return super().resolve_command(ctx, args)
 
 
-def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
+def _expand_flags(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
     """Return the command line with the value of a flag that implies one; a number after the flag is its value."""
     filled = []
     for position, word in enumerate(args):
@@ -238,8 +238,8 @@ def _parameter(field: OptionField) -> click.Parameter:
 
 
 def _help(field: OptionField) -> str:
-    shown = field.shown_default
-    return field.help + (f"  [default: {shown}]" if shown else "")
+    default_text = field.default_text
+    return field.help + (f"  [default: {default_text}]" if default_text else "")
 
 
 def _complete_file(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -279,7 +279,7 @@ def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict
     return values
 
 
-def _with_words(
+def _add_words(
     fields: Mapping[str, OptionField], texts: Mapping[str, Any], words: Sequence[str], from_file: Collection[str]
 ) -> dict[str, Any]:
     """Return the texts of options with the words that have no flag."""
@@ -294,29 +294,33 @@ def _with_words(
     return texts
 
 
-def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:
-    place = user_path(config or FILE_NAME)
-    if config is None and not place.is_file():
+def _read_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:
+    path = user_path(config or FILE_NAME)
+    if config is None and not path.is_file():
         return {}
-    values = read_settings(place, name)
+    values = read_settings(path, name)
     taken = [key for key in declared.fields if key in values]
     if taken:
-        click.echo(f"options from {place}: {', '.join(taken)}", err=True)
+        click.echo(f"options from {path}: {', '.join(taken)}", err=True)
     return values
 
 
-def _not_given(
+def _missing_options(
     name: str, missing: Sequence[OptionField], config: str | None, example: str, *, configured: bool
 ) -> UsageError:
     """Return the error for missing required options: their possible places, and a whole command."""
     if not configured:
-        listed = " and ".join(field.flag for field in missing)
+        flags = " and ".join(field.flag for field in missing)
         verb = "is" if len(missing) == 1 else "are"
-        return UsageError(f"{listed} {verb} not given", fix=f"write for example: {example}")
-    place = config or FILE_NAME
-    there = Path(place).is_file()
-    lacking = f"[{name}] of {place} has none" if there else f"there is no {FILE_NAME} here"
-    instead = f"give it in {place}" if there else f"have `harness init` write a {FILE_NAME}, which later commands read"
+        return UsageError(f"{flags} {verb} not given", fix=f"write for example: {example}")
+    config_file = config or FILE_NAME
+    file_exists = Path(config_file).is_file()
+    lacking = f"[{name}] of {config_file} has none" if file_exists else f"there is no {FILE_NAME} here"
+    instead = (
+        f"give it in {config_file}"
+        if file_exists
+        else f"have `harness init` write a {FILE_NAME}, which later commands read"
+    )
     return UsageError(
         f"'{missing[0].name}' is not given, and {lacking}", fix=f"write for example: {example}\n  or {instead}"
     )

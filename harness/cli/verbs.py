@@ -55,8 +55,8 @@ VERBS = {
     "datasets": Verb(
         "harness.cli.catalogue:datasets", "List, search, show or fetch datasets, or remove what was prepared."
     ),
-    "doctor": Verb("harness.cli.doctor:doctor", "Check that this machine has what a comparison needs."),
-    "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
+    "doctor": Verb("harness.cli.doctor:doctor", "Check that this machine has everything that a comparison needs."),
+    "cache": Verb("harness.cli.cache:cache", "List, verify or remove results that earlier commands keep for re-use."),
 }
 
 

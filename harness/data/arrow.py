@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _MOST_BYTES = 2**31 - 1
-_TEXTS_AT_ONCE = 256
+_TEXTS_PER_BLOCK = 256
 
 
 def strings(values: Iterable[str | None]) -> pa.StringArray:
@@ -113,8 +113,8 @@ def _text_buffers(texts: list[Any]) -> tuple[pa.Buffer, pa.Buffer]:
     string of all of them.
     """
     content, lengths = pa.BufferOutputStream(), list[int]()
-    for first in range(0, len(texts), _TEXTS_AT_ONCE):
-        some = texts[first : first + _TEXTS_AT_ONCE]
+    for first in range(0, len(texts), _TEXTS_PER_BLOCK):
+        some = texts[first : first + _TEXTS_PER_BLOCK]
         joined = "".join(some)
         if joined.isascii():  # as many bytes as characters
             content.write(joined.encode())
@@ -137,7 +137,7 @@ def _bitmap(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 def _array(values: npt.NDArray[Any], valid: pa.Buffer | None) -> pa.Array:
     if values.ndim != 1:
-        raise pa.ArrowInvalid(f"an array of shape {values.shape} is no column")
+        raise pa.ArrowInvalid(f"an array of shape {values.shape} is not a column")
     if values.dtype.kind not in "biuf" or not values.dtype.isnative:
         raise pa.ArrowTypeError(f"an array of {values.dtype} holds no numbers that Arrow has")
     content = _bitmap(values) if values.dtype.kind == "b" else pa.py_buffer(np.ascontiguousarray(values))

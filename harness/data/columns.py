@@ -20,7 +20,7 @@ _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
 """The name in messages of the option that names fields; the Python interface has another."""
-_SHOWN = 40
+_LONGEST_SHOWN_VALUE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ Fields: TypeAlias = dict[str, str]
 """Role -> the field that plays it; optional roles without a field are left out."""
 
 
-def fields_named(name: str, fields: Iterable[str]) -> list[str]:
+def matching_fields(name: str, fields: Iterable[str]) -> list[str]:
     """Return the field with this name, else every field with this name but for upper and lower case."""
-    there = list(fields)
-    return [name] if name in there else [field for field in there if field.lower() == name.lower()]
+    names = list(fields)
+    return [name] if name in names else [field for field in names if field.lower() == name.lower()]
 
 
 def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = OPTION) -> dict[str, str]:
@@ -104,7 +104,7 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = O
     else:
         items = [text] if isinstance(text, str) else list(text)
         pairs = []
-        for item in (part.strip() for listed in items for part in _ITEM.findall(listed)):
+        for item in (part.strip() for entry in items for part in _ITEM.findall(entry)):
             role, equals, field = item.partition("=")
             if len(field) > 1 and field[0] == field[-1] == '"':
                 field = field[1:-1].replace('""', '"')
@@ -113,13 +113,15 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = O
             pairs.append((role.strip(), field.strip()))
     if not all(isinstance(word, str) for pair in pairs for word in pair):
         raise UsageError(f"columns are {dict(pairs)!r}", fix="give names: {'id': 'doc_id', 'text': 'body'}")
-    named: dict[str, str] = {}
+    columns_by_role: dict[str, str] = {}
     for role, field in pairs:
         if role not in _ALL_ROLES:
             raise UnknownNameError(f"role in {called}", role, _ALL_ROLES)
-        if named.setdefault(role, field) != field:
-            raise UsageError(f"{called} names two fields for '{role}': '{named[role]}' and '{field}'", fix="keep one")
-    return named
+        if columns_by_role.setdefault(role, field) != field:
+            raise UsageError(
+                f"{called} names two fields for '{role}': '{columns_by_role[role]}' and '{field}'", fix="keep one"
+            )
+    return columns_by_role
 
 
 def columns_text(columns: Mapping[str, str]) -> str:
@@ -138,10 +140,10 @@ class ColumnMap:
     for the queries, and may differ in the judgments. ``called`` names them in messages.
     """
 
-    def __init__(self, roles: Sequence[Role], named: Mapping[str, str], called: str = OPTION) -> None:
-        self.called = called
+    def __init__(self, roles: Sequence[Role], columns: Mapping[str, str], option: str = OPTION) -> None:
+        self.called = option
         self.roles = tuple(roles)
-        self.named = named
+        self.columns = columns
         self._binding = self.roles != JUDGMENT_ROLES
         self._resolved: dict[tuple[str, ...], Fields | str] = {}
 
@@ -153,14 +155,14 @@ class ColumnMap:
 
     def is_header(self, cells: Sequence[str]) -> bool:
         """Return whether a row looks like a header: it has a name that is used for some role."""
-        known = {name.lower() for role in self.roles for name in (role.sure, *role.aliases)}
-        return any(cell.strip().lower() in known or cell.strip() in self.named.values() for cell in cells)
+        column_names = {name.lower() for role in self.roles for name in (role.sure, *role.aliases)}
+        return any(cell.strip().lower() in column_names or cell.strip() in self.columns.values() for cell in cells)
 
     def covers(self, names: Iterable[str]) -> bool:
         """Return whether fields of these names include one or more for every required role."""
         present = {name.strip().lower() for name in names}
         accepted = [
-            {name.lower() for name in (role.sure, *role.aliases, self.named.get(role.name, role.sure))}
+            {name.lower() for name in (role.sure, *role.aliases, self.columns.get(role.name, role.sure))}
             for role in self.roles
             if role.required
         ]
@@ -168,26 +170,28 @@ class ColumnMap:
 
     def _resolve(self, names: tuple[str, ...]) -> Fields | str:
         if no_text := [name for name in names if not isinstance(name, str)]:  # records of Python
-            return f"the name of a field is text, not {shown(no_text[0])}"
+            return f"the name of a field is text, not {abbreviated(no_text[0])}"
         fields: Fields = {}
         missing, problems = list[str](), list[str]()
         for role in self.roles:
-            sure = fields_named(role.sure, names)
-            aliases = filter(None, (fields_named(alias, names) for alias in role.aliases))
+            sure = matching_fields(role.sure, names)
+            aliases = filter(None, (matching_fields(alias, names) for alias in role.aliases))
             candidates = next(aliases, []) if role.ordered else [name for alias in aliases for name in alias]
-            named = self.named.get(role.name)
-            if named is not None and named in names:
-                fields[role.name] = named
-            elif named is not None and self._binding:
-                near = difflib.get_close_matches(named, names, n=1)
+            column = self.columns.get(role.name)
+            if column is not None and column in names:
+                fields[role.name] = column
+            elif column is not None and self._binding:
+                near = difflib.get_close_matches(column, names, n=1)
                 hint = f" (did you mean '{near[0]}'?)" if near else ""
-                problems.append(f"there is no field '{named}', which {self.called} names as the {role.name}{hint}")
+                problems.append(f"there is no field '{column}', which {self.called} names as the {role.name}{hint}")
             elif len(sure or candidates) == 1:
                 (fields[role.name],) = sure or candidates
             elif sure or candidates:
-                listed = " or ".join(f"'{name}'" for name in sure or candidates)
+                missing_roles = " or ".join(f"'{name}'" for name in sure or candidates)
                 first = (sure or candidates)[0]
-                problems.append(f"the {role.name} may be {listed}: say which, as {self.called} {role.name}={first}")
+                problems.append(
+                    f"the {role.name} may be {missing_roles}: say which, as {self.called} {role.name}={first}"
+                )
             elif role.required:
                 missing.append(role.name)
             elif role.name == "title" and (near := difflib.get_close_matches("title", names, 1, _NEAR_TITLE)):
@@ -197,19 +201,19 @@ class ColumnMap:
         if missing:
             folded = {name.lower().strip("_"): name for name in names}
             closest = {role: difflib.get_close_matches(role, folded, n=1, cutoff=0.6) for role in missing}
-            named_so = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in closest.items())
-            listed, them = " and the ".join(missing), "it" if len(missing) == 1 else "them"
-            problems.insert(0, f"no field for the {listed}; name {them}, as {self.called} {named_so}")
+            example = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in closest.items())
+            missing_roles, them = " and the ".join(missing), "it" if len(missing) == 1 else "them"
+            problems.insert(0, f"no field for the {missing_roles}; name {them}, as {self.called} {example}")
         return f"{'; '.join(problems)} (there are: {', '.join(names) or 'no fields'})" if problems else fields
 
 
-def shown(value: object) -> str:
+def abbreviated(value: object) -> str:
     """Return a value as a message quotes it, at most 40 characters."""
     try:
         text = orjson.dumps(value, default=repr).decode()
     except TypeError:  # no JSON: keys that are numbers, integers beyond 64 bits, lone surrogates
         text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}…"
+    return text if len(text) <= _LONGEST_SHOWN_VALUE else f"{text[: _LONGEST_SHOWN_VALUE - 3]}…"
 
 
 def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems) -> Iterator[TextBatch]:
@@ -241,7 +245,7 @@ def _plain(batch: RecordBatch, fields: Fields, roles: Sequence[str]) -> TextBatc
 
 
 def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], problems: Problems) -> TextBatch:
-    kept: list[tuple[str, str, str, int, Mapping[str, Any]]] = []
+    readings: list[tuple[str, str, str, int, Mapping[str, Any]]] = []
     used = set[str]()
     for line, record in zip(batch.lines, batch.records, strict=True):
         fields = columns.resolve(tuple(record))
@@ -255,16 +259,16 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
         if len(roles) > 2 and (field := fields.get(roles[2])) is not None:
             title = _text(record, field, line, problems, or_null=True)
         if problems.count == wrong:
-            kept.append((record_id, text, title, line, record))
+            readings.append((record_id, text, title, line, record))
             used.update(fields.values())
-    ids, texts, titles, lines, records = map(list, zip(*kept, strict=True)) if kept else ([], [], [], [], [])
+    ids, texts, titles, lines, records = map(list, zip(*readings, strict=True)) if readings else ([], [], [], [], [])
     return TextBatch(ids, texts, titles if len(roles) > 2 else None, lines, records, frozenset(used))
 
 
 def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
     record_id = as_id(record[field])
     if record_id is None:
-        problems.add(line, f"'{field}' is {shown(record[field])}, expected a string or an integer")
+        problems.add(line, f"'{field}' is {abbreviated(record[field])}, expected a string or an integer")
     return record_id or ""
 
 
@@ -276,7 +280,7 @@ def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems, 
         if not or_null:
             problems.add(line, null_text(field))
     else:
-        problems.add(line, f"'{field}' is {shown(value)}, expected a string")
+        problems.add(line, f"'{field}' is {abbreviated(value)}, expected a string")
     return ""
 
 
@@ -303,10 +307,10 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
             grade = 1
             if "grade" in fields:
                 grade = _grade(record[fields["grade"]], line, problems)
-            elif others := [name for name in record if name not in fields.values()]:
-                named = ", ".join(f"'{name}'" for name in others)
+            elif extra_fields := [name for name in record if name not in fields.values()]:
+                quoted = ", ".join(f"'{name}'" for name in extra_fields)
                 problems.add_once(
-                    line, f"no field for the grade; if {named} holds it, as {columns.called} grade={others[0]}"
+                    line, f"no field for the grade; if {quoted} holds it, as {columns.called} grade={extra_fields[0]}"
                 )
             else:
                 ungraded += 1
@@ -322,7 +326,7 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
 
 def _grade(value: object, line: int, problems: Problems) -> int:
     text = str(value)
-    problem = f"the grade is {shown(value)}" if isinstance(value, bool) or value is None else grade_problem(text)
+    problem = f"the grade is {abbreviated(value)}" if isinstance(value, bool) or value is None else grade_problem(text)
     if problem is None:
         return grade_of(text)
     problems.add(line, problem)

@@ -21,12 +21,12 @@ from harness.data.columns import (
     RecordBatch,
     Role,
     TextBatch,
+    abbreviated,
     parse_columns,
-    shown,
     text_batches,
 )
 from harness.data.expected_ids import EXPECTED, expected_grades
-from harness.data.filtering import Filtered
+from harness.data.filtering import FilterResult
 from harness.data.frames import as_table, first_of, with_article
 from harness.data.judgments import refuse_unknown
 from harness.data.memory import QRELS, read_shape
@@ -48,7 +48,7 @@ _SHAPES = """one of
   [{"id": …, "text": …}, …], with "title" if there are titles
   [(id, text), …] or [(id, title, text), …]
   a pandas or Polars frame, an Arrow table or a Hugging Face Dataset with such columns
-Fields that are called otherwise are named: columns={"id": "key", "text": "body"}"""
+For other field names: columns={"id": "key", "text": "body"}"""
 
 
 class TextColumns(NamedTuple):
@@ -59,7 +59,7 @@ class TextColumns(NamedTuple):
     digest: str
 
 
-def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[str, str]) -> TextColumns:
+def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role: Mapping[str, str]) -> TextColumns:
     """Return documents or queries that are an object in Python.
 
     Args:
@@ -74,17 +74,21 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
         DataError: a field is missing, an id is neither text nor a whole number, or occurs twice; or there are no
             records.
     """
-    return _texts_of_records(*_records(value, subject, roles), subject, roles, named)
+    return _texts_of_records(*_records(value, subject, roles), subject, roles, columns_by_role)
 
 
 def _texts_of_records(
-    records: list[dict[str, Any]], fixed: set[str], subject: str, roles: Sequence[Role], named: Mapping[str, str]
+    records: list[dict[str, Any]],
+    fixed: set[str],
+    subject: str,
+    roles: Sequence[Role],
+    columns_by_role: Mapping[str, str],
 ) -> TextColumns:
     """Return the texts of records, ``fixed`` being the roles that need no name."""
     problems = Problems(subject, "record")
-    named = {role: field for role, field in named.items() if role not in fixed}
+    columns_by_role = {role: field for role, field in columns_by_role.items() if role not in fixed}
     batch = RecordBatch(list(range(1, len(records) + 1)), records)
-    return text_columns(text_batches([batch], ColumnMap(roles, named, "columns"), problems), problems)
+    return text_columns(text_batches([batch], ColumnMap(roles, columns_by_role, "columns"), problems), problems)
 
 
 def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, Any]]:
@@ -101,7 +105,7 @@ def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[
         for document, grade in graded:
             document_id, grades = as_id(document), expected.setdefault(query, {})
             if document_id is None:
-                problems.add(number, f"'{name}' holds {shown(document)}, expected an id")
+                problems.add(number, f"'{name}' holds {abbreviated(document)}, expected an id")
             elif document_id in grades and grades[document_id] != grade:
                 two = f"{grades[document_id]} and {grade}"
                 problems.add(number, f"'{name}' holds '{document_id}' twice, with the grades {two}")
@@ -136,10 +140,10 @@ def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumn
 def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[dict[str, Any]], set[str]]:
     """Return the records, and the roles that their places settle, so that no field has to be named."""
     id_field, text_field = roles[0].sure, roles[1].sure
-    every = {role.name for role in roles}
+    role_names = {role.name for role in roles}
     if isinstance(value, Mapping):
         if all(isinstance(item, str) or is_missing(item) for item in value.values()):
-            return [{id_field: key, text_field: item} for key, item in value.items()], every
+            return [{id_field: key, text_field: item} for key, item in value.items()], role_names
         if all(isinstance(item, Mapping) for item in value.values()):
             return [{**item, id_field: key} for key, item in value.items()], {roles[0].name}
         raise _unfit(value, subject)
@@ -154,7 +158,7 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
         lengths = {len(item) for item in items}
         if len(lengths) == 1 and lengths <= (fields.keys() if len(roles) > 2 else {2}):
             names = fields[lengths.pop()]
-            return [dict(zip(names, item, strict=True)) for item in items], every
+            return [dict(zip(names, item, strict=True)) for item in items], role_names
     raise _unfit(value, subject)
 
 
@@ -169,14 +173,14 @@ def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, 
     if twice:
         raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
     if isinstance(table, pa.Table):
-        kept = [field.name for field in table.schema if nested or not pa.types.is_nested(field.type)]
+        flat_columns = [field.name for field in table.schema if nested or not pa.types.is_nested(field.type)]
         try:
-            columns = {name: python_values(table.column(name), name) for name in kept}
+            columns = {name: python_values(table.column(name), name) for name in flat_columns}
         except ValueError as error:
             raise DataError(subject, [str(error)]) from error
     else:
-        named = table.index.name is not None and table.index.name not in table.columns
-        frame = table.reset_index() if named else table
+        has_named_index = table.index.name is not None and table.index.name not in table.columns
+        frame = table.reset_index() if has_named_index else table
         columns = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -224,7 +228,7 @@ class Dataset:
     queries: Queries
     qrels: Qrels | None
     provenance: dict[str, str] = field(default_factory=dict)
-    filtered: Filtered | None = None
+    filtered: FilterResult | None = None
     identical_ids: IdenticalIds | None = None
     language: str | None = None
     analyzer: str | None = None
@@ -247,8 +251,8 @@ class Dataset:
         """The SHA-256 of each query's candidates, in any order; None if all documents compete."""
         if self.candidates is None:
             return None
-        listed = [[query, *sorted(set(self.candidates[query]))] for query in self.queries.ids]
-        return hashlib.sha256(orjson.dumps(listed)).hexdigest()
+        sorted_candidates = [[query, *sorted(set(self.candidates[query]))] for query in self.queries.ids]
+        return hashlib.sha256(orjson.dumps(sorted_candidates)).hexdigest()
 
     @classmethod
     def of(
@@ -288,10 +292,10 @@ class Dataset:
             raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
         if language is not None and not isinstance(language, str):
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
-        named = parse_columns(columns, "columns") if columns else {}
-        documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
+        columns_by_role = parse_columns(columns, "columns") if columns else {}
+        documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role)
         records, fixed = _records(queries, "queries", QUERY_ROLES)
-        questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, named)
+        questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
         if qrels is None:
             qrels = _expected(questions.ids, records) or None
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
@@ -344,14 +348,14 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
             "--max-docs would leave candidates of the queries out, which they are ranked among",
             fix="leave it out, or ask fewer queries: --sample-queries",
         )
-    kept = np.zeros(len(corpus), dtype=np.bool_)
+    selected = np.zeros(len(corpus), dtype=np.bool_)
     if dataset.qrels is not None:
         judged = corpus.ids.rows_of(dataset.qrels.doc_ids)[np.unique(dataset.qrels.rows)]
-        kept[judged[judged >= 0]] = True
-    others = np.flatnonzero(~kept)
-    wanted = max(size - int(kept.sum()), 0)
-    kept[np.random.default_rng(seed).choice(others, size=wanted, replace=False)] = True
-    rows = np.flatnonzero(kept)
+        selected[judged[judged >= 0]] = True
+    unselected = np.flatnonzero(~selected)
+    random_count = max(size - int(selected.sum()), 0)
+    selected[np.random.default_rng(seed).choice(unselected, size=random_count, replace=False)] = True
+    rows = np.flatnonzero(selected)
     ids, texts = Ids(corpus.ids.values.take(numbers(rows))), take_rows(corpus.texts, rows)
     filtered = dataset.filtered.take(rows) if dataset.filtered is not None else None
     if filtered is not None and not len(filtered):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.data.columns import shown
+from harness.data.columns import abbreviated
 from harness.data.frames import first_of
 from harness.data.python_values import as_id, is_missing
 
@@ -32,11 +32,11 @@ def expected_grades(value: Any) -> Iterator[tuple[Any, Any]]:
         yield value, 1
     elif isinstance(value, Mapping):
         name = first_of(_IDS, list(value))  # for one document, unless it is {"id": 2}, an id with its grade
-        yield from [_of_record(value)] if name is not None and isinstance(value[name], str) else value.items()
+        yield from [_parse_record(value)] if name is not None and isinstance(value[name], str) else value.items()
     elif isinstance(value, list | tuple):
-        yield from map(_of_item, _ungrouped(value))
+        yield from map(_parse_item, _ungrouped(value))
     else:
-        raise ValueError(f"is {shown(value)}, expected {_FORMS}")
+        raise ValueError(f"is {abbreviated(value)}, expected {_FORMS}")
 
 
 def _ungrouped(items: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
@@ -46,15 +46,15 @@ def _ungrouped(items: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...
         return filled
     if len(filled) == 1:
         return _ungrouped(filled[0])
-    raise ValueError(f"is {shown(items)}: several groups of documents are not supported yet, expected {_FORMS}")
+    raise ValueError(f"is {abbreviated(items)}: several groups of documents are not supported yet, expected {_FORMS}")
 
 
-def _of_item(item: Any) -> tuple[Any, Any]:
+def _parse_item(item: Any) -> tuple[Any, Any]:
     if isinstance(item, tuple) and len(item) == 2:
         return item[0], item[1]
-    return _of_record(item) if isinstance(item, Mapping) else (item, 1)
+    return _parse_record(item) if isinstance(item, Mapping) else (item, 1)
 
 
-def _of_record(record: Mapping[Any, Any]) -> tuple[Any, Any]:
+def _parse_record(record: Mapping[Any, Any]) -> tuple[Any, Any]:
     name, grade = first_of(_IDS, list(record)), first_of(_GRADES, list(record))
     return (record if name is None else record[name]), (1 if grade is None else record[grade])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import strings
-from harness.data.filtering import Filtered, in_words, matching_rows
+from harness.data.filtering import FilterResult, format_filter, matching_rows
 
 MOST_VALUES = 6
 """Values of a field that are filtered by, at most."""
@@ -39,7 +39,7 @@ class SweptFilter(NamedTuple):
     """One filter of a sweep: its name in reports, the matching documents, and all fields of the sweep."""
 
     name: str
-    filtered: Filtered
+    filtered: FilterResult
 
 
 def sweep_filters(sweep: FilterSweep, documents: int, attributes: pa.Table | None, seed: int) -> list[SweptFilter]:
@@ -50,21 +50,23 @@ def sweep_filters(sweep: FilterSweep, documents: int, attributes: pa.Table | Non
     those whose frequencies lie nearest to :data:`MOST_VALUES` points between the highest and the lowest, evenly spaced
     on a logarithmic scale. ``attributes`` holds the fields, a string column each.
     """
-    place = np.argsort(np.random.default_rng(seed).permutation(documents))
+    shuffled = np.argsort(np.random.default_rng(seed).permutation(documents))
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
-    wanted: list[tuple[str, dict[str, str]]] = []
+    conditions: list[tuple[str, dict[str, str]]] = []
     for number, share in enumerate(sweep.shares, 1):
         field = f"filter_sweep_{number}"
-        matching = place < max(1, round(share * documents))
+        matching = shuffled < max(1, round(share * documents))
         columns[field] = strings(np.where(matching, _YES, _NO).tolist())
-        wanted.append((f"seeded {share:.10g}", {field: _YES}))
+        conditions.append((f"seeded {share:.10g}", {field: _YES}))
     for field in sweep.fields:
         if attributes is None:
             raise ValueError(f"there is no column '{field}'")
         columns[field] = attributes.column(field)
-        wanted += [(in_words({field: value}), {field: value}) for value in _spread_values(attributes.column(field))]
+        conditions += [
+            (format_filter({field: value}), {field: value}) for value in _spread_values(attributes.column(field))
+        ]
     table = pa.table(columns)
-    return [SweptFilter(name, Filtered(fields, table, matching_rows(table, fields))) for name, fields in wanted]
+    return [SweptFilter(name, FilterResult(fields, table, matching_rows(table, fields))) for name, fields in conditions]
 
 
 def _spread_values(column: pa.ChunkedArray) -> Sequence[str]:
@@ -79,4 +81,4 @@ def _spread_values(column: pa.ChunkedArray) -> Sequence[str]:
         distances = np.abs(frequencies - point)
         distances[nearest] = np.inf  # of equal frequencies, each is nearest to one point
         nearest.append(int(np.argmin(distances)))
-    return [values[place][1] for place in sorted(nearest)]
+    return [values[position][1] for position in sorted(nearest)]

@@ -23,19 +23,19 @@ from harness.errors import UnknownNameError, UsageError, nearest
 
 BoolArray = npt.NDArray[np.bool_]
 
-_LOOKED_AT = 10_000
-_SHOWN = 8
+_SAMPLED_VALUES = 10_000
+_LISTED_VALUES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Filtered:
+class FilterResult:
     """Effect of a filter on a corpus of N documents.
 
     ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null if a
     document lacks the field; ``matching`` bool (N,) are the matching documents.
     """
 
-    wanted: Mapping[str, str]
+    conditions: Mapping[str, str]
     metadata: pa.Table
     matching: BoolArray
 
@@ -43,9 +43,9 @@ class Filtered:
         """Return the number of documents that match."""
         return int(np.count_nonzero(self.matching))
 
-    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Filtered:
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> FilterResult:
         """Return the same filter on some of the documents, in the order of ``rows``."""
-        return Filtered(self.wanted, self.metadata.take(numbers(rows)), self.matching[rows])
+        return FilterResult(self.conditions, self.metadata.take(numbers(rows)), self.matching[rows])
 
     @cached_property
     def digest(self) -> str:
@@ -70,57 +70,58 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
 
     Raises UsageError for an invalid condition, an empty value, and two values of one field.
     """
-    wanted: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for condition in conditions:
         field, equals, value = condition.partition("=")
         if not (field and equals and value):
-            raise UsageError(f"--filter '{condition}' is no condition", fix="write field=value, as section=news")
-        if wanted.setdefault(field, value) != value:
+            raise UsageError(f"--filter '{condition}' is not a condition", fix="write field=value, as section=news")
+        if fields.setdefault(field, value) != value:
             raise UsageError(
-                f"--filter asks for two values of '{field}': '{wanted[field]}' and '{value}'",
-                fix="all filters must match, and a document has one value of a field: leave one of them out",
+                f"--filter names two values of '{field}': '{fields[field]}' and '{value}'",
+                fix="all filters must match, and a document has one value of a field: leave out one of them",
             )
-    return wanted
+    return fields
 
 
-def in_words(wanted: Mapping[str, str]) -> str:
+def format_filter(conditions: Mapping[str, str]) -> str:
     """Show a filter to people: ``section=news and year=1971``."""
-    return " and ".join(f"{field}={value}" for field, value in wanted.items())
+    return " and ".join(f"{field}={value}" for field, value in conditions.items())
 
 
-def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
+def matching_rows(metadata: pa.Table, conditions: Mapping[str, str]) -> BoolArray:
     """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
 
     Raises UnknownNameError for a field without a column.
     """
     matching: BoolArray = np.ones(metadata.num_rows, dtype=np.bool_)
-    for field, value in wanted.items():
+    for field, value in conditions.items():
         if field not in metadata.column_names:
             raise UnknownNameError("metadata field", field, metadata.column_names)
         matching &= as_numpy(pc.equal(metadata.column(field), text_scalar(value)), null=False)
     return matching
 
 
-def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
+def apply_filter(metadata: pa.Table, conditions: Mapping[str, str]) -> FilterResult:
     """Return the matching documents; raises UsageError when no document matches, naming a value without documents."""
-    for field, value in wanted.items():
+    for field, value in conditions.items():
         _require_value(metadata.column(field), field, value)
-    matching = matching_rows(metadata, wanted)
+    matching = matching_rows(metadata, conditions)
     if not matching.any():
         raise UsageError(
-            f"no document matches {in_words(wanted)}: each value occurs, but not together", fix="leave one of them out"
+            f"no document matches {format_filter(conditions)}: each value occurs, but not together",
+            fix="leave out one of them",
         )
-    return Filtered(dict(wanted), metadata, matching)
+    return FilterResult(dict(conditions), metadata, matching)
 
 
 def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:
     if pc.any(pc.equal(column, text_scalar(value))).as_py():
         return
     counts = pc.value_counts(pc.drop_null(column))
-    frequent = sorted(counts.to_pylist(), key=lambda count: (-count["counts"], count["values"]))[:_LOOKED_AT]
+    frequent = sorted(counts.to_pylist(), key=lambda count: (-count["counts"], count["values"]))[:_SAMPLED_VALUES]
     values = [str(count["values"]) for count in frequent]
-    more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
+    more = f" and {len(counts) - _LISTED_VALUES:,} more" if len(counts) > _LISTED_VALUES else ""
     raise UsageError(
         f"no document has {field}={value}{nearest(value, values)}",
-        fix=f"the most frequent values of '{field}': {', '.join(values[:_SHOWN])}{more}",
+        fix=f"the most frequent values of '{field}': {', '.join(values[:_LISTED_VALUES])}{more}",
     )

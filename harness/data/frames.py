@@ -24,7 +24,7 @@ from harness.wording import LONE_SURROGATE, counted
 
 _SHORT = Repr()
 _SHORT.maxstring, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset, _SHORT.maxdict, _SHORT.maxlevel = 40, 3, 3, 3, 2, 3
-_SHOWN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+_PRINTABLE_TYPES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 
 
 def is_id(value: object) -> bool:
@@ -64,7 +64,7 @@ def described(value: object) -> str:
     if value is None:
         return "None"
     kind = with_article(type(value))
-    return f"{kind} ({' '.join(_SHORT.repr(value).split())})" if isinstance(value, _SHOWN) else kind
+    return f"{kind} ({' '.join(_SHORT.repr(value).split())})" if isinstance(value, _PRINTABLE_TYPES) else kind
 
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "query")
@@ -108,14 +108,14 @@ def lacking(table: Any, number: Sequence[str]) -> str | None:
         table: the result of :func:`as_table`.
         number: the names of the column of numbers: ``SCORE`` or ``GRADE``.
     """
-    there = _names(table)
-    needed = [(names, first_of(names, there)) for names in (QUERY, DOCUMENT, number)]
+    columns = _names(table)
+    needed = [(names, first_of(names, columns)) for names in (QUERY, DOCUMENT, number)]
     missing = [" or ".join(names[:3]) for names, name in needed if name is None]
-    twice = [name for _, name in needed if name is not None and there.count(name) > 1]
+    twice = [name for _, name in needed if name is not None and columns.count(name) > 1]
     if not missing and not twice:
         return None
     problem = f"without a column {' and without '.join(missing)}" if missing else f"with two columns {twice[0]}"
-    return f"a table {problem}; its columns: {', '.join(there) or 'none'}"
+    return f"a table {problem}; its columns: {', '.join(columns) or 'none'}"
 
 
 def run_from_frame(table: Any) -> Run:
@@ -131,8 +131,8 @@ def run_from_frame(table: Any) -> Run:
         DataError: a column or an id is missing, an id is neither text nor a whole number, or a score is not a number.
     """
     queries, documents, scores = _columns("run", table, SCORE)
-    places = _numbers("run", "rank", table["rank"]) if "rank" in _names(table) else None
-    return build_run(queries, documents, scores, places)
+    ranks = _numbers("run", "rank", table["rank"]) if "rank" in _names(table) else None
+    return build_run(queries, documents, scores, ranks)
 
 
 def qrels_from_frame(table: Any) -> Qrels:
@@ -144,12 +144,12 @@ def qrels_from_frame(table: Any) -> Qrels:
     return build_judgments(*_columns("judgments", table, GRADE))
 
 
-def first_of(names: Sequence[str], there: Iterable[str]) -> str | None:
+def first_of(names: Sequence[str], available: Iterable[str]) -> str | None:
     """Return the first existing one of ``names``, None if none exists.
 
     A name in other case counts if no name has the right case, and only one is there.
     """
-    columns = [column for column in there if isinstance(column, str)]
+    columns = [column for column in available if isinstance(column, str)]
     exact = next((name for name in names if name in columns), None)
     alike = ([column for column in columns if column.lower() == name.lower()] for name in names)
     return exact or next((same[0] for same in alike if len(same) == 1), None)
@@ -164,8 +164,8 @@ def _columns(
     problem = lacking(table, number)
     if problem is not None:
         raise DataError(source, [problem])
-    there = _names(table)
-    query, document, value = (str(first_of(names, there)) for names in (QUERY, DOCUMENT, number))
+    columns = _names(table)
+    query, document, value = (str(first_of(names, columns)) for names in (QUERY, DOCUMENT, number))
     ids = _ids_of_arrow if isinstance(table, pa.Table) else _ids_of_pandas
     queries, documents = (ids(source, column, table[column]) for column in (query, document))
     return queries, documents, _numbers(source, value, table[value])
@@ -209,15 +209,15 @@ def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:
         if values.dtype.kind not in "iuf":
             wrong = next((item for item in values.tolist() if not is_number(item) and not is_missing(item)), None)
             if wrong is not None:
-                raise DataError(source, [f"column '{column}' holds something that is no number: {described(wrong)}"])
+                raise DataError(source, [f"column '{column}' holds a value that is not a number: {described(wrong)}"])
         try:
             numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
-            raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
+            raise DataError(source, [f"column '{column}' holds a value that is not a number: {error}"]) from error
         return numbers
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
+        raise DataError(source, [f"column '{column}' holds a value that is not a number: {kind}"])
     if values.null_count:
         raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'number')}"])
     return as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)

@@ -104,7 +104,7 @@ class GoldenSet:
             if any(document.grade >= relevance for document in question.expected)
         )
 
-    def with_known_ids(self, known: Callable[[Set[str]], Set[str]]) -> GoldenSet:
+    def with_known_ids(self, find_ids: Callable[[Set[str]], Set[str]]) -> GoldenSet:
         """Return the set with each cell read in the way that makes the largest share of its ids known.
 
         ``1.0``, as pandas writes a whole number next to an empty cell, becomes ``1`` if only that is known. Both are
@@ -117,14 +117,14 @@ class GoldenSet:
         names = {expected.id for each in readings.values() for reading in each for expected in reading}
         if not any(question.readings for question in self) and not any(map(_DECIMAL.match, names)):
             return self
-        there = known(names | {_without_decimals(name) for name in names})
+        corpus_ids = find_ids(names | {_without_decimals(name) for name in names})
 
         def share(reading: tuple[Expectation, ...]) -> float:
-            return sum(expected.id in there for expected in reading) / max(len(reading), 1)
+            return sum(expected.id in corpus_ids for expected in reading) / max(len(reading), 1)
 
         def whole_number(expected: Expectation) -> Expectation:
             number = _without_decimals(expected.id)
-            return expected if expected.id in there or number not in there else replace(expected, id=number)
+            return expected if expected.id in corpus_ids or number not in corpus_ids else replace(expected, id=number)
 
         questions, cells, decimals = list[GoldenQuestion](), list[str](), list[str]()
         for question in self:
@@ -154,7 +154,9 @@ class GoldenSet:
         """
         qrels = dataset.qrels
         if qrels is None:
-            raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="a golden set says what is expected")
+            raise UsageError(
+                f"the dataset '{dataset.name}' has no judgments", fix="a golden set names the expected documents"
+            )
         judged = qrels.query_ids.rows_of(dataset.queries.ids).tolist()
         questions = []
         for line, (row, query, text) in enumerate(

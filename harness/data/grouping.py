@@ -28,7 +28,7 @@ _LIMIT = 2**31
 
 
 def build_run(
-    queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[Any], places: npt.NDArray[Any] | None
+    queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[Any], positions: npt.NDArray[Any] | None
 ) -> Run:
     """Build a run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
 
@@ -37,7 +37,7 @@ def build_run(
     """
     query_ids, codes = _encode("run", queries)
     doc_ids, rows = _encode("run", documents)
-    order = _grouping(codes, places)
+    order = _grouping(codes, positions)
     values = to_float32(scores)
     wide = scores if loses_order(codes, scores, values) else None
     if order is not None:
@@ -60,11 +60,12 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
     """
     broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
     if len(broken):
-        named = [
-            f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number of 32 bits"
-            for at in broken
+        quoted_pairs = [
+            f"grade {grades[position]:g} of document '{documents[int(position)].as_py()}' is not a whole number of "
+            "32 bits"
+            for position in broken
         ]
-        raise DataError("judgments", named)
+        raise DataError("judgments", quoted_pairs)
     return build_qrels(queries, documents, grades)
 
 
@@ -88,9 +89,9 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
         query, document = query_ids[int(codes[again])], doc_ids[int(rows[again])]
         two = f"with the grades {values[first[again]]} and {values[again]}"
         raise DataError("judgments", [f"query '{query}' judges document '{document}' twice, {two}"])
-    kept = first == np.arange(len(first))
-    indptr = offsets_of(np.bincount(codes[kept], minlength=len(query_ids)))
-    return Qrels(query_ids, doc_ids, indptr, rows[kept], values[kept], int(len(kept) - kept.sum()))
+    is_first = first == np.arange(len(first))
+    indptr = offsets_of(np.bincount(codes[is_first], minlength=len(query_ids)))
+    return Qrels(query_ids, doc_ids, indptr, rows[is_first], values[is_first], int(len(is_first) - is_first.sum()))
 
 
 def first_of_pair(queries: npt.NDArray[Any], documents: npt.NDArray[Any]) -> Int64Array:
@@ -139,10 +140,10 @@ def _encode(source: str, column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
     return ids, rows
 
 
-def _grouping(codes: Int32Array, places: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:
+def _grouping(codes: Int32Array, positions: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:
     """Return the permutation that groups lines by query and orders them by place; None when they already are."""
     grouped = bool((codes[1:] >= codes[:-1]).all())
-    if places is None:
+    if positions is None:
         return None if grouped else np.argsort(codes, kind="stable")
-    rising = (places[1:] >= places[:-1]) | (codes[1:] != codes[:-1])
-    return None if grouped and bool(rising.all()) else np.lexsort((places, codes))
+    rising = (positions[1:] >= positions[:-1]) | (codes[1:] != codes[:-1])
+    return None if grouped and bool(rising.all()) else np.lexsort((positions, codes))

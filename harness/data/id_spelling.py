@@ -42,7 +42,7 @@ class Respelling(NamedTuple):
 
     rule: str
     names: tuple[str, ...]
-    known: str
+    corpus_id: str
 
     @property
     def met(self) -> int:
@@ -50,7 +50,7 @@ class Respelling(NamedTuple):
         return len(self.names)
 
     @property
-    def named(self) -> str:
+    def as_text(self) -> str:
         """The first id that meets by the rule."""
         return self.names[0]
 
@@ -61,12 +61,12 @@ class Respelling(NamedTuple):
     @property
     def example(self) -> str:
         """The first pair of ids that meet, escaped if both would look alike."""
-        if unicodedata.normalize("NFKC", self.named) == unicodedata.normalize("NFKC", self.known):
-            return f"{self.named!a} is {self.known!a}"
-        return f"'{self.named}' is '{self.known}'"
+        if unicodedata.normalize("NFKC", self.as_text) == unicodedata.normalize("NFKC", self.corpus_id):
+            return f"{self.as_text!a} is {self.corpus_id!a}"
+        return f"'{self.as_text}' is '{self.corpus_id}'"
 
 
-def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respelling | None:
+def respelling(missing: Sequence[str], corpus_ids: Ids, share: float = 0.5) -> Respelling | None:
     """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
 
     Tried in this order: Unicode normalisation, ``b'…'`` around an id, quotation marks, how a UUID is written, letter
@@ -80,22 +80,26 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
         known: the ids to meet.
         share: of the missing ids, above 0.
     """
-    if not missing or not len(known):
+    if not missing or not len(corpus_ids):
         return None
-    wanted = max(_FEWEST, int(np.ceil(share * len(missing))))
-    enough, mistakes = wanted <= len(missing), []
+    required_count = max(_FEWEST, int(np.ceil(share * len(missing))))
+    enough, mistakes = required_count <= len(missing), []
     for rule in (rule for rule in _RULES if enough or rule.mistake):
-        meeting = _by_rule(rule, missing, known)
-        if meeting is not None and meeting.met >= wanted:
+        meeting = _apply_rule(rule, missing, corpus_ids)
+        if meeting is not None and meeting.met >= required_count:
             return meeting
         if meeting is not None and rule.mistake:
             mistakes.append(meeting)
-    affixed = [meeting for meeting in _by_affix(missing, known) if meeting.met >= wanted] if enough else []
+    affixed = (
+        [meeting for meeting in _respell_by_affix(missing, corpus_ids) if meeting.met >= required_count]
+        if enough
+        else []
+    )
     return max(affixed or mistakes, key=lambda meeting: meeting.met, default=None)
 
 
 def respellings(
-    missing: Sequence[str], known: Ids, share: float = 0.5, *, any_number: bool = False
+    missing: Sequence[str], corpus_ids: Ids, share: float = 0.5, *, any_number: bool = False
 ) -> list[Respelling]:
     """Return each rule of :func:`respelling`, applied to the ids that do not meet by the rules before it.
 
@@ -103,7 +107,7 @@ def respellings(
     """
     left, spellings = list(missing), list[Respelling]()
     while left:
-        spelling = respelling(left, known, share) or (spelled_otherwise(left, known) if any_number else None)
+        spelling = respelling(left, corpus_ids, share) or (spelled_otherwise(left, corpus_ids) if any_number else None)
         if spelling is None:
             break
         spellings.append(spelling)
@@ -112,12 +116,12 @@ def respellings(
     return spellings
 
 
-def spelled_otherwise(missing: Sequence[str], known: Ids) -> Respelling | None:
+def spelled_otherwise(missing: Sequence[str], corpus_ids: Ids) -> Respelling | None:
     """Return the first rule by which any of the ``missing`` ids meets one ``known`` id; None for none.
 
     For few ids that are all unknown. Folders and suffixes are not such a rule: they distinguish documents.
     """
-    meetings = (_by_rule(rule, missing, known) for rule in _RULES if not rule.shortens)
+    meetings = (_apply_rule(rule, missing, corpus_ids) for rule in _RULES if not rule.shortens)
     return next((meeting for meeting in meetings if meeting is not None), None)
 
 
@@ -146,11 +150,11 @@ class _Rule(NamedTuple):
         text = buffer.to_pybytes() if buffer is not None else b""
         return not text.isascii() or any(mark in text for mark in self.marks.encode())
 
-    def may_meet(self, missing: pa.Array, known: pa.Array) -> bool:
+    def may_meet(self, missing: pa.Array, corpus_ids: pa.Array) -> bool:
         """Return whether a missing id may meet a known one by this rule."""
         if self.form and not pc.any(pc.match_substring_regex(missing, self.form, ignore_case=True)).as_py():
             return False
-        return self.may_change(missing) or self.may_change(known)
+        return self.may_change(missing) or self.may_change(corpus_ids)
 
 
 def _plain_uuid(ids: pa.Array) -> pa.Array:
@@ -180,22 +184,22 @@ _RULES = (
 )
 
 
-def _by_rule(rule: _Rule, missing: Sequence[str], known: Ids) -> Respelling | None:
+def _apply_rule(rule: _Rule, missing: Sequence[str], corpus_ids: Ids) -> Respelling | None:
     """Return how many ids meet exactly one known id once both sides are respelled; None for none."""
     written = strings(missing)
-    if not rule.may_meet(written, known.values):
+    if not rule.may_meet(written, corpus_ids.values):
         return None
-    named, spelled = rule.respell(written), rule.respell(known.values)
-    if named.equals(written) and spelled.equals(known.values):
+    respelled, spelled = rule.respell(written), rule.respell(corpus_ids.values)
+    if respelled.equals(written) and spelled.equals(corpus_ids.values):
         return None
-    counts = pc.value_counts(spelled.filter(pc.is_in(spelled, value_set=named)))
+    counts = pc.value_counts(spelled.filter(pc.is_in(spelled, value_set=respelled)))
     unambiguous = counts.field("values").filter(numbers(as_numpy(counts.field("counts")) == 1))
-    met = np.flatnonzero(as_numpy(pc.is_in(named, value_set=unambiguous)))
+    met = np.flatnonzero(as_numpy(pc.is_in(respelled, value_set=unambiguous)))
     if not len(met):
         return None
     first = int(met[0])
-    row = int(as_numpy(pc.index_in(named.slice(first, 1), value_set=spelled))[0])
-    return Respelling(rule.clause, tuple(missing[int(position)] for position in met), known[row])
+    row = int(as_numpy(pc.index_in(respelled.slice(first, 1), value_set=spelled))[0])
+    return Respelling(rule.clause, tuple(missing[int(position)] for position in met), corpus_ids[row])
 
 
 class _Affix(NamedTuple):
@@ -214,44 +218,46 @@ class _Affix(NamedTuple):
 
     def splits_number(self, name: str) -> bool:
         """Return whether the text and the rest of the longer id meet with a digit each."""
-        whole = (self.respell(name) or "") if self.added else name
-        cut = len(self.text) if self.before else len(whole) - len(self.text)
-        return whole[cut - 1].isdigit() and whole[cut].isdigit()
+        number = (self.respell(name) or "") if self.added else name
+        cut = len(self.text) if self.before else len(number) - len(self.text)
+        return number[cut - 1].isdigit() and number[cut].isdigit()
 
     def __str__(self) -> str:
         return f"{'with' if self.added else 'without'} '{self.text}' {'before' if self.before else 'after'} them"
 
 
-def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
+def _respell_by_affix(missing: Sequence[str], corpus_ids: Ids) -> Iterator[Respelling]:
     """Yield the ids that meet with a text put before or after the missing ids, or taken away there."""
     sample = missing[:_SAMPLE]
-    cuts = ((name[:at], name[at:]) for name in sample for at in range(1, len(name)))
-    parts = _known_among(itertools.chain.from_iterable(cuts), known)
-    seen = Counter(affix for name in sample for affix in set(_affixes(name, known, parts)))
+    cuts = ((name[:position], name[position:]) for name in sample for position in range(1, len(name)))
+    parts = _existing_ids(itertools.chain.from_iterable(cuts), corpus_ids)
+    seen = Counter(affix for name in sample for affix in set(_affixes(name, corpus_ids, parts)))
     tried = {affix: [affix.respell(name) for name in missing] for affix, _ in seen.most_common(_CANDIDATES)}
-    present = _known_among((spelling for spellings in tried.values() for spelling in spellings if spelling), known)
+    present = _existing_ids(
+        (spelling for spellings in tried.values() for spelling in spellings if spelling), corpus_ids
+    )
     for affix, spellings in tried.items():
         met = [(name, spelling) for name, spelling in zip(missing, spellings, strict=True) if spelling in present]
         if met:
             yield Respelling(str(affix), tuple(name for name, _ in met), met[0][1])
 
 
-def _known_among(names: Iterable[str], known: Ids) -> set[str]:
+def _existing_ids(names: Iterable[str], corpus_ids: Ids) -> set[str]:
     """Return the names that are known. Hashing the few names, not the known ids, is the cheap direction."""
     distinct = strings(dict.fromkeys(names))
-    return set(known.values.filter(pc.is_in(known.values, value_set=distinct)).to_pylist())
+    return set(corpus_ids.values.filter(pc.is_in(corpus_ids.values, value_set=distinct)).to_pylist())
 
 
-def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
+def _affixes(name: str, corpus_ids: Ids, parts: Set[str]) -> Iterator[_Affix]:
     """Yield the texts that distinguish ``name`` from a known id, but none that splits a number (``doc1``, ``doc10``).
 
     ``parts`` are the known ids among the ends and beginnings of names.
     """
-    ends = known.values.filter(pc.ends_with(known.values, pattern=name))[:_MATCHES].to_pylist()
-    starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
-    affixes = [_Affix(known_id.removesuffix(name), before=True, added=True) for known_id in ends]
-    affixes += [_Affix(known_id.removeprefix(name), before=False, added=True) for known_id in starts]
-    cuts = [(name[:at], name[at:]) for at in range(1, len(name))]
+    ends = corpus_ids.values.filter(pc.ends_with(corpus_ids.values, pattern=name))[:_MATCHES].to_pylist()
+    starts = corpus_ids.values.filter(pc.starts_with(corpus_ids.values, pattern=name))[:_MATCHES].to_pylist()
+    affixes = [_Affix(corpus_id.removesuffix(name), before=True, added=True) for corpus_id in ends]
+    affixes += [_Affix(corpus_id.removeprefix(name), before=False, added=True) for corpus_id in starts]
+    cuts = [(name[:position], name[position:]) for position in range(1, len(name))]
     affixes += [_Affix(first, before=True, added=False) for first, last in cuts if last in parts]
     affixes += [_Affix(last, before=False, added=False) for first, last in cuts if first in parts]
     yield from (affix for affix in affixes if not affix.splits_number(name))
@@ -261,63 +267,63 @@ _LAST_NUMBER = re.compile(r"(\d{1,18})\D*$")
 _FEW_DOCUMENTS = 10
 
 
-def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
-    """Return why judged queries may be missing from the file ``where``; None for none, or without a sign of why."""
-    missing = _missing(judged, known)
+def unmet_queries(judged: Ids, query_ids: Ids, source: str) -> str | None:
+    """Return why judged queries may be missing from the file ``source``; None for none, or without a sign of why."""
+    missing = _missing(judged, query_ids)
     if not missing:
         return None
     verb = "is" if len(missing) == 1 else "are"
-    what = f"{len(missing):,} of {len(judged):,} judged queries {verb} not in {where}"
-    spelled = respellings(missing, known)
+    problem = f"{len(missing):,} of {len(judged):,} judged queries {verb} not in {source}"
+    spelled = respellings(missing, query_ids)
     if spelled:
-        return f"{what}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
+        return f"{problem}, and {', and '.join(map(str, spelled))}: write ids alike in both files"
     if 2 * len(missing) > len(judged):
-        return f"{what}, which looks like the judgments of another split (--split, --qrels) or dataset"
+        return f"{problem}, which looks like the judgments of another split (--split, --qrels) or dataset"
     return None
 
 
-def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
+def unmet_documents(judged: Ids, corpus_ids: Ids, source: str) -> str | None:
     """Return why judged documents may be missing from the file ``where``; None for none.
 
     Ids in another spelling are named; else numbers that all lie beyond the last document's of an ascending file show
     that it was cut.
     """
-    missing = _missing(judged, known)
+    missing = _missing(judged, corpus_ids)
     if not missing:
         return None
     count = f"{len(missing):,} of {len(judged):,} judged documents"
     verb = "is" if len(missing) == 1 else "are"
-    reason, advice = _reason_and_advice(missing, known)
+    reason, advice = _reason_and_advice(missing, corpus_ids)
     because = f", and {reason}" if reason else ""
-    return f"{count} {verb} not in {where} ({counted(len(known), 'document')}){because}: {advice}"
+    return f"{count} {verb} not in {source} ({counted(len(corpus_ids), 'document')}){because}: {advice}"
 
 
-def advice_on_documents(judged: Ids, known: Ids) -> str:
+def advice_on_documents(judged: Ids, corpus_ids: Ids) -> str:
     """Return the remedy for missing judged documents, after the reason if there is one."""
-    reason, advice = _reason_and_advice(_missing(judged, known), known)
+    reason, advice = _reason_and_advice(_missing(judged, corpus_ids), corpus_ids)
     return f"{reason}: {advice}" if reason else advice
 
 
-def _reason_and_advice(missing: Sequence[str], known: Ids) -> tuple[str | None, str]:
-    spelled = respellings(missing, known)
+def _reason_and_advice(missing: Sequence[str], corpus_ids: Ids) -> tuple[str | None, str]:
+    spelled = respellings(missing, corpus_ids)
     if spelled:
         return ", and ".join(map(str, spelled)), "write ids alike in both files"
-    if _is_cut(missing, known):
-        last = known[len(known) - 1]
+    if _is_cut(missing, corpus_ids):
+        last = corpus_ids[len(corpus_ids) - 1]
         after = "it comes" if len(missing) == 1 else "all of them come"
         return f"{after} after its last, '{last}'", "the file was cut; get it whole"
     return None, "get the corpus that the judgments were made on"
 
 
-def _missing(judged: Ids, known: Ids) -> list[str]:
-    return judged.take(np.flatnonzero(known.rows_of(judged) < 0))
+def _missing(judged: Ids, ids: Ids) -> list[str]:
+    return judged.take(np.flatnonzero(ids.rows_of(judged) < 0))
 
 
-def _is_cut(missing: Sequence[str], known: Ids) -> bool:
+def _is_cut(missing: Sequence[str], ids: Ids) -> bool:
     """Return whether the numbers at the end of ids rise through the file, and are larger in all missing ids."""
-    if len(known) < _FEW_DOCUMENTS:
+    if len(ids) < _FEW_DOCUMENTS:
         return False
-    numbered, lost = ([_LAST_NUMBER.search(name) for name in names] for names in (known, missing))
+    numbered, lost = ([_LAST_NUMBER.search(name) for name in names] for names in (ids, missing))
     if None in numbered or None in lost:
         return False
     rising, beyond = ([int(match[1]) for match in matches if match is not None] for matches in (numbered, lost))

@@ -47,21 +47,21 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
             problems.add(line, f"the {kind} id {column.dictionary[row].as_py()!r} {HAS_CONTROL}")
     grades, first = np.array(judgments.grades, dtype=np.int32), first_of_pair(query_rows, doc_rows)
     for row in np.flatnonzero(grades != grades[first]).tolist():
-        before = problems.place(judgments.lines[int(first[row])])
+        before = problems.location(judgments.lines[int(first[row])])
         problems.add(
             judgments.lines[row],
             f"document '{judgments.doc_ids[row]}' is judged for query '{judgments.query_ids[row]}' with grade "
             f"{grades[row]}, and {before} with {grades[first[row]]}",
         )
-    kept = np.flatnonzero(first == np.arange(len(first)))
-    order = kept[np.argsort(query_rows[kept], kind="stable")]
+    first_rows = np.flatnonzero(first == np.arange(len(first)))
+    order = first_rows[np.argsort(query_rows[first_rows], kind="stable")]
     return Qrels(
         query_ids=Ids(queries.dictionary),
         doc_ids=Ids(documents.dictionary),
-        indptr=offsets_of(np.bincount(query_rows[kept], minlength=len(queries.dictionary))),
+        indptr=offsets_of(np.bincount(query_rows[first_rows], minlength=len(queries.dictionary))),
         rows=doc_rows[order].astype(np.int32),
         grades=grades[order],
-        repeated=len(first) - len(kept),
+        repeated=len(first) - len(first_rows),
     )
 
 
@@ -100,9 +100,9 @@ def ungrouped(qrels: Qrels) -> Judgments:
     )
 
 
-def unknown_rows(named: Sequence[str], known: Ids) -> list[int]:
+def unknown_rows(ids: Sequence[str], valid_ids: Ids) -> list[int]:
     """Return the positions in ``named`` of ids that are not ``known``."""
-    missing = pc.is_null(pc.index_in(strings(named), value_set=known.values))
+    missing = pc.is_null(pc.index_in(strings(ids), value_set=valid_ids.values))
     return np.flatnonzero(as_numpy(missing)).tolist()
 
 
@@ -112,10 +112,10 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
     checked = [("query", qrels.query_ids, queries)]
     if are_of_another_corpus(qrels.doc_ids, documents):
         checked.append(("document", qrels.doc_ids, documents))
-    for kind, judged, known in checked:
-        named = judged.to_list()
-        for row in unknown_rows(named, known):
-            problems.add(None, f"the {kind} '{named[row]}' is judged, and there is no such {kind}")
+    for kind, judged, valid_ids in checked:
+        judged_ids = judged.to_list()
+        for row in unknown_rows(judged_ids, valid_ids):
+            problems.add(None, f"the {kind} '{judged_ids[row]}' is judged, but there is no such {kind}")
     reasons = [unmet_queries(qrels.query_ids, queries, "the queries")] if problems.count else []
     reasons += [unmet_documents(qrels.doc_ids, documents, "the corpus")] if problems.count else []
     alike = "are ids written alike everywhere? 1 and '1' are the same, '01' is another"

@@ -40,7 +40,7 @@ Built = TypeVar("Built", Run, Qrels)
 Build = Callable[[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]], Built]
 
 
-class _Numbered(NamedTuple):
+class _NumberedHits(NamedTuple):
     """The documents of one query, and a number for each document."""
 
     documents: Collection[object]
@@ -52,10 +52,10 @@ class QueryShape(NamedTuple):
 
     example: str
     matches: Callable[[Any], bool]
-    read: Callable[[Any], _Numbered]
+    read: Callable[[Any], _NumberedHits]
 
 
-def _listed(value: object) -> Sequence[Any] | None:
+def _as_sequence(value: object) -> Sequence[Any] | None:
     """Return a list, a tuple, a one-dimensional array or a column as a sequence, None for anything else."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return value
@@ -70,8 +70,8 @@ def _listed(value: object) -> Sequence[Any] | None:
 
 def _lists(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
     def matches(value: object) -> bool:
-        listed = _listed(value)
-        return listed is not None and all(map(fits, listed))
+        items = _as_sequence(value)
+        return items is not None and all(map(fits, items))
 
     return matches
 
@@ -92,39 +92,39 @@ def _are_ids(value: object) -> bool:
     return _lists(is_id)(value) or (isinstance(value, Set) and all(map(is_id, value)))
 
 
-def _of_mapping(value: Mapping[object, object]) -> _Numbered:
-    return _Numbered(value.keys(), value.values())
+def _number_mapping(value: Mapping[object, object]) -> _NumberedHits:
+    return _NumberedHits(value.keys(), value.values())
 
 
-def _of_items(document: int | str, number: int | str) -> Callable[[Any], _Numbered]:
+def _item_reader(document: int | str, number: int | str) -> Callable[[Any], _NumberedHits]:
     """Read a list of pairs or dictionaries, which have a document's id and its number under these keys."""
-    return lambda items: _Numbered([item[document] for item in items], [item[number] for item in items])
+    return lambda items: _NumberedHits([item[document] for item in items], [item[number] for item in items])
 
 
-def _of_ranks(value: object) -> _Numbered:
+def _number_ranks(value: object) -> _NumberedHits:
     """Return scores that fall with the rank: whole numbers, distinct in float32 up to 2^24 documents a query."""
-    documents = _listed(value) or ()
-    return _Numbered(documents, range(len(documents), 0, -1))
+    documents = _as_sequence(value) or ()
+    return _NumberedHits(documents, range(len(documents), 0, -1))
 
 
-def _of_relevant(value: object) -> _Numbered:
-    documents = value if isinstance(value, Set) else _listed(value) or ()
-    return _Numbered(documents, [1] * len(documents))
+def _number_relevant(value: object) -> _NumberedHits:
+    documents = value if isinstance(value, Set) else _as_sequence(value) or ()
+    return _NumberedHits(documents, [1] * len(documents))
 
 
 HITS = (
-    QueryShape("{document id: score}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, score), …]", _lists(_is_pair), _of_items(0, 1)),
-    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_items("corpus_id", "score")),
-    QueryShape("[document id, …], best first", _lists(is_id), _of_ranks),
+    QueryShape("{document id: score}", _is_mapping, _number_mapping),
+    QueryShape("[(document id, score), …]", _lists(_is_pair), _item_reader(0, 1)),
+    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _item_reader("corpus_id", "score")),
+    QueryShape("[document id, …], best first", _lists(is_id), _number_ranks),
 )
 """Shapes of the hits of a query; an empty list has the first shape that takes it."""
 
 JUDGED = (
-    QueryShape("{document id: grade}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, grade), …]", _lists(_is_pair), _of_items(0, 1)),
-    QueryShape("[document id, …] or {document id, …}, each of grade 1", _are_ids, _of_relevant),
-    QueryShape("document id, of grade 1", is_id, lambda value: _of_relevant([value])),
+    QueryShape("{document id: grade}", _is_mapping, _number_mapping),
+    QueryShape("[(document id, grade), …]", _lists(_is_pair), _item_reader(0, 1)),
+    QueryShape("[document id, …] or {document id, …}, each of grade 1", _are_ids, _number_relevant),
+    QueryShape("document id, of grade 1", is_id, lambda value: _number_relevant([value])),
 )
 """Shapes of the judgments of a query."""
 
@@ -155,7 +155,7 @@ def run_from_dict(run: Mapping[Any, Any], *, by_score: bool = False) -> Run:
     def build(queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[np.float64]) -> Run:
         return build_run(queries, documents, scores, -scores if by_score else None)
 
-    return _from_dict("run", run, HITS, build)
+    return _build_from_dict("run", run, HITS, build)
 
 
 def qrels_from_dict(qrels: Mapping[Any, Any]) -> Qrels:
@@ -167,7 +167,7 @@ def qrels_from_dict(qrels: Mapping[Any, Any]) -> Qrels:
     Raises:
         DataError: as :func:`run_from_dict`, and for a grade that is not a whole number or a document judged twice.
     """
-    return _from_dict("judgments", qrels, JUDGED, build_judgments)
+    return _build_from_dict("judgments", qrels, JUDGED, build_judgments)
 
 
 def are_hits(value: object) -> bool:
@@ -175,17 +175,17 @@ def are_hits(value: object) -> bool:
     return _lists(_lists(_is_hit))(value)
 
 
-def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
+def _find_columns(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
     """Return the keys of a row for query id, document id and number; None for another row."""
     if not isinstance(row, Mapping | tuple | list):
         return None
     fields = list(row) if isinstance(row, Mapping) else getattr(row, "_fields", None)
     if fields is None:
         return (0, 1, 2) if len(row) == 3 and is_id(row[0]) and is_id(row[1]) else None
-    named = [name for names in (QUERY, DOCUMENT, number) if (name := first_of(names, fields)) is not None]
-    if len(named) < 3:
+    columns = [name for names in (QUERY, DOCUMENT, number) if (name := first_of(names, fields)) is not None]
+    if len(columns) < 3:
         return None
-    query, document, value = named if isinstance(row, Mapping) else map(fields.index, named)
+    query, document, value = columns if isinstance(row, Mapping) else map(fields.index, columns)
     return query, document, value
 
 
@@ -193,7 +193,7 @@ def _grouped(source: str, rows: Sequence[Any], number: Sequence[str]) -> dict[An
     """Return the (document id, number) pairs of each query, in the order of the rows."""
     grouped: dict[Any, list[tuple[Any, Any]]] = {}
     for position, row in enumerate(rows, 1):
-        query, document, value = _places(row, number) or (0, 1, 2)
+        query, document, value = _find_columns(row, number) or (0, 1, 2)
         if not is_id(row[query]):
             problem = f"row {position}: the query id is {described(row[query])}, expected a string or a whole number"
             raise DataError(source, [problem])
@@ -201,7 +201,7 @@ def _grouped(source: str, rows: Sequence[Any], number: Sequence[str]) -> dict[An
     return grouped
 
 
-def _from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[QueryShape], build: Build[Built]) -> Built:
+def _build_from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[QueryShape], build: Build[Built]) -> Built:
     unfit = first_unfit(table, shapes)
     if unfit is not None:
         raise DataError(source, [unfit])
@@ -218,13 +218,13 @@ def _from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[QueryShap
         raise DataError(source, problems, fix="ids are strings or whole numbers, the rest are numbers") from error
     if len(query_ids.unique()) < len(table):
         twice = next(query for query in table if not isinstance(query, str) and str(query) in table)
-        raise DataError(source, [f"query id {twice!r} is there twice: as {type(twice).__name__} and as text"])
+        raise DataError(source, [f"query id {twice!r} occurs twice: as {type(twice).__name__} and as text"])
     codes = numbers(np.repeat(np.arange(len(parts), dtype=np.int32), lengths))
     queries = pa.DictionaryArray.from_arrays(codes, query_ids)
     return build(pa.chunked_array([queries]), pa.chunked_array([documents]), values)
 
 
-def _faults(table: Mapping[Any, Any], parts: Sequence[_Numbered]) -> Iterator[str]:
+def _faults(table: Mapping[Any, Any], parts: Sequence[_NumberedHits]) -> Iterator[str]:
     """Name ids and numbers of a wrong type; searched only if there is one."""
     for query, part in zip(table, parts, strict=True):
         if not is_id(query):
@@ -287,11 +287,11 @@ def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", sou
     }
     meant = [key for key in runs if fragment in ("", "/".join(key), *key)]
     if len(meant) != 1:
-        there = ", ".join("/".join(key) for key in runs)
+        keys = ", ".join("/".join(key) for key in runs)
         subset, split = (meant or list(runs))[0]
-        problem = f"is no run '{fragment}'" if not meant else f"are {len(meant)} runs, and one is scored"
+        problem = f"is not a run '{fragment}'" if not meant else f"are {len(meant)} runs, and only one can be scored"
         how = f"name one after the path, as in FILE#{subset}/{split}, or give predictions[{subset!r}][{split!r}]"
-        raise UsageError(f"{source}: there {problem}: {there}", fix=how)
+        raise UsageError(f"{source}: there {problem}: {keys}", fix=how)
     return run_from_dict(runs[meant[0]], by_score=True)
 
 
@@ -303,7 +303,7 @@ class Shape(NamedTuple, Generic[Built]):
     read: Callable[[Any], Built]
 
 
-class Accepted(NamedTuple, Generic[Built]):
+class InputShapes(NamedTuple, Generic[Built]):
     """Everything that is taken as a run, or as judgments; the first shape that matches reads it.
 
     ``subject`` begins messages, ``numbers`` are the names of the column of scores or grades, ``of_query`` the shapes of
@@ -316,24 +316,24 @@ class Accepted(NamedTuple, Generic[Built]):
     shapes: tuple[Shape[Built], ...]
 
 
-def _of_queries(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> Shape[Built]:
+def _query_shape(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> Shape[Built]:
     def matches(value: object) -> bool:
         return isinstance(value, Mapping) and first_unfit(value, shapes) is None
 
     return Shape(tuple(f"{{query id: {shape.example}}}" for shape in shapes), matches, read)
 
 
-def _of_rows(source: str, number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+def _row_shape(source: str, number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
     """Take rows, one a hit or a judgment, such as ir_measures' ``ScoredDoc`` and ``Qrel``; their order is kept."""
 
     def matches(value: object) -> bool:
-        return not hasattr(value, "_fields") and _lists(lambda row: _places(row, names) is not None)(value)
+        return not hasattr(value, "_fields") and _lists(lambda row: _find_columns(row, names) is not None)(value)
 
     example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
     return Shape((example,), matches, lambda rows: read(_grouped(source, rows, names)))
 
 
-def _of_tables(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+def _table_shape(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
     def matches(value: object) -> bool:
         table = as_table(value)
         return table is not None and lacking(table, names) is None
@@ -341,7 +341,7 @@ def _of_tables(numbers: str, names: Sequence[str], read: Callable[[Any], Built])
     return Shape((f"a pandas or Polars frame or an Arrow table, with columns {numbers}",), matches, read)
 
 
-RUNS: Accepted[Run] = Accepted(
+RUNS: InputShapes[Run] = InputShapes(
     "the run is",
     SCORE,
     HITS,
@@ -351,14 +351,14 @@ RUNS: Accepted[Run] = Accepted(
             are_predictions,
             run_from_predictions,
         ),
-        _of_queries(HITS, run_from_dict),
+        _query_shape(HITS, run_from_dict),
         Shape(
             ('[[{"corpus_id": document id, "score": score}, …], …], a list for each query (sentence-transformers)',),
             are_hits,
             lambda hits: run_from_dict(dict(enumerate(hits))),
         ),
-        _of_rows("run", "score", SCORE, run_from_dict),
-        _of_tables(
+        _row_shape("run", "score", SCORE, run_from_dict),
+        _table_shape(
             "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
             SCORE,
             run_from_frame,
@@ -367,14 +367,14 @@ RUNS: Accepted[Run] = Accepted(
 )
 """Shapes of a run as an object. Predictions come before other dictionaries, which they are too."""
 
-QRELS: Accepted[Qrels] = Accepted(
+QRELS: InputShapes[Qrels] = InputShapes(
     "the judgments are",
     GRADE,
     JUDGED,
     (
-        _of_queries(JUDGED, qrels_from_dict),
-        _of_rows("judgments", "grade", GRADE, qrels_from_dict),
-        _of_tables(
+        _query_shape(JUDGED, qrels_from_dict),
+        _row_shape("judgments", "grade", GRADE, qrels_from_dict),
+        _table_shape(
             "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier) or q_id, doc_id, score (ranx)",
             GRADE,
             qrels_from_frame,
@@ -384,7 +384,7 @@ QRELS: Accepted[Qrels] = Accepted(
 """Shapes of judgments as an object."""
 
 
-def read_shape(value: object, accepted: Accepted[Built]) -> Built:
+def read_shape(value: object, accepted: InputShapes[Built]) -> Built:
     """Return the run or the judgments that an object holds.
 
     Raises:
@@ -405,12 +405,12 @@ def _once(value: object) -> object:
     return list(cast("Iterable[object]", value)) if isinstance(value, Iterator | MappingView) else value
 
 
-def shape_of(value: object, accepted: Accepted[Built]) -> Shape[Built] | None:
+def shape_of(value: object, accepted: InputShapes[Built]) -> Shape[Built] | None:
     """Return the first shape that an object has, None without one."""
     return next((shape for shape in accepted.shapes if shape.matches(value)), None)
 
 
-def described_shape(value: object, accepted: Accepted[Any]) -> str:
+def described_shape(value: object, accepted: InputShapes[Any]) -> str:
     """Return the kind of an object with no known shape, in words, and its first deviation from them."""
     table = as_table(value)
     if table is not None:
@@ -422,7 +422,7 @@ def described_shape(value: object, accepted: Accepted[Any]) -> str:
     return described(value)
 
 
-def examples_of(accepted: Accepted[Any]) -> str:
-    """Return the list of all shapes, one a line, as the advice of a message."""
+def examples_of(accepted: InputShapes[Any]) -> str:
+    """Return the list of all shapes, one per line, as the advice of a message."""
     lines = [f"\n    {example}" for shape in accepted.shapes for example in shape.examples]
     return f"taken are:{''.join(lines)}"

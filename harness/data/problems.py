@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from harness.errors import DataError
 from harness.wording import counted
 
-_KEPT = 20
+_MAX_EXAMPLES = 20
 
 
 class Problems:
@@ -22,14 +22,14 @@ class Problems:
         """``unit`` is the counted unit: lines, rows, documents."""
         self.source, self.unit = source, unit
         self.count = 0
-        self._kept: list[tuple[int, int, str]] = []
+        self._examples: list[tuple[int, int, str]] = []
         self._again = Counter[str]()
 
     def add(self, line: int | None, text: str) -> None:
         """Note a problem on ``line`` (or row …, counted from 1; None for the whole file, which comes first)."""
         self.count += 1
-        insort(self._kept, (line or 0, self.count, text))
-        del self._kept[_KEPT:]
+        insort(self._examples, (line or 0, self.count, text))
+        del self._examples[_MAX_EXAMPLES:]
 
     def add_once(self, line: int | None, text: str) -> None:
         """Note a problem that many lines may share: the first line is named, and the others are counted."""
@@ -37,20 +37,20 @@ class Problems:
             self.add(line, text)
         self._again[text] += 1
 
-    def place(self, number: int) -> str:
+    def location(self, number: int) -> str:
         """Return a position in the file as text: ``on line 3``, ``in row 3``."""
         return f"{'on' if self.unit == 'line' else 'in'} {self.unit} {number}"
 
     def raise_if_any(self, fix: str | None = None, because: str | None = None) -> None:
         """Raise one DataError with everything noted, if anything was; ``because`` explains most of it at once."""
         if self.count:
-            lines = [self._shown(line, text) for line, _, text in self._kept]
+            lines = [self._format(line, text) for line, _, text in self._examples]
             raise DataError(self.source, lines, fix=fix, count=self.count, because=because)
 
-    def _shown(self, line: int, text: str) -> str:
+    def _format(self, line: int, text: str) -> str:
         placed = f"{self.unit} {line}: {text}" if line else text
-        others = self._again[text] - 1
-        return f"{placed}, and so for {counted(others, self.unit)} more" if others > 0 else placed
+        repetitions = self._again[text] - 1
+        return f"{placed}, and so for {counted(repetitions, self.unit)} more" if repetitions > 0 else placed
 
 
 class Finding(NamedTuple):

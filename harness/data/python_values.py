@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 
-_WHOLE = 2**53
+_LARGEST_EXACT = 2**53
 """Floats from here on leave out whole numbers: which id was meant is not known."""
 _64_BITS = 2**63
 _UNPACKING = ("to_pylist", "as_py", "to_list", "tolist")
@@ -73,8 +73,8 @@ def _plain_scalar(value: Any) -> Any:
         return integer if -_64_BITS <= integer < _64_BITS else str(integer)
     if isinstance(value, Real | Decimal):
         number = float(value)
-        whole = as_id(number)
-        return None if math.isnan(number) else number if whole is None else int(whole)
+        integer_id = as_id(number)
+        return None if math.isnan(number) else number if integer_id is None else int(integer_id)
     if isinstance(value, dt.date | dt.time):
         return None if type(value).__name__ in _MISSING else value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -130,7 +130,7 @@ def as_id(value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, Real | Decimal):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else None
+        return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else None
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, bytes | bytearray):

@@ -54,7 +54,7 @@ class TieBreak(StrEnum):
 
     ID_DESCENDING = "document id descending"
     ID_ASCENDING = "document id ascending"
-    LISTED = "the run's own order"
+    RUN_ORDER = "the run's own order"
     QUICKSORT = "quicksort, not stable"
     """Numba's ``argsort``, twice, as in ranx: the run's own order in short rankings, any in long ones."""
 
@@ -113,20 +113,20 @@ def id_bytes(ids: Ids) -> IdBytes:
     values = ids.values if len(ids) else strings([""])
     _, starts, content = values.buffers()
     wide = np.int64 if pa.types.is_large_string(values.type) else np.int32
-    every = np.frombuffer(starts, dtype=wide)[values.offset : values.offset + len(values) + 1]
-    return IdBytes(every.astype(np.int64), np.frombuffer(content or b"\0", dtype=np.uint8))
+    offsets = np.frombuffer(starts, dtype=wide)[values.offset : values.offset + len(values) + 1]
+    return IdBytes(offsets.astype(np.int64), np.frombuffer(content or b"\0", dtype=np.uint8))
 
 
 @inline_kernel
 def is_larger_id(ids: IdBytes, first: int, second: int) -> bool:
     """Return whether id ``first`` is after id ``second`` in byte order: it leads among equal scores."""
     start, stop = ids.starts[first], ids.starts[first + 1]
-    at, end = ids.starts[second], ids.starts[second + 1]
-    while start < stop and at < end and ids.content[start] == ids.content[at]:
+    position, end = ids.starts[second], ids.starts[second + 1]
+    while start < stop and position < end and ids.content[start] == ids.content[position]:
         start += 1
-        at += 1
-    if start < stop and at < end:
-        return bool(ids.content[start] > ids.content[at])
+        position += 1
+    if start < stop and position < end:
+        return bool(ids.content[start] > ids.content[position])
     return bool(start < stop)
 
 
@@ -153,12 +153,12 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
     rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
     if tie_break is TieBreak.QUICKSORT:
         exact = run.scores.astype(np.float64) if wide_scores is None else wide_scores
-        places = np.arange(run.hits, dtype=np.int64)
-        _quicksort_queries(run.indptr, -exact, places)
-        rows, scores = run.rows[places], run.scores[places]
+        positions = np.arange(run.hits, dtype=np.int64)
+        _quicksort_queries(run.indptr, -exact, positions)
+        rows, scores = run.rows[positions], run.scores[positions]
     elif wide_scores is not None:
-        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, owners(run.indptr)))
-        rows, scores = run.rows[places], run.scores[places]
+        positions = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, owners(run.indptr)))
+        rows, scores = run.rows[positions], run.scores[positions]
     else:
         keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
         _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
@@ -187,7 +187,7 @@ def by_wide_scores(run: Run) -> Run:
 
 def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
     """Return a number for each hit, different within a query, the larger first among equal scores."""
-    if tie_break is TieBreak.LISTED:
+    if tie_break is TieBreak.RUN_ORDER:
         return ~ranks_in(run.indptr).astype(np.uint32)
     ranks = run.doc_ids.tie_rank[run.rows]
     return ~ranks if tie_break is TieBreak.ID_ASCENDING else ranks
@@ -196,14 +196,14 @@ def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
 def cut(run: Run, k: int | Int64Array) -> Run:
     """Return the first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
     lengths = np.diff(run.indptr)
-    return hits_at(run, np.flatnonzero(ranks_in(run.indptr) < (np.repeat(k, lengths) if np.ndim(k) else k)))
+    return select_hits(run, np.flatnonzero(ranks_in(run.indptr) < (np.repeat(k, lengths) if np.ndim(k) else k)))
 
 
-def hits_at(run: Run, places: Int64Array) -> Run:
-    """Return the run with only the hits at some ascending ``places``; a query may have no hit left."""
-    indptr = np.searchsorted(places, run.indptr).astype(np.int64)
-    wide = None if run.wide_scores is None else run.wide_scores[places]
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
+def select_hits(run: Run, positions: Int64Array) -> Run:
+    """Return the run with only the hits at some ascending ``positions``; a query may have no hit left."""
+    indptr = np.searchsorted(positions, run.indptr).astype(np.int64)
+    wide = None if run.wide_scores is None else run.wide_scores[positions]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[positions], run.scores[positions], wide)
 
 
 def without_identical_ids(run: Run) -> Run:
@@ -212,7 +212,7 @@ def without_identical_ids(run: Run) -> Run:
     If queries are documents too, as in ArguAna and Quora, a query finds itself first.
     """
     itself = np.repeat(run.doc_ids.rows_of(run.query_ids), np.diff(run.indptr))
-    return hits_at(run, np.flatnonzero(run.rows != itself))
+    return select_hits(run, np.flatnonzero(run.rows != itself))
 
 
 def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
@@ -221,23 +221,23 @@ def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
     A query that ``candidates`` does not name keeps no hit. Queries are processed one after another: in addition to the
     result this takes as many bytes as there are documents.
     """
-    listed = candidate_rows(run.query_ids, run.doc_ids, candidates)
-    return hits_at(run, candidate_places(run.indptr, run.rows, listed))
+    candidates_of_run = candidate_rows(run.query_ids, run.doc_ids, candidates)
+    return select_hits(run, candidate_positions(run.indptr, run.rows, candidates_of_run))
 
 
-def candidate_places(indptr: Int64Array, rows: Int32Array, candidates: Run) -> Int64Array:
+def candidate_positions(indptr: Int64Array, rows: Int32Array, candidates: Run) -> Int64Array:
     """Return the ascending places of the hits that are among their query's ``candidates``; a row of -1 is not.
 
     ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list for each of the queries of ``candidates``.
     """
     is_candidate = np.zeros(len(candidates.doc_ids) + 1, dtype=np.bool_)  # -1 reads the last element
-    kept = [np.empty(0, dtype=np.int64)]
+    parts = [np.empty(0, dtype=np.int64)]
     for query in range(len(indptr) - 1):
-        listed = candidates.rows[candidates.of_query(query)]
-        is_candidate[listed] = True
-        kept.append(np.flatnonzero(is_candidate[rows[indptr[query] : indptr[query + 1]]]) + indptr[query])
-        is_candidate[listed] = False
-    return np.concatenate(kept)
+        candidate_docs = candidates.rows[candidates.of_query(query)]
+        is_candidate[candidate_docs] = True
+        parts.append(np.flatnonzero(is_candidate[rows[indptr[query] : indptr[query + 1]]]) + indptr[query])
+        is_candidate[candidate_docs] = False
+    return np.concatenate(parts)
 
 
 def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: Ids, documents: Ids) -> Run:
@@ -248,13 +248,13 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
     are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
     """
     ranked = order(among_candidates(run, candidates))
-    rows_found = documents.rows_of(run.doc_ids)[ranked.rows]
+    ranked_rows = documents.rows_of(run.doc_ids)[ranked.rows]
     answers = run.query_ids.rows_of(queries)
-    listed = candidate_rows(queries, documents, candidates)
+    candidates_run = candidate_rows(queries, documents, candidates)
     parts = [np.empty(0, dtype=np.int32)]
     for query, answer in enumerate(answers.tolist()):
-        first = rows_found[ranked.of_query(answer)] if answer >= 0 else rows_found[:0]
-        rest = np.setdiff1d(listed.rows[listed.of_query(query)], first)
+        first = ranked_rows[ranked.of_query(answer)] if answer >= 0 else ranked_rows[:0]
+        rest = np.setdiff1d(candidates_run.rows[candidates_run.of_query(query)], first)
         parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
     rows = np.concatenate(parts)
     indptr = offsets_of(np.array([len(part) for part in parts[1:]], dtype=np.int64))
@@ -263,12 +263,12 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
 
 def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]) -> Run:
     """Return each query's candidates, once each by ascending row, as hits that score 0; unknown ids are left out."""
-    listed = [candidates.get(query, ()) for query in queries]
-    owner = np.repeat(np.arange(len(listed)), [len(documents) for documents in listed])
-    rows = documents.rows_of(strings([document for row in listed for document in row]))
+    id_lists = [candidates.get(query, ()) for query in queries]
+    owner = np.repeat(np.arange(len(id_lists)), [len(documents) for documents in id_lists])
+    rows = documents.rows_of(strings([document for row in id_lists for document in row]))
     keys = np.unique((owner * len(documents) + rows)[rows >= 0])
     owner, rows = np.divmod(keys, max(len(documents), 1))
-    indptr = np.searchsorted(owner, np.arange(len(listed) + 1)).astype(np.int64)
+    indptr = np.searchsorted(owner, np.arange(len(id_lists) + 1)).astype(np.int64)
     return Run(queries, documents, indptr, rows.astype(np.int32), np.zeros(len(rows), dtype=np.float32))
 
 
@@ -278,14 +278,14 @@ def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
     Rankings are compared in their given order, ties included, to their full length; scores are ignored. Empty rankings
     are the same. The runs answer the same queries over the same document column.
     """
-    first, *others = runs
+    first, *other_runs = runs
     same = np.ones(len(first.indptr) - 1, dtype=np.bool_)
     lengths = np.diff(first.indptr)
-    for other in others:
+    for other in other_runs:
         same &= np.diff(other.indptr) == lengths
         # if lengths differ already, any row may replace a missing one
-        places = np.arange(len(first.rows)) + np.repeat(other.indptr[:-1] - first.indptr[:-1], lengths)
-        rows = other.rows.take(places, mode="clip") if len(other.rows) else np.full(len(first.rows), -1, np.int32)
+        positions = np.arange(len(first.rows)) + np.repeat(other.indptr[:-1] - first.indptr[:-1], lengths)
+        rows = other.rows.take(positions, mode="clip") if len(other.rows) else np.full(len(first.rows), -1, np.int32)
         moved = np.concatenate([[0], np.cumsum(rows != first.rows)])
         same &= moved[first.indptr[1:]] == moved[first.indptr[:-1]]
     return same
@@ -307,9 +307,9 @@ def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
     gone through it, and other documents of the group may be returned next time. An exception is a group of one
     document: runs without scores are stored with scores that fall by rank.
     """
-    rows, places = np.unique(run.rows, return_inverse=True)
-    named = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]
-    documents = np.frombuffer(b"".join(named), dtype=np.uint64)[places]
+    rows, positions = np.unique(run.rows, return_inverse=True)
+    id_hashes = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]
+    documents = np.frombuffer(b"".join(id_hashes), dtype=np.uint64)[positions]
     scores = run.scores + np.float32(0.0)  # -0.0 is 0.0
     digests = {}
     for row, query in enumerate(run.query_ids):
@@ -317,9 +317,9 @@ def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
         of_query, scored = documents[hits], scores[hits]
         last = scored == scored.min(initial=np.inf)
         is_cut = len(scored) >= k and np.count_nonzero(last) > 1
-        kept = np.where(last, np.uint64(0), of_query) if is_cut else of_query
-        by_score = np.lexsort((kept, scored))
-        digests[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], kept[by_score]))
+        hash_terms = np.where(last, np.uint64(0), of_query) if is_cut else of_query
+        by_score = np.lexsort((hash_terms, scored))
+        digests[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], hash_terms[by_score]))
     return digests
 
 
@@ -345,9 +345,9 @@ def best(
     starts = np.flatnonzero(np.diff(grouped, prepend=grouped[:1]))
     starts = np.concatenate([[0], starts]) if len(grouped) else starts
     lengths = np.diff(starts, append=len(grouped))
-    place = np.arange(len(grouped)) - np.repeat(starts, lengths)
-    kept: Int64Array = order[place < k]
-    return kept
+    rank = np.arange(len(grouped)) - np.repeat(starts, lengths)
+    selected: Int64Array = order[rank < k]
+    return selected
 
 
 def check(run: Run, *, finite: bool = False) -> None:
@@ -359,8 +359,8 @@ def check(run: Run, *, finite: bool = False) -> None:
     broken = np.flatnonzero(~(np.isfinite(run.scores) if finite else run.scores < np.inf))
     if len(broken):
         nan = bool(np.isnan(run.scores[broken[0]]))
-        what = "a score is NaN" if nan else "a score is infinite, or beyond the range of float32"
-        raise RankingError(_describe(what, run, int(broken[0]), len(broken)), fix="check what gave the score")
+        problem = "a score is NaN" if nan else "a score is infinite, or beyond the range of float32"
+        raise RankingError(_describe(problem, run, int(broken[0]), len(broken)), fix="check the source of the score")
     twice = first_duplicate(run.indptr, run.rows, len(run.doc_ids))
     if twice >= 0:
         raise RankingError(
@@ -368,10 +368,10 @@ def check(run: Run, *, finite: bool = False) -> None:
         )
 
 
-def _describe(what: str, run: Run, hit: int, count: int) -> str:
+def _describe(problem: str, run: Run, hit: int, count: int) -> str:
     query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
     more = f" ({count} such hits)" if count > 1 else ""
-    return f"{what}: query '{run.query_ids[query]}', document '{run.doc_ids[int(run.rows[hit])]}'{more}"
+    return f"{problem}: query '{run.query_ids[query]}', document '{run.doc_ids[int(run.rows[hit])]}'{more}"
 
 
 @kernel
@@ -386,20 +386,20 @@ def _sort_queries(
     for query in range(len(indptr) - 1):
         start, stop = indptr[query], indptr[query + 1]
         best_first = np.argsort(keys[start:stop])[::-1]
-        for place in range(stop - start):
-            out_rows[start + place] = rows[start + best_first[place]]
-            out_scores[start + place] = scores[start + best_first[place]]
+        for position in range(stop - start):
+            out_rows[start + position] = rows[start + best_first[position]]
+            out_scores[start + position] = scores[start + best_first[position]]
 
 
 @kernel
-def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], places: Int64Array) -> None:
+def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], positions: Int64Array) -> None:
     """Permute the ``places`` of each query by ascending key, twice: the second time moves equal keys again."""
     for query in range(len(indptr) - 1):
         start, stop = indptr[query], indptr[query + 1]
         for _ in range(2):
             by_key = np.argsort(keys[start:stop])
             keys[start:stop] = keys[start:stop][by_key]
-            places[start:stop] = places[start:stop][by_key]
+            positions[start:stop] = positions[start:stop][by_key]
 
 
 @kernel

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings, text_scalar
-from harness.data.columns import TextBatch, null_text, shown
+from harness.data.columns import TextBatch, abbreviated, null_text
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 from harness.wording import LONE_SURROGATE
@@ -41,7 +41,7 @@ class JoinRule(NamedTuple):
     def __str__(self) -> str:
         if len(self.fields) == 1:
             return f"{self.fields[0]} alone"
-        return f"{f' + {self.separator!r} + '.join(self.fields)}, without the separator where one is empty"
+        return f"{f' + {self.separator!r} + '.join(self.fields)}, without the separator if one is empty"
 
 
 class TitleCounts(NamedTuple):
@@ -90,7 +90,7 @@ def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Proble
         for line, *cells in zip(lines.tolist(), batch.ids, *values.values(), strict=True):
             for value in cells:
                 if value is not None and not isinstance(value, str):
-                    problems.add(line, f"{shown(value)} is not a text")
+                    problems.add(line, f"{abbreviated(value)} is not a text")
                 elif value is not None and LONE_SURROGATE.search(value):
                     problems.add(line, f"{value!r} holds a lone surrogate, which is not a character")
         return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
@@ -121,10 +121,10 @@ def note_duplicates(ids: pa.StringArray, lines: Int64Array, problems: Problems) 
     starts = np.ones(len(rows), dtype=bool)
     starts[repeats] = False
     first = np.maximum.accumulate(np.where(starts, np.arange(len(rows)), 0))
-    for place in repeats[np.argsort(rows[repeats])].tolist():
-        row = int(rows[place])
+    for position in repeats[np.argsort(rows[repeats])].tolist():
+        row = int(rows[position])
         problems.add(
-            int(lines[row]), f"duplicate id '{ids[row]}', first {problems.place(int(lines[rows[first[place]]]))}"
+            int(lines[row]), f"duplicate id '{ids[row]}', first {problems.location(int(lines[rows[first[position]]]))}"
         )
 
 

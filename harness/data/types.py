@@ -36,7 +36,7 @@ BAD_ID = rf"^$|^{_SPACE}|{_SPACE}$|{CONTROL}"
 BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_BLOCK = 4096
 HAS_CONTROL = "holds control characters"
 
 
@@ -112,13 +112,13 @@ class Ids:
         return rank
 
 
-def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
+def _rows_in(values: pa.StringArray, lookup: pa.Array) -> Int32Array:
     """Return the first row of each wanted id, -1 if there is none: the smaller column is hashed, at 60 bytes an id."""
     rows: Int32Array
-    if len(wanted) >= len(values):
-        rows = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
+    if len(lookup) >= len(values):
+        rows = as_numpy(pc.index_in(lookup, value_set=values), null=-1)
         return rows
-    coded = pc.dictionary_encode(wanted)
+    coded = pc.dictionary_encode(lookup)
     position = as_numpy(pc.index_in(values, value_set=coded.dictionary), null=-1)
     matches = np.flatnonzero(position >= 0)[::-1]
     first = np.full(len(coded.dictionary) + 1, -1, dtype=np.int32)
@@ -148,8 +148,8 @@ class Corpus:
     def empty_rows(self) -> Int32Array:
         """Rows whose text is empty or white space only."""
         empty = [np.empty(0, dtype=np.int32)]
-        for start in range(0, len(self), _ROWS_AT_ONCE):  # trimming copies the texts
-            trimmed = pc.utf8_trim_whitespace(self.texts.slice(start, _ROWS_AT_ONCE))
+        for start in range(0, len(self), _ROWS_PER_BLOCK):  # trimming copies the texts
+            trimmed = pc.utf8_trim_whitespace(self.texts.slice(start, _ROWS_PER_BLOCK))
             empty.append((np.flatnonzero(as_numpy(pc.binary_length(trimmed)) == 0) + start).astype(np.int32))
         return np.concatenate(empty)
 
@@ -198,10 +198,10 @@ class Qrels:
 
     def of_queries(self, queries: Ids) -> Qrels:
         """Return the judgments of those queries only, in this object's order."""
-        kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
-        indptr, places = _gather(self.indptr, kept)
-        query_ids = Ids(self.query_ids.values.take(numbers(kept)))
-        return Qrels(query_ids, self.doc_ids, indptr, self.rows[places], self.grades[places])
+        common = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
+        indptr, positions = _gather(self.indptr, common)
+        query_ids = Ids(self.query_ids.values.take(numbers(common)))
+        return Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,10 +225,10 @@ class Run:
 
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
         """Return the run of some queries, given by number, in that order."""
-        indptr, places = _gather(self.indptr, queries)
+        indptr, positions = _gather(self.indptr, queries)
         query_ids = Ids(self.query_ids.values.take(numbers(queries)))
-        wide = None if self.wide_scores is None else self.wide_scores[places]
-        return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places], wide)
+        wide = None if self.wide_scores is None else self.wide_scores[positions]
+        return Run(query_ids, self.doc_ids, indptr, self.rows[positions], self.scores[positions], wide)
 
     def with_scores(self, scores: Float32Array) -> Run:
         """Return the same hits with other scores, float32 (H,), and without ``wide_scores``, which would be stale."""
@@ -246,7 +246,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class SparseVectors:
-    """Sparse vectors as CSR arrays: one row a document or query, one column a dimension (a term).
+    """Sparse vectors as CSR arrays: one row per document or query, one column a dimension (a term).
 
     ``indptr`` int64 (n + 1), ``indices`` int32 (nnz,) ascending and unique within a row, ``values`` float32 (nnz,).
     Arrays may be memory-mapped.
@@ -278,13 +278,13 @@ class SparseVectors:
 
     def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
         """Return some of the vectors, in the order of ``rows``."""
-        indptr, places = _gather(self.indptr, rows)
-        return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
+        indptr, positions = _gather(self.indptr, rows)
+        return SparseVectors(indptr, self.indices[positions], self.values[positions], self.dimensions)
 
-    def only(self, kept: npt.NDArray[np.bool_]) -> SparseVectors:
-        """Return the vectors with only some of their values: ``kept`` bool (nnz,)."""
+    def only(self, mask: npt.NDArray[np.bool_]) -> SparseVectors:
+        """Return the vectors with only some of their values: ``mask`` bool (nnz,)."""
         return SparseVectors(
-            offsets_of(kept)[self.indptr], self.indices[kept], np.asarray(self.values)[kept], self.dimensions
+            offsets_of(mask)[self.indptr], self.indices[mask], np.asarray(self.values)[mask], self.dimensions
         )
 
     @cached_property
@@ -354,8 +354,8 @@ class TermCounts:
     def lengths(self) -> Int64Array:
         """Terms in each document, repeats included (int64, shape (n,)); 0 for a document without terms."""
         lengths = np.zeros(len(self.documents), dtype=np.int64)
-        for start in range(0, len(self.documents), _ROWS_AT_ONCE):  # reduceat copies all values that it gets
-            block = self.documents.slice(start, min(start + _ROWS_AT_ONCE, len(self.documents)))
+        for start in range(0, len(self.documents), _ROWS_PER_BLOCK):  # reduceat copies all values that it gets
+            block = self.documents.slice(start, min(start + _ROWS_PER_BLOCK, len(self.documents)))
             filled = block.nonempty_rows
             if len(filled):
                 lengths[start + filled] = np.add.reduceat(block.values, block.indptr[filled], dtype=np.float64)
@@ -372,8 +372,8 @@ def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
     Returns:
         The row's number and its first such value or column, in words that follow "the vector".
     """
-    for first in range(0, len(vectors), _ROWS_AT_ONCE):
-        indptr = vectors.indptr[first : first + _ROWS_AT_ONCE + 1]
+    for first in range(0, len(vectors), _ROWS_PER_BLOCK):
+        indptr = vectors.indptr[first : first + _ROWS_PER_BLOCK + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
         indices, values = vectors.indices[part], vectors.values[part]
         falls = np.zeros(len(indices) + 1, dtype=np.bool_)
@@ -388,7 +388,7 @@ def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
         }
         if not any(fault.any() for fault in faults.values()):
             continue
-        places = np.flatnonzero(np.logical_or.reduce(list(faults.values())))
-        rows, firsts = np.unique(np.searchsorted(indptr, places + part.start, side="right") - 1, return_index=True)
-        for row, place in zip(rows.tolist(), places[firsts].tolist(), strict=True):
-            yield first + row, next(words for words, fault in faults.items() if fault[place])
+        positions = np.flatnonzero(np.logical_or.reduce(list(faults.values())))
+        rows, firsts = np.unique(np.searchsorted(indptr, positions + part.start, side="right") - 1, return_index=True)
+        for row, position in zip(rows.tolist(), positions[firsts].tolist(), strict=True):
+            yield first + row, next(words for words, fault in faults.items() if fault[position])

@@ -95,40 +95,42 @@ def cards() -> Finding:
             try:
                 load_engine(card)
             except BackendError as error:
-                unavailable.append(f"{name} cannot be used: {error.what}")
+                unavailable.append(f"{name} cannot be used: {error.problem}")
     counts = [counted(len(backends), "backend"), counted(len(datasets), "dataset")]
     detail = ", ".join([*counts, counted(len(families), "family of datasets", "families of datasets")])
     if not backends or not datasets:
         return fail("cards", detail, "reinstall retrieval-harness: its cards are missing")
     if unavailable:
-        return warn("cards", f"{detail}; {'; '.join(unavailable)}", "install what these cards of yours need")
+        return warn("cards", f"{detail}; {'; '.join(unavailable)}", "install the packages that your cards need")
     return ok("cards", detail)
 
 
-def package(wanted: Package) -> Finding:
+def package(requirement: Package) -> Finding:
     """Name a package's version, and import it, if that is needed: in a process that it may crash."""
-    verdict = warn if not wanted.needed else fail
+    verdict = warn if not requirement.needed else fail
     try:
-        version = metadata.version(wanted.name)
+        version = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
-        return verdict(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
-    if wanted.module is None:
-        installed = Path(str(metadata.distribution(wanted.name).locate_file("")))
-        if wanted.program and not any(installed.glob(wanted.program)):
-            again = f"pip install --force-reinstall 'retrieval-harness[{wanted.extra}]'{wanted.also}"
-            return verdict(wanted.name, f"{version}, without its program '{wanted.program}'", again)
-        return ok(wanted.name, f"{version} (only its files are used)")
-    command = [sys.executable, "-c", f"import {wanted.module}"]
+        return verdict(
+            requirement.name, "not installed", f"pip install 'retrieval-harness[{requirement.extra}]'{requirement.also}"
+        )
+    if requirement.module is None:
+        installed = Path(str(metadata.distribution(requirement.name).locate_file("")))
+        if requirement.program and not any(installed.glob(requirement.program)):
+            again = f"pip install --force-reinstall 'retrieval-harness[{requirement.extra}]'{requirement.also}"
+            return verdict(requirement.name, f"{version}, without its program '{requirement.program}'", again)
+        return ok(requirement.name, f"{version} (only its files are used)")
+    command = [sys.executable, "-c", f"import {requirement.module}"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
         detail = f"{version}, importing it takes more than {_PATIENCE_S} s"
-        return verdict(wanted.name, detail, "is the machine overloaded?")
+        return verdict(requirement.name, detail, "is the machine overloaded?")
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
-        again = f"pip install --force-reinstall '{wanted.name}=={version}'"
-        return verdict(wanted.name, f"{version}, cannot be imported: {words[0]}", again)
-    return ok(wanted.name, version)
+        again = f"pip install --force-reinstall '{requirement.name}=={version}'"
+        return verdict(requirement.name, f"{version}, cannot be imported: {words[0]}", again)
+    return ok(requirement.name, version)
 
 
 def java() -> Finding:
@@ -141,7 +143,7 @@ def java() -> Finding:
     tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     lines = (tried.stderr or tried.stdout).strip().splitlines() or [""]
     if tried.returncode != 0:
-        return fail("Java", f"'{home}' does not start: {lines[-1]}", "set JAVA_HOME to another one, or give heap=")
+        return fail("Java", f"'{home}' does not start: {lines[-1]}", "set JAVA_HOME to another Java, or pass heap=")
     version = next((line for line in lines if " version " in line), lines[0])  # after options that Java repeats
     return ok("Java", f"{version} in '{home}'")
 
@@ -168,9 +170,9 @@ def memory() -> Finding:
 def disk() -> Finding:
     """Check free disk space for the cache: indexes are built there, and Qdrant's log alone reserves 64 MB."""
     folder = Cache().root
-    there = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(there).free / _GIBIBYTE
-    detail = f"{free:.1f} GiB free at '{there}'"
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free / _GIBIBYTE
+    detail = f"{free:.1f} GiB free at '{existing}'"
     if free < _LITTLE_DISK:
         return fail("disk", detail, "free some, or set HARNESS_CACHE to a folder on another disk")
     if free < _ENOUGH_DISK:
@@ -180,11 +182,11 @@ def disk() -> Finding:
 
 def cache() -> Finding:
     """Check that the cache can be written, and count its entries; raises CacheError."""
-    kept = Cache()
-    kept.folder("work")
-    entries = list_entries(kept)
+    opened = Cache()
+    opened.folder("work")
+    entries = list_entries(opened)
     size = sum(entry.bytes for entry in entries) / 1024**2
-    detail = f"'{kept.root}', {len(entries)} entries, {size:,.0f} MiB"
+    detail = f"'{opened.root}', {len(entries)} entries, {size:,.0f} MiB"
     damaged = sum(entry.state == _DAMAGED for entry in entries)
     if damaged:
         remedy = "harness cache verify names them; they are rebuilt when used"
@@ -196,7 +198,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "Python": python,
         "cards": cards,
-        **{wanted.name: partial(package, wanted) for wanted in PACKAGES},
+        **{package_requirement.name: partial(package, package_requirement) for package_requirement in PACKAGES},
         "Java": java,
         "Anserini's jar": lucene_jar,
         "memory": memory,
@@ -220,7 +222,7 @@ def _server_checks(urls: Mapping[str, str]) -> dict[str, Check]:
     try:
         servers = find_servers()
     except CardError as error:
-        return {"servers": partial(fail, "servers", error.what, error.fix or _REPORT)}
+        return {"servers": partial(fail, "servers", error.problem, error.fix or _REPORT)}
     return {
         f"{engine} server": partial(examine_server, server, urls.get(engine, "")) for engine, server in servers.items()
     }
@@ -230,6 +232,6 @@ def _outcome(name: str, check: Check) -> Finding:
     try:
         return check()
     except HarnessError as error:
-        return fail(name, error.what, error.fix or _REPORT)
+        return fail(name, error.problem, error.fix or _REPORT)
     except Exception as error:  # noqa: BLE001 - a check that breaks is itself a finding, and hides no other
         return fail(name, f"the check itself failed: {type(error).__name__}: {error}", _REPORT)

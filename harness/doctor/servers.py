@@ -31,7 +31,7 @@ class EngineServer(NamedTuple):
 
     def is_named(self, url: str) -> bool:
         """Return whether ``url`` or the environment names a server."""
-        return bool(url) or self.kind.place.url_variable in os.environ
+        return bool(url) or self.kind.address_rules.url_variable in os.environ
 
     def connect(self, url: str) -> ServerConnection:
         """Connect to the server at ``url``, or of the environment; raises BackendError."""
@@ -55,22 +55,22 @@ def find_servers() -> dict[str, EngineServer]:
         with foreign_code(f"card '{card.path}': server_kind of its engine", CardError, "correct the engine"):
             kind = engine.server_kind()
         if kind is not None:
-            servers.setdefault(kind.place.engine, EngineServer(kind, card.defaults))
+            servers.setdefault(kind.address_rules.engine, EngineServer(kind, card.defaults))
     return servers
 
 
 def examine_server(server: EngineServer, url: str) -> Finding:
     """Return the state of the server at ``url``, or in the environment; a failure only if ``url`` names it."""
-    place = server.kind.place
-    name = f"{place.engine} server"
+    address_rules = server.kind.address_rules
+    name = f"{address_rules.engine} server"
     if not server.is_named(url):
-        option = f"{place.doctor_option}, or " if place.doctor_option else ""
-        return ok(name, f"not configured ({option}{place.url_variable})")
+        option = f"{address_rules.doctor_option}, or " if address_rules.doctor_option else ""
+        return ok(name, f"not configured ({option}{address_rules.url_variable})")
     try:
         with closing(server.connect(url)) as connection:
             description, names = connection.description, connection.all_collections()
     except BackendError as error:
-        return (fail if url else warn)(name, error.what, error.fix or _UNKNOWN)
+        return (fail if url else warn)(name, error.problem, error.fix or _UNKNOWN)
     detail = f"{description}, {counted(len(names), connection.kind, connection.kinds)}"
     if connection.doubt:
         return warn(name, f"{detail}; {connection.doubt}", "install a client of the server's version")

@@ -49,9 +49,9 @@ def busy_sentence(trials: Sequence[TrialResult]) -> str:
 
 def _most(phases: Sequence[OtherProcessesInfo]) -> str:
     """Return the largest use by other processes, or the load if only the load is known."""
-    known = [phase for phase in phases if phase.used_cores is not None and phase.used_cores > 0]
-    if known:
-        worst = max(known, key=lambda phase: (phase.used_cores or 0.0) / phase.cores)
+    measured = [phase for phase in phases if phase.used_cores is not None and phase.used_cores > 0]
+    if measured:
+        worst = max(measured, key=lambda phase: (phase.used_cores or 0.0) / phase.cores)
         return f"other processes used up to {worst.used_cores:.1f} of {worst.cores} cores ({worst.phase})"
     worst = max(phases, key=lambda phase: phase.load_before or 0.0)
     return f"a load of {worst.load_before:.1f} on {worst.cores} cores before {worst.phase}"

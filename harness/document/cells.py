@@ -19,7 +19,7 @@ FAILED = "failed"
 _MEBIBYTE = 1024**2
 _GIB = 1024**3
 _PROBABLE = 0.001
-_NAMED = 3
+_MAX_NAMES = 3
 _LOG_LINES = 5
 
 
@@ -38,8 +38,8 @@ def number(value: float | None, form: str = ".4f", unit: str = "", *, below: str
 
 def mean(value: MetricValue, unit: str = "") -> Cell:
     """Return a cell of a mean with its interval below, and the range that ties leave."""
-    known = interval(value.ci_low, value.ci_high)
-    return number(value.mean, unit=unit, below=known, ties=tie_range(value.min, value.max))
+    interval_text = interval(value.ci_low, value.ci_high)
+    return number(value.mean, unit=unit, below=interval_text, ties=tie_range(value.min, value.max))
 
 
 def absent(columns: int, first: str = ABSENT) -> list[Cell]:
@@ -106,7 +106,7 @@ def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]
     return [*(milliseconds(value) for value in (stats.p50, stats.p95, stats.p99)), count(stats.n)]
 
 
-def listed(names: Sequence[str], most: int = _NAMED) -> str:
+def join_names(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     """Return names as an enumeration, the first of many."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
@@ -115,8 +115,8 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 
 def empty_documents(empty: int, left_out: int) -> str:
     """Return how many documents are empty and how many empty ones were left out, in parentheses; else empty."""
-    said = [f"{number:,} {what}" for number, what in ((empty, "empty"), (left_out, "empty left out")) if number]
-    return f" ({', '.join(said)})" if said else ""
+    counts = [f"{number:,} {noun}" for number, noun in ((empty, "empty"), (left_out, "empty left out")) if number]
+    return f" ({', '.join(counts)})" if counts else ""
 
 
 def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
@@ -149,8 +149,8 @@ def provenance(result: Result, data: Iterable[Facts]) -> Iterator[Facts]:
     yield from data
     for trial in result.trials:
         engine = trial.engine
-        named = f"{engine.name} {engine.version}, {engine.mode}" if engine is not None else None
-        facts = {"engine": named, "measured": trial.measured_at, **trial.parameters, **trial.encoder}
+        engine_name = f"{engine.name} {engine.version}, {engine.mode}" if engine is not None else None
+        facts = {"engine": engine_name, "measured": trial.measured_at, **trial.parameters, **trial.encoder}
         yield Facts(f"Backend {result.trial_name(trial.label, trial.dataset)}", flat_rows(facts))
     yield Facts("Settings", flat_rows(result.plan.resolved))
     yield Facts("Packages", list(result.packages.items()))
@@ -165,14 +165,16 @@ def _cluster(cluster: ClusterInfo) -> str:
 
 def with_content(table: Table) -> Table:
     """Return the same table without columns that are empty in every row, and without their explanations."""
-    kept = [
-        at for at in range(len(table.columns)) if at == 0 or any(row[at].text not in ("", ABSENT) for row in table.rows)
+    columns = [
+        column_number
+        for column_number in range(len(table.columns))
+        if column_number == 0 or any(row[column_number].text not in ("", ABSENT) for row in table.rows)
     ]
-    empty = tuple(f"{column.name}: " for at, column in enumerate(table.columns) if at not in kept)
+    empty = tuple(f"{column.name}: " for position, column in enumerate(table.columns) if position not in columns)
     return replace(
         table,
-        columns=[table.columns[at] for at in kept],
-        rows=[[row[at] for at in kept] for row in table.rows],
+        columns=[table.columns[position] for position in columns],
+        rows=[[row[position] for position in columns] for row in table.rows],
         legend=[line for line in table.legend if not line.startswith(empty)],
     )
 

@@ -59,7 +59,7 @@ class Column:
     below_priority: int = 0
     follows: bool = False
     names: bool = False
-    whole: bool = False
+    unfolded: bool = False
     folds: bool = False
     timed: bool = False
 
@@ -109,10 +109,10 @@ class Table:
         """Return the best value of a column; None if the column has no best, or only one row has a value."""
         direction = self.columns[column].best
         values = [row[column].value for row in self.rows]
-        known = [value for value in values if value is not None]
-        if direction is None or len(known) < 2 or min(known) == max(known):
+        present = [value for value in values if value is not None]
+        if direction is None or len(present) < 2 or min(present) == max(present):
             return None
-        return max(known) if direction == "highest" else min(known)
+        return max(present) if direction == "highest" else min(present)
 
     def expanded(self) -> Table:
         """Return the same table with the second lines of cells in separate columns."""
@@ -136,11 +136,11 @@ class Table:
         names = [column.sort_name for column in self.columns]
         if name not in names:
             return self
-        at = names.index(name)
-        if not self.columns[at].numeric:
-            return replace(self, rows=sorted(self.rows, key=lambda row: row[at].text))
-        sign = 1 if self.columns[at].best == "lowest" else -1
-        key = [(value is None, sign * (value or 0.0)) for value in (row[at].value for row in self.rows)]
+        position = names.index(name)
+        if not self.columns[position].numeric:
+            return replace(self, rows=sorted(self.rows, key=lambda row: row[position].text))
+        sign = 1 if self.columns[position].best == "lowest" else -1
+        key = [(value is None, sign * (value or 0.0)) for value in (row[position].value for row in self.rows)]
         order = sorted(range(len(self.rows)), key=lambda number: key[number])
         return replace(self, rows=[self.rows[number] for number in order])
 
@@ -320,12 +320,12 @@ class Document:
         """
         self.check_sort(name)
         first = next(table for table in self.tables() if name in [column.sort_name for column in table.columns])
-        places = {row[0].text: place for place, row in reversed(list(enumerate(first.sorted_by(name).rows)))}
+        position_of = {row[0].text: position for position, row in reversed(list(enumerate(first.sorted_by(name).rows)))}
 
         def ordered(table: Table) -> Table:
-            if any(row[0].text not in places for row in table.rows):
+            if any(row[0].text not in position_of for row in table.rows):
                 return table.sorted_by(name)
-            return replace(table, rows=sorted(table.rows, key=lambda row: places[row[0].text]))
+            return replace(table, rows=sorted(table.rows, key=lambda row: position_of[row[0].text]))
 
         return replace(
             self,

@@ -134,6 +134,6 @@ def _weigh(
 ) -> None:
     for row in range(len(indptr) - 1):
         norm = k1 * (1.0 - b + b * lengths[row] / avgdl)
-        for place in range(indptr[row], indptr[row + 1]):
-            tf = np.float64(counts[place])
-            values[place] = np.float32(tf * factor / (tf + norm))
+        for position in range(indptr[row], indptr[row + 1]):
+            tf = np.float64(counts[position])
+            values[position] = np.float32(tf * factor / (tf + norm))

@@ -21,7 +21,7 @@ CLASSIFYING, CAUSAL = "for sequence classification", "that generate text"
 _ENDINGS = {CLASSIFYING: ("ForSequenceClassification",), CAUSAL: ("ForCausalLM", "LMHeadModel")}
 """Ends of the names of Transformers' classes."""
 _RERANKERS = {"cross-encoder": (CLASSIFYING,), "classifier": (CLASSIFYING,), "qwen3": (CAUSAL, CLASSIFYING)}
-_SHOWN = 3
+_MAX_NAMES = 3
 _TABLE = "position_embeddings"
 _UNUSED = "pooler."
 """An encoder's layer whose output no module of sentence-transformers reads; many models are stored without it."""
@@ -42,7 +42,7 @@ def refuse_other_kind(folder: Path, kind: str) -> None:
     if not (folder / "modules.json").is_file():
         heads = _read(folder / "config.json").get("architectures") or []
         if kind == "SparseEncoder" and not any(str(head).endswith("ForMaskedLM") for head in heads):
-            raise ValueError("it has no head of a masked language model, so there are no weights of terms in it")
+            raise ValueError("it has no masked language model head, so it gives no term weights")
         return
     saved = str(_read(folder / CONFIG).get("model_type", "SentenceTransformer"))
     if saved != kind:
@@ -69,10 +69,10 @@ def head_of(folder: Path, accepted: Sequence[str], reranker: str) -> str:
     for head in accepted:
         if architectures[0].endswith(_ENDINGS[head]):
             return head
-    others = [
+    other_classes = [
         name for name, heads in _RERANKERS.items() if any(architectures[0].endswith(_ENDINGS[one]) for one in heads)
     ]
-    instead = f"; take {' or '.join(others)}" if others else ""
+    instead = f"; take {' or '.join(other_classes)}" if other_classes else ""
     raise ValueError(
         f"its architecture is {architectures[0]}, and '{reranker}' reads models {' or '.join(accepted)}{instead}"
     )
@@ -89,14 +89,15 @@ def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:
 
     Without this check the first long text would end the run. Not every kind of model says how many places it has.
     """
-    places = token_places(model)
-    if places is not None and limit > places:
+    model_limit = position_limit(model)
+    if model_limit is not None and limit > model_limit:
         raise EngineUnavailableError(
-            f"{parameter}={limit}, and the model has places for {places} tokens", fix=f"ask for {places} at most"
+            f"{parameter}={limit}, and the model has places for {model_limit} tokens",
+            fix=f"ask for {model_limit} at most",
         )
 
 
-def token_places(model: Any) -> int | None:
+def position_limit(model: Any) -> int | None:
     """Return the number of tokens that a model has positions for; None if it does not say.
 
     Models of RoBERTa's family count positions after the padding's, so they have fewer positions than rows.
@@ -109,7 +110,7 @@ def token_places(model: Any) -> int | None:
     return int(rows) - (0 if padding is None else int(padding) + 1)
 
 
-def load_whole(load: Callable[[], Any]) -> Any:
+def load_complete(load: Callable[[], Any]) -> Any:
     """Call ``load`` and return its model, all of whose weights are from the model's files.
 
     Raises:
@@ -120,9 +121,9 @@ def load_whole(load: Callable[[], Any]) -> Any:
         loaded = load()
     if made_up:
         names = sorted(made_up)
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        listed = f"{', '.join(names[:_SHOWN])}{more}"
-        raise ValueError(f"its files have no weights for {listed}, and random ones would stand there")
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        names_text = f"{', '.join(names[:_MAX_NAMES])}{more}"
+        raise ValueError(f"its files have no weights for {names_text}, and they would be random")
     return loaded
 
 

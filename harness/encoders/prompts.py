@@ -20,7 +20,7 @@ from harness.errors import DataError, UsageError
 from harness.registry.strict_toml import Table, read_document
 
 _TABLE = Path(__file__).with_name("prompts.toml")
-_OWN_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents": ("document", "passage", "corpus")}
+_PROMPT_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents": ("document", "passage", "corpus")}
 """Declared names that sentence-transformers' encode_query and encode_document apply; the first that exists wins."""
 
 
@@ -50,8 +50,8 @@ def text_list(texts: Inputs) -> list[str]:
     """Return the column of texts as a list."""
     if texts.texts is None:
         raise AssertionError("texts without their column")
-    listed: list[str] = texts.texts.to_pylist()
-    return listed
+    values: list[str] = texts.texts.to_pylist()
+    return values
 
 
 def applied_prompt(settings: Settings, role: Role) -> Prompt:
@@ -74,7 +74,7 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
     if (chosen := settings.prompts[role]) is not None:
         return Prompt(chosen)
     if any(declared.values()):
-        names = [name for name in (*_OWN_NAMES[role], configuration.get("default_prompt_name")) if name in declared]
+        names = [name for name in (*_PROMPT_NAMES[role], configuration.get("default_prompt_name")) if name in declared]
         text = declared[names[0]] if names else ""
         return Prompt(text, f"its configuration's '{names[0]}'" if text else "")
     source, hub_name = settings.source, ""  # a folder's own name is anybody's choice
@@ -82,14 +82,14 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
         hub_name = source.name
     elif source.has_files:
         hub_name = str(_read(model_folder(settings) / "config.json").get("_name_or_path") or "")
-    needed = known_prompts().get(hub_name.casefold())
+    needed = published_prompts().get(hub_name.casefold())
     text = "" if needed is None else needed.query if role == "queries" else needed.document
-    return Prompt(text, f"what {hub_name} needs" if text else "")
+    return Prompt(text, f"the prompt of {hub_name}" if text else "")
 
 
 def _undeclared(model: str, name: str, role: Role, declared: Mapping[str, str]) -> UsageError:
     """Return the refusal of a prompt's name, with a declared name for texts of this role if there is one."""
-    likely = next((own for own in _OWN_NAMES[role] if own in declared), None)
+    likely = next((prompt_name for prompt_name in _PROMPT_NAMES[role] if prompt_name in declared), None)
     hint = f"did you mean '{likely}', which it declares for {role}? " if likely is not None else ""
     return UsageError(
         f"model '{model}' declares no prompt '{name}'", fix=f"{hint}it declares: {', '.join(declared) or 'none'}"
@@ -102,7 +102,7 @@ def declared_prompts(settings: Settings) -> Mapping[str, str]:
 
 
 @cache
-def known_prompts() -> Mapping[str, KnownPrompts]:
+def published_prompts() -> Mapping[str, KnownPrompts]:
     """Return the prompts of ``prompts.toml`` by the model's name on the hub, in small letters, in the file's order."""
     table = Table(read_document(_TABLE).values)
     prompts: dict[str, KnownPrompts] = {}
@@ -133,5 +133,5 @@ def _read(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise DataError(str(path), [f"cannot be read: {error}"], fix="fetch the model again") from error
     if not isinstance(content, dict):
-        raise DataError(str(path), ["is no JSON object"], fix="fetch the model again")
+        raise DataError(str(path), ["is not a JSON object"], fix="fetch the model again")
     return content

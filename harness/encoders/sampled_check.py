@@ -18,7 +18,7 @@ from harness.store.columns import load_table, load_vectors, save_table
 TOLERANCES = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 5e-2}
 """Largest difference, relative to a vector's length, that batches of other sizes, other machines and other versions of
 libraries may leave, by the precision that the model computes in. Another model is far beyond it."""
-_SHOWN = 10
+_MAX_EXAMPLES = 10
 
 
 class Sample(NamedTuple):
@@ -47,12 +47,12 @@ def compare_sample(cached: Path, again: Path, role: Role, sample: Sample, settin
     tolerance = TOLERANCES[settings.dtype]
     beyond = np.flatnonzero(~(differences <= tolerance))
     if len(beyond):
-        ids = load_table(sample.texts).column("id").take(numbers(beyond[:_SHOWN])).to_pylist()
+        ids = load_table(sample.texts).column("id").take(numbers(beyond[:_MAX_EXAMPLES])).to_pylist()
         raise CacheError(
-            f"{len(beyond)} of {len(differences)} cached vectors of {role} by model '{settings.source.name}' are not "
-            f"what it gives now: {', '.join(ids)}; the largest relative difference is "
+            f"{len(beyond)} of {len(differences)} cached vectors of {role} by model '{settings.source.name}' differ "
+            f"from its present vectors: {', '.join(ids)}; the largest relative difference is "
             f"{float(np.nanmax(differences)):.2g}, and {tolerance:g} is allowed",
-            fix=f"remove them, and they are made anew: harness cache remove {cached.name}",
+            fix=f"remove them, and they are encoded again: harness cache remove {cached.name}",
         )
     return float(differences.max(initial=0.0))
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, SparseVectors
-from harness.encoders.model_checks import load_whole, refuse_more_tokens, refuse_other_kind
+from harness.encoders.model_checks import load_complete, refuse_more_tokens, refuse_other_kind
 from harness.encoders.model_files import model_folder
 from harness.encoders.prompts import applied_prompt, text_list
 from harness.encoders.settings import Facts, Role, Rows, Settings
-from harness.encoders.token_counts import TextLengths, TokenCounter, known_limit, limit_origin
+from harness.encoders.token_counts import TextLengths, TokenCounter, finite_limit, limit_origin
 from harness.errors import DataError, EngineUnavailableError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
@@ -55,11 +55,11 @@ class SentenceTransformerModel:
 
         try:
             refuse_other_kind(folder, kind)
-            model = load_whole(load)
+            model = load_complete(load)
         except (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError) as error:
             raise EngineUnavailableError(
                 f"model '{settings.source.name}' in '{folder}' cannot be loaded: {error}",
-                fix="it must be one that sentence-transformers saved; some need remote code",
+                fix="it must be a model that sentence-transformers saved; some need remote code",
             ) from error
         if settings.max_seq_length:
             refuse_more_tokens(model.transformers_model, settings.max_seq_length, "max_seq_length")
@@ -69,7 +69,7 @@ class SentenceTransformerModel:
     @property
     def facts(self) -> Facts:
         """Device, size, limit of tokens, and the libraries' versions."""
-        limit = known_limit(self._model.max_seq_length)
+        limit = finite_limit(self._model.max_seq_length)
         return {
             "device": str(self._model.device),
             "parameters_millions": sum(weights.numel() for weights in self._model.parameters()) / 1e6,
@@ -113,7 +113,9 @@ class SentenceTransformerModel:
 def _sparse(encoded: Any) -> SparseVectors:
     tensor = encoded.coalesce()
     (rows, columns), values = tensor.indices().numpy(), tensor.values().float().numpy()
-    kept = values != 0
-    counts = np.bincount(rows[kept], minlength=tensor.shape[0])
+    is_nonzero = values != 0
+    counts = np.bincount(rows[is_nonzero], minlength=tensor.shape[0])
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return SparseVectors(indptr, columns[kept].astype(np.int32), values[kept].astype(np.float32), int(tensor.shape[1]))
+    return SparseVectors(
+        indptr, columns[is_nonzero].astype(np.int32), values[is_nonzero].astype(np.float32), int(tensor.shape[1])
+    )

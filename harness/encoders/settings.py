@@ -62,7 +62,7 @@ class ModelSource(NamedTuple):
     name: str
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """A name for people and for folders, without the path to the model."""
         last = Path(self.name).name if self.kind in ("folder", "precomputed") else self.name
         return re.sub(r"[^\w.-]+", "--", last).strip("-.") or self.kind
@@ -142,7 +142,7 @@ class Settings:
         model, key_env = values["model"], values.get("endpoint_key_env", "")
         if not model and encoder != "dense":
             raise UsageError(
-                f"encoder '{encoder}' has no model of its own", fix=f"name one with model=: {_FORMS_OF_ANY}"
+                f"encoder '{encoder}' has no default model", fix=f"name a model with model=: {_FORMS_OF_ANY}"
             )
         source = parse_source(str(model or DEFAULT_MODEL))
         stray = [
@@ -160,7 +160,7 @@ class Settings:
         twice = [name for name in _PROMPTS if values[name] and values[f"{name}_name"]]
         if twice:
             both = " and ".join(f"{name} and {name}_name" for name in twice)
-            raise UsageError(f"{both} are both given", fix="leave one of them out")
+            raise UsageError(f"{both} are both given", fix="leave out one of them")
         return cls(
             encoder=encoder,
             source=source,

@@ -13,7 +13,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array
 from harness.encoders.model_files import find_module, model_files, model_folder, remote_code
-from harness.encoders.precomputed import Precomputed, find_files, require_files
+from harness.encoders.precomputed import PrecomputedEncoder, find_files, require_files
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Facts, Model, Role, Settings
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
@@ -29,7 +29,7 @@ def create_model(settings: Settings) -> Model:
     """Load the model that the settings name; runs in a worker. Raises HarnessError."""
     match settings.source.kind:
         case "precomputed":
-            return Precomputed(settings)
+            return PrecomputedEncoder(settings)
         case "random":
             return RandomVectors(settings)
         case "python":

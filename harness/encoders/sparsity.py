@@ -74,11 +74,11 @@ def strongest(vectors: SparseVectors, most: int) -> SparseVectors:
         return vectors
     owner = np.repeat(np.arange(len(vectors)), lengths)
     best_first = np.lexsort((vectors.indices, -np.abs(vectors.values), owner))
-    place = np.arange(vectors.nnz) - np.repeat(vectors.indptr[:-1], lengths)
-    kept = np.sort(best_first[place < most])
+    rank = np.arange(vectors.nnz) - np.repeat(vectors.indptr[:-1], lengths)
+    selected = np.sort(best_first[rank < most])
     indptr = np.zeros_like(vectors.indptr)
     np.cumsum(np.minimum(lengths, most), out=indptr[1:])
-    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
+    return SparseVectors(indptr, vectors.indices[selected], vectors.values[selected], vectors.dimensions)
 
 
 def _counts(vectors: SparseVectors, width: int) -> DimensionCounts:

@@ -44,7 +44,7 @@ _ROWS = 16_384
 _HEADER_BYTES = 128
 """Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
 PROGRESS, MADE = "progress.json", "made.json"
-_SHOWN = 20
+_MAX_EXAMPLES = 20
 _log = logging.getLogger("harness")
 
 
@@ -293,9 +293,11 @@ class _Columns:
         state = self.state
         if self._lengths is None and lengths is not None:
             path = self._folder / _lengths_file(self._role)
-            kept = state.rows if path.is_file() and path.stat().st_size >= _file_bytes(state.rows, np.int32, 2) else 0
-            self._lengths = _NpyWriter(path, np.int32, rows=kept, width=2)
-            self._lengths.append(TextLengths.unknown(state.rows - kept).counts)
+            complete_rows = (
+                state.rows if path.is_file() and path.stat().st_size >= _file_bytes(state.rows, np.int32, 2) else 0
+            )
+            self._lengths = _NpyWriter(path, np.int32, rows=complete_rows, width=2)
+            self._lengths.append(TextLengths.unknown(state.rows - complete_rows).counts)
         if self._lengths is not None:
             self._lengths.append((lengths or TextLengths.unknown(rows)).counts)
         if lengths is None or lengths.limit is None:
@@ -385,11 +387,13 @@ def _finite_rows(rows: SparseVectors) -> Any:
     return finite
 
 
-def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:
-    named = ids.take(np.flatnonzero(bad))
-    if named:
-        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-        raise DataError(source, [f"{what}: {', '.join(named[:_SHOWN])}{more}"], fix="mend the model, or these texts")
+def _refuse(source: str, problem: str, ids: Ids, bad: Any) -> None:
+    bad_ids = ids.take(np.flatnonzero(bad))
+    if bad_ids:
+        more = f" and {len(bad_ids) - _MAX_EXAMPLES} more" if len(bad_ids) > _MAX_EXAMPLES else ""
+        raise DataError(
+            source, [f"{problem}: {', '.join(bad_ids[:_MAX_EXAMPLES])}{more}"], fix="correct the model, or these texts"
+        )
 
 
 def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _State:
@@ -400,15 +404,15 @@ def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _St
         state = _State(**orjson.loads(path.read_bytes()))
         numbers = {name: value for name, value in asdict(state).items() if name != "limit_from" and value is not None}
         if not all(isinstance(value, int) and value >= 0 for value in numbers.values()):
-            raise ValueError(f"{state} is no state")
+            raise ValueError(f"{state} is not a state")
     except (ValueError, TypeError) as error:
         return _begin_again(folder, f"{PROGRESS} cannot be read: {error}")
     if state.rows > texts:
-        return _begin_again(folder, f"{PROGRESS} tells of {state.rows} texts, and there are {texts}")
+        return _begin_again(folder, f"{PROGRESS} refers to {state.rows} texts, and there are {texts}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
         if rows and (not file.is_file() or file.stat().st_size < _file_bytes(rows, dtype, width)):
-            return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {PROGRESS} tells of")
+            return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {PROGRESS} refers to")
     return state
 
 

@@ -79,7 +79,7 @@ class TokenCounter:
     def _counted(self, module: Any, preprocess: Callable[..., Any]) -> Callable[..., Any]:
         def counted(inputs: Sequence[object], *args: Any, **options: Any) -> Any:
             features = preprocess(inputs, *args, **options)
-            self._limit = known_limit(getattr(module, "max_seq_length", None))
+            self._limit = finite_limit(getattr(module, "max_seq_length", None))
             encodings = getattr(features, "encodings", None)
             if encodings:
                 counts = [token_counts(encoding) for encoding in encodings]
@@ -100,14 +100,14 @@ class TokenCounter:
             return [(length, 0) for length in lengths] if truncation is None else []
         counts = []
         for row, length in enumerate(lengths):
-            whole = length
+            full_length = length
             if length >= self._limit and hasattr(tokenizer, "model_max_length"):
                 limit, tokenizer.model_max_length = tokenizer.model_max_length, 10**12
                 try:
-                    (whole,) = _row_lengths(again(row))
+                    (full_length,) = _row_lengths(again(row))
                 finally:
                     tokenizer.model_max_length = limit
-            counts.append((whole, whole - length))
+            counts.append((full_length, full_length - length))
         return counts
 
 
@@ -132,7 +132,7 @@ def token_counts(encoding: Any) -> tuple[int, int]:
     return total, total - read
 
 
-def known_limit(limit: float | None) -> int | None:
+def finite_limit(limit: float | None) -> int | None:
     """Return a limit of tokens; None for none and for the huge numbers that mean none."""
     return None if limit is None or math.isinf(limit) or limit >= _NO_LIMIT else int(limit)
 

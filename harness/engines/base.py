@@ -59,7 +59,7 @@ from harness.engines.interface import (
     Storage,
     StoredDocuments,
 )
-from harness.engines.reserved_names import ASSIGNED_ONCE, Reserved, hidden_name, require_free_names, reserved_names
+from harness.engines.reserved_names import ASSIGNED_ONCE, ReservedName, hidden_name, require_free_names, reserved_names
 from harness.errors import (
     BackendError,
     CacheError,
@@ -182,7 +182,7 @@ class Engine(EngineInterface, Generic[Column]):
     search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
     faults: tuple[type[Exception], ...] = (RuntimeError,)
     packages: ClassVar[tuple[str, ...]] = ()
-    _reserved: ClassVar[Mapping[str, Reserved]] = {}
+    _reserved: ClassVar[Mapping[str, ReservedName]] = {}
 
     def __init_subclass__(cls) -> None:
         """Declare the filters and external indexes that the class implements.
@@ -294,7 +294,7 @@ class Engine(EngineInterface, Generic[Column]):
 
     # Methods that an engine may override.
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Column:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> Column:
         """Return the column that the engine reads, or all inputs for an engine that reads two; refuse bad values.
 
         Args:
@@ -310,13 +310,13 @@ class Engine(EngineInterface, Generic[Column]):
         for name in self.capabilities.columns:
             match name:
                 case "text":
-                    columns.append(require_texts(inputs, what))
+                    columns.append(require_texts(inputs, role))
                 case "terms":
-                    columns.append(require_terms(inputs, what))
+                    columns.append(require_terms(inputs, role))
                 case "sparse":
-                    columns.append(require_sparse(inputs, what))
+                    columns.append(require_sparse(inputs, role))
                 case "dense":
-                    columns.append(require_dense(inputs, what, cosine=cosine, dimensions=dimensions))
+                    columns.append(require_dense(inputs, role, cosine=cosine, dimensions=dimensions))
         return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
@@ -492,9 +492,10 @@ class Engine(EngineInterface, Generic[Column]):
         sent = len(self.ids) - len(self.deleted) - len(loaded.missing)
         for expected in (sent, sent if indexed is None else indexed):
             if loaded.documents != expected:
-                place, fix = (f" in '{folder}'", REBUILD) if self.finished else ("", _UNNAMED)
+                location, fix = (f" in '{folder}'", REBUILD) if self.finished else ("", _UNNAMED)
                 raise LostDocumentsError(
-                    f"the {self.name} engine's index{place} holds {loaded.documents} of {expected} documents, and the "
+                    f"the {self.name} engine's index{location} holds {loaded.documents} of {expected} documents, "
+                    "and the "
                     "engine does not say which are missing",
                     fix=fix,
                 )
@@ -519,15 +520,15 @@ class Filterable(Engine[Column]):
     stores_metadata: ClassVar[bool] = True
 
     @abstractmethod
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """From now on return only documents whose fields have these values; without fields, all documents."""
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
+    def restrict(self, conditions: Mapping[str, str]) -> None:
         """Filter all later searches; raises RejectedInputError for a field that was not indexed."""
         self.loaded  # noqa: B018 - raises when there is no index
-        require_fields(self.folder, wanted)  # the engine would silently find nothing
+        require_fields(self.folder, conditions)  # the engine would silently find nothing
         with self.translated(lambda: "building the filter"):
-            self.filter(wanted)
+            self.filter(conditions)
 
 
 class Client(Protocol):
@@ -627,7 +628,7 @@ class ExternalIndex(Engine[Column]):
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as usual."""
         if not self.parameters.get("external"):
-            raise RejectedInputError("no external index is named", fix="give external=true and say where it is")
+            raise RejectedInputError("no external index is named", fix="pass external=true and its location")
         opening = self.translated(lambda: "opening the external index", EngineUnavailableError)
         with self._closed_on_failure(), opening:
             external = self.open_external(folder, progress)
@@ -724,8 +725,8 @@ def as_backend_errors(damaged: str = _DAMAGED) -> Iterator[None]:
 def backend_error(error: CacheError | DataError | UsageError, damaged: str = _DAMAGED) -> BackendError:
     """Return an error of ``harness.exact`` or ``harness.store`` as an error of a backend: :func:`as_backend_errors`."""
     if isinstance(error, CacheError):
-        return EngineUnavailableError(error.what, fix=damaged)
-    return RejectedInputError(error.what, fix=error.fix)
+        return EngineUnavailableError(error.problem, fix=damaged)
+    return RejectedInputError(error.problem, fix=error.fix)
 
 
 _ADDRESSES = frozenset({"url", "jar"})
@@ -748,4 +749,4 @@ def _check_scoring(source: str, scoring: str, parameters: Mapping[str, Parameter
     try:
         formula_of(scoring, parameters)
     except (UsageError, CardError) as error:
-        raise CardError(f"{source}, 'reference.scoring': {error.what}", fix=error.fix) from error
+        raise CardError(f"{source}, 'reference.scoring': {error.problem}", fix=error.fix) from error

@@ -33,7 +33,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     name = "bm25s"
     stores_metadata = False
     packages = ("bm25s",)
-    no_changes = "bm25s has the statistics of all documents in every weight, and only indexes anew"
+    no_changes = "bm25s stores the statistics of all documents in every weight, so it can only index everything again"
     faults = (RuntimeError, ValueError, OSError, KeyError, EOFError)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="terms", exact=True, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
@@ -93,6 +93,6 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         hits = scores > absent
         return rows[hits].astype(np.int64), scores[hits]
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Mask the documents that do not match."""
-        self._mask = matching_documents(self.folder, wanted) if wanted else None
+        self._mask = matching_documents(self.folder, conditions) if conditions else None

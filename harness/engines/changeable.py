@@ -148,23 +148,24 @@ class Changeable(Engine[Column]):
             raise RejectedInputError(f"the index cannot be changed: {reason}", fix="index all documents again")
         if documents.metadata is not None or saved_fields(self.folder):
             raise RejectedInputError(
-                "an index with metadata to filter by is not changed", fix="index without metadata, or all anew"
+                "an index with metadata to filter by is not changed",
+                fix="index without metadata, or index everything again",
             )
-        leaving, known = self.ids.rows_of(deleted), self.ids.rows_of(documents.ids)
+        leaving, stored_rows = self.ids.rows_of(deleted), self.ids.rows_of(documents.ids)
         gone = np.isin(leaving, self.deleted) | (leaving < 0)
         if gone.any():
             strange = deleted[int(np.flatnonzero(gone)[0])]
             raise RejectedInputError(f"document '{strange}' is to be deleted and is not in the index")
-        both = np.intersect1d(leaving, known)
+        both = np.intersect1d(leaving, stored_rows)
         if len(both):
             raise RejectedInputError(
                 f"document '{self.ids[int(both[0])]}' is to be deleted and to be written",
-                fix="write it alone: that replaces what the index holds",
+                fix="insert it only: that replaces the indexed document",
             )
-        added = np.flatnonzero(known < 0)
-        rows = known.astype(np.int32)
+        added = np.flatnonzero(stored_rows < 0)
+        rows = stored_rows.astype(np.int32)
         rows[added] = np.arange(len(self.ids), len(self.ids) + len(added), dtype=np.int32)
         written = Documents(documents.ids, self.check(documents, "document", dimensions), None)
-        held = np.setdiff1d(known[known >= 0], self.deleted).astype(np.int32)
+        leaving_rows = np.setdiff1d(stored_rows[stored_rows >= 0], self.deleted).astype(np.int32)
         ids = Ids(pa.concat_arrays([self.ids.values, documents.ids.values.take(numbers(added))]))
-        return Changes(np.sort(leaving).astype(np.int32), rows, written, held), ids
+        return Changes(np.sort(leaving).astype(np.int32), rows, written, leaving_rows), ids

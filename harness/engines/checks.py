@@ -12,8 +12,8 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors, faulty_rows
 from harness.errors import RejectedInputError
 
-_ROWS_AT_ONCE = 4096
-_WRONG_ANSWERS = "the engine would take it and answer wrongly: mend the encoder, or leave the row out"
+_ROWS_PER_BLOCK = 4096
+_WRONG_ANSWERS = "the engine would accept it and answer wrongly: correct the encoder, or leave the row out"
 C = TypeVar("C", bound=Sized)
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
 
@@ -28,49 +28,49 @@ def require_announced_ids(documents: Inputs, announced: Ids) -> None:
     """Refuse an empty collection, and documents not announced to ``open``: results would name wrong documents."""
     if not documents.ids.values.equals(announced.values):
         raise RejectedInputError(
-            f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",
+            f"{len(documents)} documents were passed to an engine that was opened for {len(announced)} others",
             fix="open the engine with the ids of the documents that it will index",
         )
     if not len(documents):  # without documents, some libraries make no index, others an index that they cannot search
-        raise RejectedInputError("there are no documents to index", fix="hand over at least one")
+        raise RejectedInputError("there are no documents to index", fix="pass at least one document")
 
 
-def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
+def require_texts(inputs: Inputs, role: str) -> pa.ChunkedArray:
     """Return the texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError if there are no texts, or not as many as ids.
     """
-    return _column(inputs, inputs.texts, what, "texts", "the engine analyses texts by itself: pass them")
+    return _column(inputs, inputs.texts, role, "texts", "the engine analyses texts by itself: pass them")
 
 
-def require_terms(inputs: Inputs, what: str) -> pa.ChunkedArray:
+def require_terms(inputs: Inputs, role: str) -> pa.ChunkedArray:
     """Return the analysed terms of ``inputs``, an Arrow column of texts; otherwise as :func:`require_texts`."""
-    return _column(inputs, inputs.terms, what, "terms", "analyse the texts: encoder = 'bm25'")
+    return _column(inputs, inputs.terms, role, "terms", "analyse the texts: encoder = 'bm25'")
 
 
-def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
+def require_sparse(inputs: Inputs, role: str) -> SparseVectors:
     """Return the sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError if there are no vectors, if their number differs from the ids', and for the first row with
     NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
     """
-    vectors = _column(inputs, inputs.sparse, what, "sparse vectors", "encode them, with bm25 for example")
+    vectors = _column(inputs, inputs.sparse, role, "sparse vectors", "encode them, with bm25 for example")
     for row, words in faulty_rows(vectors):
-        raise RejectedInputError(f"the vector of {what} '{inputs.ids[row]}' {words}", fix=_WRONG_ANSWERS)
+        raise RejectedInputError(f"the vector of {role} '{inputs.ids[row]}' {words}", fix=_WRONG_ANSWERS)
     return vectors
 
 
-def _column(inputs: Inputs, column: C | None, what: str, name: str, fix: str) -> C:
+def _column(inputs: Inputs, column: C | None, role: str, name: str, fix: str) -> C:
     """Return ``column``, which must exist and have as many rows as there are ids."""
     if column is None:
-        raise RejectedInputError(f"the {what} inputs hold no {name}", fix=fix)
+        raise RejectedInputError(f"the {role} inputs hold no {name}", fix=fix)
     if len(column) != len(inputs.ids):
-        raise RejectedInputError(f"{len(column)} {name.rsplit(maxsplit=1)[-1]} came with {len(inputs.ids)} {what} ids")
+        raise RejectedInputError(f"{len(column)} {name.rsplit(maxsplit=1)[-1]} came with {len(inputs.ids)} {role} ids")
     return column
 
 
 def require_dense(
-    inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
+    inputs: Inputs, role: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
 ) -> Float32Array:
     """Return the dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
 
@@ -79,27 +79,27 @@ def require_dense(
     ``cosine`` also for the first row whose squared length is not a float32 number of at least ``least``: engines
     normalise in float32, and get nothing, NaN or an arbitrary direction; some leave short vectors as they are.
     """
-    vectors = _column(inputs, inputs.dense, what, "dense vectors", "encode them with a dense model")
+    vectors = _column(inputs, inputs.dense, role, "dense vectors", "encode them with a dense model")
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not vectors.flags.c_contiguous or not vectors.shape[1]:
         raise RejectedInputError(
-            f"the {what} vectors are an array of {vectors.dtype} of shape {vectors.shape}",
+            f"the {role} vectors are an array of {vectors.dtype} of shape {vectors.shape}",
             fix="hand over C-contiguous float32 of shape (number, dimensions)",
         )
     if dimensions is not None and vectors.shape[1] != dimensions:
         raise RejectedInputError(
-            f"the {what} vectors have {vectors.shape[1]} dimensions, the index has {dimensions}",
+            f"the {role} vectors have {vectors.shape[1]} dimensions, the index has {dimensions}",
             fix="encode documents and queries with one model and one truncate_dim",
         )
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        _require_good_rows(vectors[start : start + _ROWS_AT_ONCE], inputs.ids, start, what, least if cosine else None)
+    for start in range(0, len(vectors), _ROWS_PER_BLOCK):
+        _require_good_rows(vectors[start : start + _ROWS_PER_BLOCK], inputs.ids, start, role, least if cosine else None)
     return vectors
 
 
-def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, least: float | None) -> None:
+def _require_good_rows(rows: Float32Array, ids: Ids, start: int, role: str, least: float | None) -> None:
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise RejectedInputError(
-            f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' has a value that is NaN or infinite",
+            f"the vector of {role} '{ids[start + int(np.argmin(finite))]}' has a value that is NaN or infinite",
             fix=_WRONG_ANSWERS,
         )
     if least is None:
@@ -109,7 +109,6 @@ def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, leas
     if not directed.all():
         row = int(np.argmin(directed))
         raise RejectedInputError(
-            f"the vector of {what} '{ids[start + row]}' has the length {np.sqrt(squared[row]):.3g}: "
-            "there is no cosine with it",
+            f"the vector of {role} '{ids[start + row]}' has the length {np.sqrt(squared[row]):.3g}: it has no cosine",
             fix="leave the row out, let the encoder normalise, or take the similarity dot or l2",
         )

@@ -56,13 +56,16 @@ class UsedColumns:
 
     def narrow(self, vectors: SparseVectors) -> SparseVectors:
         """Return the vectors over the used columns; values in other columns, which no document uses, are dropped."""
-        places = np.searchsorted(self._columns, vectors.indices)
-        known = np.zeros(len(places), dtype=bool)
-        inside = places < len(self._columns)
-        known[inside] = self._columns[places[inside]] == vectors.indices[inside]
-        kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known)])
+        positions = np.searchsorted(self._columns, vectors.indices)
+        is_used = np.zeros(len(positions), dtype=bool)
+        inside = positions < len(self._columns)
+        is_used[inside] = self._columns[positions[inside]] == vectors.indices[inside]
+        preserved = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(is_used)])
         return SparseVectors(
-            kept[vectors.indptr], places[known].astype(np.int32), vectors.values[known], max(1, len(self._columns))
+            preserved[vectors.indptr],
+            positions[is_used].astype(np.int32),
+            vectors.values[is_used],
+            max(1, len(self._columns)),
         )
 
     def widen(self, vectors: SparseVectors) -> SparseVectors:
@@ -157,9 +160,9 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         index = self._index if self._filtered is None else self._filtered
         return index.retrieve(query, k, int(self.parameters["threads"]))[1:]
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Leave out the postings of documents that do not match, so that searches see only the rest."""
-        self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
+        self._filtered = self._index.filtered(matching_documents(self.folder, conditions)) if conditions else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Map a saved index; ``idf`` must equal the saved value."""
@@ -190,11 +193,11 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
         with as_backend_errors(_KEEP):
             stored = load_index(self.folder, verify=False)
             vectors = _saved_vectors(stored)
-            every = np.arange(len(vectors), dtype=np.int32)
-            other = compare_sparse(content, len(vectors), [(every, vectors)], progress)
+            all_rows = np.arange(len(vectors), dtype=np.int32)
+            other = compare_sparse(content, len(vectors), [(all_rows, vectors)], progress)
             if other is None and stored.idf is not None:
-                own = bm25_idf(stored.postings.document_frequencies(), len(vectors.nonempty_rows))
-                if not np.array_equal(own, stored.idf):
+                stored_idf = bm25_idf(stored.postings.document_frequencies(), len(vectors.nonempty_rows))
+                if not np.array_equal(stored_idf, stored.idf):
                     return "its IDF is not BM25's over its own documents"
         return other
 

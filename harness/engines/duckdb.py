@@ -23,7 +23,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["DuckdbEngine"]
 
 _FILE = "vectors.duckdb"
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_BLOCK = 4096
 _OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 """DuckDB would download extensions that a query needs; the built-in extensions are enough."""
 _SCORES = {
@@ -95,7 +95,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
 
     def _insert(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
         names, metadata = field_columns(documents.fields).values(), documents.metadata
-        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+        for start, stop in documents.batches(_ROWS_PER_BLOCK, progress):
             batch = documents.column[start:stop]
             columns = {
                 "document": numbers(rows[start:stop]),
@@ -130,14 +130,16 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         }
         return LoadedIndex(count, state, dimensions)
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, fields: Mapping[str, str]) -> None:
         """Put the fields into the WHERE of every search."""
         columns = field_columns(saved_fields(self.folder))
-        conditions = [f"{columns[field]} = $value{number}" for number, field in enumerate(wanted)]
-        self._values = {f"value{number}": value for number, value in enumerate(wanted.values())}
-        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        conditions = [f"{columns[field]} = $value{number}" for number, field in enumerate(fields)]
+        self._values = {f"value{number}": value for number, value in enumerate(fields.values())}
+        clause = f"WHERE {' AND '.join(conditions)} " if conditions else ""
         score = f"{_SCORES[str(self.parameters['similarity'])]}(vector, $query::FLOAT[{self._dimensions}])"
-        self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"
+        self._search = (
+            f"SELECT document, {score} AS score FROM documents {clause}ORDER BY score DESC, document LIMIT $k"
+        )
 
     def retrieve(self, query: Float32Array, k: int) -> Any:
         """Run the statement to its end; the answer stays in DuckDB's form."""

@@ -19,14 +19,14 @@ from harness.errors import BackendError, EngineUnavailableError, IndexChangedErr
 from harness.registry.parameters import ParameterValue
 from harness.user_path import user_path
 
-_NAMED = 5
+_MAX_EXAMPLES = 5
 NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
     "with the same model, or for BM25 with the same dataset, analyzer, k1 and b"
 )
 TEXT_FIELDS = ("text", "content", "page_content", "document")
 """Fields searched for texts if no field is named: LangChain's and LlamaIndex's names."""
-Kept: TypeAlias = Literal["bits", "unit", "direction", "product"]
+Preserved: TypeAlias = Literal["bits", "unit", "direction", "product"]
 """The form in which an index keeps a vector: unchanged, divided by its length, times any number above 0, or as a
 separate direction and length, whose product it returns."""
 _PRODUCT_STEPS = 8
@@ -82,7 +82,8 @@ class DocumentKeys:
             return np.fromiter((self._row_of[key] for key in keys), dtype=np.int32)
         except KeyError as error:
             raise IndexChangedError(
-                f"the {self.noun} {error} was added while the index was searched", fix="stop whatever writes to it"
+                f"the {self.noun} {error} was added while the index was searched",
+                fix="stop other programs from writing to it",
             ) from error
 
 
@@ -112,7 +113,7 @@ class ExternalRows(ABC):
 
     ids: Ids
     sparse = False
-    stored_as: Kept = "bits"
+    stored_as: Preserved = "bits"
     half = False
 
     @abstractmethod
@@ -143,7 +144,7 @@ class ExternalRows(ABC):
             tuple(values[position] for position in order.tolist()),
             dense=None if self.sparse else np.ascontiguousarray(vectors[order]),
             sparse=vectors.take(order) if self.sparse else None,
-            place=source,
+            text_source=source,
         )
 
 
@@ -155,7 +156,7 @@ def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
     except BackendError as error:
         if error.fix != rebuild:
             raise
-        raise type(error)(error.what, fix=instead) from error
+        raise type(error)(error.problem, fix=instead) from error
 
 
 def source_folder(parameters: Mapping[str, ParameterValue]) -> Path:
@@ -163,24 +164,24 @@ def source_folder(parameters: Mapping[str, ParameterValue]) -> Path:
     return user_path(str(parameters["path"])).absolute()
 
 
-def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
-    """Return the ids of an index's documents, unique and complete; ``where`` names their source.
+def unique_ids(ids: Sequence[str | None], source: str) -> Ids:
+    """Return the ids of an index's documents, unique and complete; ``source`` names their source.
 
     Raises RejectedInputError, naming documents by number, or ids that occur twice.
     """
     absent = [row for row, doc_id in enumerate(ids) if doc_id is None]
     if absent:
-        named = ", ".join(map(str, absent[:_NAMED])) + (", …" if len(absent) > _NAMED else "")
+        rows_text = ", ".join(map(str, absent[:_MAX_EXAMPLES])) + (", …" if len(absent) > _MAX_EXAMPLES else "")
         raise RejectedInputError(
-            f"{len(absent):,} of {len(ids):,} documents have no {where} (numbers {named})",
-            fix="name one that every document has: without an id a hit means nothing",
+            f"{len(absent):,} of {len(ids):,} documents have no {source} (numbers {rows_text})",
+            fix="name a column that every document has: a hit without an id means nothing",
         )
     present = [doc_id for doc_id in ids if doc_id is not None]
     if len(set(present)) != len(present):
-        twice = [doc_id for doc_id, count in Counter(present).most_common(_NAMED) if count > 1]
+        twice = [doc_id for doc_id, count in Counter(present).most_common(_MAX_EXAMPLES) if count > 1]
         raise RejectedInputError(
-            f"several documents have the same {where}: {', '.join(repr(doc_id) for doc_id in twice)}",
-            fix="a ranking must not hold an id twice: name one that is unique",
+            f"several documents have the same {source}: {', '.join(repr(doc_id) for doc_id in twice)}",
+            fix="a ranking must not hold an id twice: name a unique column",
         )
     return Ids.of(present)
 
@@ -190,7 +191,9 @@ def as_id(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str] = ()) -> str:
+def choose_column(
+    source: str, parameter: str, conditions: str, present: Sequence[str], usual: Sequence[str] = ()
+) -> str:
     """Return the column to read.
 
     Args:
@@ -203,15 +206,16 @@ def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str
     Raises:
         RejectedInputError: There is no such column, or more than one.
     """
-    known = ", ".join(f"'{name}'" for name in present) or "none"
-    if wanted and wanted not in present:
+    columns_text = ", ".join(f"'{name}'" for name in present) or "none"
+    if conditions and conditions not in present:
         raise RejectedInputError(
-            f"{where} has no column '{wanted}' that can be the {parameter}", fix=f"it has: {known}"
+            f"{source} has no column '{conditions}' that can be the {parameter}", fix=f"it has: {columns_text}"
         )
-    chosen = [wanted] if wanted else [name for name in usual or present if name in present]
+    chosen = [conditions] if conditions else [name for name in usual or present if name in present]
     if not chosen or (not usual and len(chosen) > 1):
         raise RejectedInputError(
-            f"{where} has {len(present)} columns that can be the {parameter}: {known}", fix=f"name one: {parameter}="
+            f"{source} has {len(present)} columns that can be the {parameter}: {columns_text}",
+            fix=f"name one: {parameter}=",
         )
     return chosen[0]
 
@@ -253,18 +257,18 @@ def choose_columns(
     )
 
 
-def require_similarity(described: str, similarities: Sequence[str], wanted: str) -> str:
+def require_similarity(described: str, similarities: Sequence[str], conditions: str) -> str:
     """Return the ``wanted`` similarity, the first one for "".
 
     Raises RejectedInputError for a similarity that is not among the index's ``similarities``; ``described`` names
     these.
     """
-    if wanted not in ("", *similarities):
+    if conditions not in ("", *similarities):
         raise RejectedInputError(
-            f"{described}, which is not similarity={wanted}",
+            f"{described}, which is not similarity={conditions}",
             fix=f"say similarity={' or similarity='.join(similarities)}, or leave it out",
         )
-    return wanted or similarities[0]
+    return conditions or similarities[0]
 
 
 def sparse_of(
@@ -284,11 +288,11 @@ def sparse_of(
     return SparseVectors(indptr, narrow, values[order], dimensions or int(narrow.max(initial=-1)) + 1)
 
 
-def places_of(content: ExpectedContent, documents: int) -> Int32Array:
+def positions_of(content: ExpectedContent, documents: int) -> Int32Array:
     """Return each index document's position in the dataset (int32), -1 if the dataset lacks it."""
-    places = np.full(documents, -1, dtype=np.int32)
-    places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
-    return places
+    positions = np.full(documents, -1, dtype=np.int32)
+    positions[content.rows] = np.arange(len(content.rows), dtype=np.int32)
+    return positions
 
 
 def spread_rows(documents: int, count: int) -> Int32Array:
@@ -307,7 +311,7 @@ def read_ids(path: Path, documents: int) -> Ids:
     except (OSError, UnicodeDecodeError) as error:
         raise EngineUnavailableError(
             f"the documents' ids cannot be read from '{path}': {error}",
-            fix="write one id a line, in the order of the index's rows, and name the file: id_file=",
+            fix="write one id per line, in the order of the index's rows, and name the file: id_file=",
         ) from error
     if len(lines) != documents:
         raise RejectedInputError(
@@ -322,7 +326,7 @@ def compare_dense(
     documents: int,
     pages: Iterable[tuple[Int32Array, Float32Array]],
     progress: Progress,
-    kept: Kept = "bits",
+    preserved: Preserved = "bits",
     *,
     half: bool = False,
 ) -> str | None:
@@ -342,16 +346,16 @@ def compare_dense(
     if expected is None or queries is None:
         raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
     absent, strange, off = np.ones(len(expected), dtype=np.bool_), [np.empty(0, dtype=np.int32)], 0.0
-    for places, known, stored in _of_the_dataset(content, documents, pages, progress):
+    for positions, valid, stored in _pages_in_dataset(content, documents, pages, progress):
         if stored.shape[1] != queries.shape[1]:
             raise RejectedInputError(
                 f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {queries.shape[1]}",
                 fix="name the model and the truncate_dim that the index was made with",
             )
-        absent[places] = False
-        other = ~same_vectors(stored[known], expected[places], kept, half=half)
-        strange.append(places[other])
-        off = max(off, float(np.abs(stored[known][other] - expected[places][other]).max(initial=0.0)))
+        absent[positions] = False
+        other = ~same_vectors(stored[valid], expected[positions], preserved, half=half)
+        strange.append(positions[other])
+        off = max(off, float(np.abs(stored[valid][other] - expected[positions][other]).max(initial=0.0)))
     if absent.any():
         return f"{absent.sum():,} documents have no such vector, '{ids[int(absent.argmax())]}' first"
     different = _different("vectors", np.concatenate(strange), ids)
@@ -370,45 +374,45 @@ def compare_sparse(
     if expected is None:
         raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
     strange = [np.empty(0, dtype=np.int32)]
-    for places, known, page in _of_the_dataset(content, documents, pages, progress):
-        stored, wanted = page.take(known), expected.take(places)
+    for positions, valid, page in _pages_in_dataset(content, documents, pages, progress):
+        stored, conditions = page.take(valid), expected.take(positions)
         lengths = np.diff(stored.indptr)
-        rows, other = np.repeat(np.arange(len(stored)), lengths), np.flatnonzero(lengths != np.diff(wanted.indptr))
+        rows, other = np.repeat(np.arange(len(stored)), lengths), np.flatnonzero(lengths != np.diff(conditions.indptr))
         if len(other) == 0:
-            other = rows[stored.indices != wanted.indices]
+            other = rows[stored.indices != conditions.indices]
         if len(other):
-            doc_id = ids[int(places[other[0]])]
+            doc_id = ids[int(positions[other[0]])]
             raise RejectedInputError(
                 f"the vector of document '{doc_id}' in the index has other columns than the encoder gives it",
                 fix=NOT_THESE_VECTORS,
             )
-        strange.append(places[np.unique(rows[stored.values.view(np.uint32) != wanted.values.view(np.uint32)])])
+        strange.append(positions[np.unique(rows[stored.values.view(np.uint32) != conditions.values.view(np.uint32)])])
     return _different("weights", np.concatenate(strange), ids)
 
 
-def _of_the_dataset(
+def _pages_in_dataset(
     content: ExpectedContent, documents: int, pages: Iterable[tuple[Int32Array, Page]], progress: Progress
 ) -> Iterator[tuple[Int32Array, Int64Array, Page]]:
     """Yield the pages with documents of the dataset: their positions in the dataset and in the page, and the page."""
-    place_of = places_of(content, documents)
+    position_of = positions_of(content, documents)
     progress.start("compare", documents)
     for rows, page in pages:
-        places = place_of[rows]
-        known = np.flatnonzero(places >= 0)
-        if len(known):
-            yield places[known], known, page
+        positions = position_of[rows]
+        valid = np.flatnonzero(positions >= 0)
+        if len(valid):
+            yield positions[valid], valid, page
         progress.advance(len(rows))
 
 
-def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
-    """Return a sentence that the documents at ``places`` differ; None if ``places`` is empty."""
-    if len(places) == 0:
+def _different(role: str, positions: Int32Array, ids: Ids) -> str | None:
+    """Return a sentence that the documents at ``positions`` differ; None if ``positions`` is empty."""
+    if len(positions) == 0:
         return None
-    return f"{len(places):,} documents have other {what} than the encoder gives, '{ids[int(places.min())]}' first"
+    return f"{len(positions):,} documents have other {role} than the encoder gives, '{ids[int(positions.min())]}' first"
 
 
 def same_vectors(
-    stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
+    stored: Float32Array, expected: Float32Array, preserved: Preserved, *, half: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Return which rows of ``stored`` (n, d) equal the rows of ``expected`` (n, d), kept that way: bool (n,).
 
@@ -418,10 +422,10 @@ def same_vectors(
     """
     from harness.exact.dense import vector_lengths  # only dense vectors need this import
 
-    if kept == "bits":
-        whole = expected.astype(np.float16).astype(np.float32) if half else expected
-        return np.asarray((stored == whole).all(axis=1))
-    if kept == "product":
+    if preserved == "bits":
+        comparable = expected.astype(np.float16).astype(np.float32) if half else expected
+        return np.asarray((stored == comparable).all(axis=1))
+    if preserved == "product":
         allowed = _PRODUCT_STEPS * np.spacing(np.abs(expected).max(axis=1, initial=0.0))
         return np.asarray((np.abs(stored - expected) <= allowed[:, None]).all(axis=1))
     lengths = vector_lengths(np.ascontiguousarray(expected))
@@ -430,7 +434,7 @@ def same_vectors(
     nearest = factors[:, None] * directions
     step = np.spacing(np.abs(nearest).astype(np.float16 if half else np.float32)).astype(np.float64)
     close = (np.abs(stored - nearest) <= _STEPS * step).all(axis=1)
-    if kept == "direction":
+    if preserved == "direction":
         return np.asarray(close & (factors > 0))
     # each of d squares and their sum are rounded, the root halves that error, and is rounded itself
     allowed_factor = max(_AS_IT_IS, (expected.shape[1] / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)

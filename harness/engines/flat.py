@@ -32,7 +32,7 @@ from harness.exact.dense import FilteredDenseIndex
 from harness.user_path import user_path
 
 _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is damaged"
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_BLOCK = 4096
 
 
 class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
@@ -65,9 +65,9 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     def load(self, folder: Path) -> LoadedIndex:
         """Map the saved vectors, after comparing those of a reopened index with their checksums."""
         self._index = DenseIndex.load(folder / "index", verify=self.finished)
-        held = np.ones(len(self._index), dtype=np.bool_)
-        held[self.deleted] = False
-        self._filtered = self._index.filtered(held) if len(self.deleted) else None
+        present = np.ones(len(self._index), dtype=np.bool_)
+        present[self.deleted] = False
+        self._filtered = self._index.filtered(present) if len(self.deleted) else None
         return self._loaded_index()
 
     def _loaded_index(self) -> LoadedIndex:
@@ -90,9 +90,9 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         similarity = cast("Similarity", self.parameters["similarity"])
         return index.retrieve(query, k, int(self.parameters["threads"]), similarity=similarity)[1:]
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Leave out the vectors of documents that do not match, so that searches see only the rest."""
-        self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
+        self._filtered = self._index.filtered(matching_documents(self.folder, conditions)) if conditions else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Map a saved index."""
@@ -107,7 +107,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector; their dimensions must be the encoder's."""
         vectors = self._index.vectors
-        parts = np.split(np.arange(len(vectors), dtype=np.int32), range(_ROWS_AT_ONCE, len(vectors), _ROWS_AT_ONCE))
+        parts = np.split(np.arange(len(vectors), dtype=np.int32), range(_ROWS_PER_BLOCK, len(vectors), _ROWS_PER_BLOCK))
         return compare_dense(content, len(vectors), ((rows, vectors[rows]) for rows in parts), progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:

@@ -23,7 +23,7 @@ __all__ = ["HnswlibEngine"]
 
 _SPACES = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 _FILE, _DIMENSIONS = "index.hnswlib", "dimensions.txt"
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_BLOCK = 4096
 _NOTHING = np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
 _TOO_FEW = "contiguous 2D array"
 """Part of hnswlib's message if its graph reaches fewer documents than a search requests."""
@@ -86,7 +86,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self._write(folder, changes.rows, changes.written, progress)
 
     def _write(self, folder: Path, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
-        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+        for start, stop in documents.batches(_ROWS_PER_BLOCK, progress):
             vectors, threads = documents.column[start:stop], int(self.parameters["build_threads"])
             self._index.add_items(vectors, rows[start:stop], num_threads=threads)
         progress.start("save", None)
@@ -118,13 +118,13 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
         """Search for ``k`` documents, or as many as match."""
-        wanted = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
-        if wanted == 0:
+        conditions = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
+        if conditions == 0:
             return _NOTHING
-        answer = self._ask(query, wanted)
+        answer = self._ask(query, conditions)
         if answer is None:
             self._short.add(query.tobytes())
-            return self._most_of(query, wanted)
+            return self._most_of(query, conditions)
         return answer
 
     def _ask(self, query: Float32Array, k: int) -> tuple[Any, Any] | None:
@@ -157,9 +157,9 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         rows, distances = answer[0][0].astype(np.int64), answer[1][0].astype(np.float64)
         return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Have hnswlib call a function for every document that a search visits."""
-        self._matching = matching_documents(self.folder, wanted) if wanted else None
+        self._matching = matching_documents(self.folder, conditions) if conditions else None
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the number of candidates that these searches kept."""
@@ -170,7 +170,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         notes = []
         if self._short:
             notes.append(
-                f"hnswlib's graph reached fewer documents than were asked for in {counted(len(self._short), 'query')} "
+                f"hnswlib's graph reached fewer documents than requested in {counted(len(self._short), 'query')} "
                 "and raised an error; the time of these queries includes the search for the longest answer"
             )
         if int(self.parameters["build_threads"]) > 1:

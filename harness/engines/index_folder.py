@@ -128,15 +128,15 @@ def save_metadata(folder: Path, metadata: pa.Table, *, values: bool = True) -> N
         (folder / _FIELDS).write_bytes(orjson.dumps(metadata.column_names))
 
 
-def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
+def matching_documents(folder: Path, conditions: Mapping[str, str]) -> BoolArray:
     """Return which documents match, bool (n,), from the file of :func:`save_metadata`.
 
     The fields must exist: see :func:`require_fields`. Raises EngineUnavailableError for a damaged file.
     """
     try:
-        return matching_rows(load_table(folder / _TABLE), wanted)
+        return matching_rows(load_table(folder / _TABLE), conditions)
     except CacheError as error:
-        raise EngineUnavailableError(error.what, fix=REBUILD) from error
+        raise EngineUnavailableError(error.problem, fix=REBUILD) from error
 
 
 def saved_fields(folder: Path) -> list[str]:
@@ -149,19 +149,19 @@ def saved_fields(folder: Path) -> list[str]:
             return list(load_table(folder / _TABLE).column_names)
         return list(orjson.loads((folder / _FIELDS).read_bytes())) if (folder / _FIELDS).exists() else []
     except (CacheError, orjson.JSONDecodeError) as error:
-        said = f"the fields of the index in '{folder}' cannot be read: {error}"
-        raise EngineUnavailableError(said, fix=REBUILD) from error
+        problem = f"the fields of the index in '{folder}' cannot be read: {error}"
+        raise EngineUnavailableError(problem, fix=REBUILD) from error
 
 
 def field_columns(names: Iterable[str]) -> dict[str, str]:
     """Return a plain column name for each field: its own may contain a dot, or differ from another's only by case."""
-    return {name: f"field_{place}" for place, name in enumerate(names)}
+    return {name: f"field_{number}" for number, name in enumerate(names)}
 
 
-def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
+def require_fields(folder: Path, conditions: Mapping[str, str]) -> None:
     """Refuse fields that no document was indexed with; raises RejectedInputError, or as :func:`saved_fields`."""
     fields = saved_fields(folder)
-    for field in wanted:
+    for field in conditions:
         if field not in fields:
             raise RejectedInputError(
                 f"the index holds no metadata field '{field}'", fix="index the documents with this field as metadata"

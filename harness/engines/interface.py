@@ -186,7 +186,7 @@ class StoredDocuments:
     texts: tuple[str | None, ...]
     dense: Float32Array | None = None
     sparse: SparseVectors | None = None
-    place: str = ""
+    text_source: str = ""
 
 
 class Hits(NamedTuple):
@@ -360,14 +360,14 @@ class EngineInterface(ABC):
 
     # Operations of an engine besides searching its own index.
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """From now on return only documents whose fields have the values in ``wanted``; all documents if it is empty.
+    def restrict(self, conditions: Mapping[str, str]) -> None:
+        """From now on return only documents whose fields have the values in ``conditions``; all documents if empty.
 
         Values are compared exactly, as text; statistics still cover all documents. Raises RejectedInputError for a
         field that was not indexed.
         """
         raise EngineFailureError(
-            f"'{type(self).__name__}' cannot filter, and was asked to",
+            f"'{type(self).__name__}' cannot filter",
             fix="this is a defect of the engine: it does not subclass harness.engines.base.Filterable",
         )
 
@@ -410,7 +410,7 @@ class EngineInterface(ABC):
 
         Raises RejectedInputError if answers to the queries would be meaningless.
         """
-        return "its engine does not compare what the index holds"
+        return "its engine does not compare the content of the index"
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents sampled across the external index, which reveal another model's vectors.
@@ -421,7 +421,7 @@ class EngineInterface(ABC):
 
 
 @runtime_checkable
-class Identified(Protocol):
+class HasIdentity(Protocol):
     """Optional protocol of an engine class: names influences on its hits besides its parameters."""
 
     def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:

@@ -48,15 +48,15 @@ class Cause(Enum):
     LIMITED = "limits the rate of requests"
     BUSY = "is not ready"
     UNAUTHORISED = "refused the credentials"
-    MISSING = "does not have what was asked for"
+    MISSING = "does not have the requested resource"
     CONFLICT = "has it already"
     REFUSED = "refused the request"
-    FAILED = "reported an error of its own"
-    UNREADABLE = "answered what is no answer of {engine}"
+    FAILED = "reported an internal error"
+    UNREADABLE = "sent an answer that is not {engine}'s"
     CLIENT = "sent no answer, because its client failed"
 
 
-class Place(NamedTuple):
+class AddressRules(NamedTuple):
     """Names of the servers of one engine: environment variables, port, and words for their faults.
 
     ``engine`` is its usual name; ``url_variable`` and ``key_variable`` are environment variables, the second a default
@@ -105,38 +105,38 @@ class Address:
         return hide(text, self.secrets, _HIDDEN)
 
 
-def read_address(place: Place, url: str, key_variable: str, environment: Mapping[str, str]) -> Address:
+def read_address(server: AddressRules, url: str, key_variable: str, environment: Mapping[str, str]) -> Address:
     """Read an address from the parameter ``url``, or from the environment if that is empty.
 
     A user name and a password are taken only from the environment. Raises RejectedInputError for an invalid URL or a
     URL that contains secrets, EngineUnavailableError if a requested variable is not set or holds a key that cannot be
     sent.
     """
-    named = url or environment.get(place.url_variable, "")
-    if not named:
+    url_text = url or environment.get(server.url_variable, "")
+    if not url_text:
         raise EngineUnavailableError(
-            f"no {place.engine} server is named",
-            fix=f"give url=http://HOST:{place.port}, or set {place.url_variable}",
+            f"no {server.engine} server is named",
+            fix=f"give url=http://HOST:{server.port}, or set {server.url_variable}",
         )
     if url and not is_plain_url(url):
         raise RejectedInputError(
-            f"the URL of the {place.engine} server is not of the form {PLAIN_FORM}",
-            fix=f"mend it; a user name and a password may stand in {place.url_variable} only, an API key in "
-            f"{place.key_variable}",
+            f"the URL of the {server.engine} server is not of the form {PLAIN_FORM}",
+            fix=f"correct it; a user name and a password can be set in {server.url_variable} only, an API key in "
+            f"{server.key_variable}",
         )
     try:
-        parts = urlsplit(named)
+        parts = urlsplit(url_text)
         usable = parts.port != 0 and is_plain_url(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
     except ValueError:  # a port that is not a number, brackets that do not match
         usable = False
     if not usable:  # the message does not repeat it: it may contain a password
         raise RejectedInputError(
-            f"the URL of the {place.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
-            fix=f"mend the parameter 'url' or the variable {place.url_variable}, in which / ? # @ of a password are "
-            f"written %2F %3F %23 %40; an API key goes into {place.key_variable}",
+            f"the URL of the {server.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
+            fix=f"mend the parameter 'url' or the variable {server.url_variable}, in which / ? # @ of a password are "
+            f"written %2F %3F %23 %40; an API key goes into {server.key_variable}",
         )
     key = read_key(key_variable, environment)
-    if key_variable not in environment and key_variable != place.key_variable:
+    if key_variable not in environment and key_variable != server.key_variable:
         raise EngineUnavailableError(
             f"the environment variable {key_variable} is not set (api_key_env)",
             fix="set it to the API key, or leave api_key_env out",
@@ -146,37 +146,37 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
         token = basic_login(user, password)
         headers, secrets = {"authorization": f"Basic {token}"}, [token, password, key]
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    port = parts.port or place.port
+    port = parts.port or server.port
     return Address(
-        engine=place.engine,
+        engine=server.engine,
         url=urlunsplit((parts.scheme, f"{host}:{port}", parts.path.rstrip("/"), "", "")),
         port=port,
         key_variable=key_variable,
         api_key=key or None,
         headers=headers,
         secrets=tuple(secret for secret in secrets if secret),
-        batch=place.batch,
-        remedies=place.remedies,
-        doctor_option=place.doctor_option,
+        batch=server.batch,
+        remedies=server.remedies,
+        doctor_option=server.doctor_option,
     )
 
 
 _REMEDIES = {
-    Cause.UNREACHABLE: "start it, or mend 'url'",
+    Cause.UNREACHABLE: "start it, or correct 'url'",
     Cause.UNTRUSTED: "name a PEM file with the certificate that signed it in the environment variable SSL_CERT_FILE",
-    Cause.UNENCRYPTED: "write http:// in 'url' if the server does not encrypt; else the message says why it failed",
+    Cause.UNENCRYPTED: "write http:// in 'url' if the server does not encrypt; otherwise see the message",
     Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
     Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower {batch}",
     Cause.LIMITED: "lower {batch}, raise 'retry_s', or lift the server's limit",
     Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed it, or 'url' names another server: look, and run again",
+    Cause.MISSING: "another client removed it, or 'url' names another server: check, and run again",
     Cause.CONFLICT: "run again",
     Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.FAILED: "see the log of the server, or of a proxy in front of it",
     Cause.CLIENT: "this is an error of the engine's class or of its client library, not of the server: report it",
     Cause.UNREADABLE: "check that 'url' names {engine} and that no proxy changes its answers",
 }
-_BROKEN_AT_FIRST = "write https:// in 'url' if the server encrypts; if it does not, look into its log"
+_TRY_HTTPS = "write https:// in 'url' if the server encrypts; if it does not, look into its log"
 _OF_ANOTHER_SERVICE = frozenset({Cause.MISSING, Cause.REFUSED, Cause.UNREADABLE})
 """Faults that the expected server never returns when its version is requested."""
 _PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
@@ -250,7 +250,7 @@ class FaultError(Exception):
 
 def redact(text: str, address: Address | None) -> str:
     """Return a server's words without secrets, on one line, cut: in this order, so that no part of a secret stays."""
-    return credentials.shown(text, str if address is None else address.hide)
+    return credentials.excerpt(text, str if address is None else address.hide)
 
 
 class Retrier(ABC):
@@ -318,7 +318,7 @@ class Retrier(ABC):
         """
         first = address
         if address.url.startswith("http:"):
-            first = replace(address, remedies={**address.remedies, Cause.BROKEN: _BROKEN_AT_FIRST})
+            first = replace(address, remedies={**address.remedies, Cause.BROKEN: _TRY_HTTPS})
         with server_errors(first, lambda: doing):
             try:
                 return self.call(operation)
@@ -326,7 +326,7 @@ class Retrier(ABC):
                 if error.fault.cause not in _OF_ANOTHER_SERVICE:
                     raise
                 raise EngineUnavailableError(
-                    f"what answers at {address.url} is not {address.engine} ({redact(error.fault.text, address)})",
+                    f"the server at {address.url} is not {address.engine} ({redact(error.fault.text, address)})",
                     fix={**_REMEDIES, **address.remedies}[Cause.UNREADABLE].format(engine=address.engine),
                 ) from error
 
@@ -348,7 +348,7 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
         if fault.cause in remedies:
             fix = remedies[fault.cause].format(engine=address.engine, batch=address.batch)
         else:  # the credentials, an API key or HTTP's, are refused
-            variable, sent = address.key_variable, f"what was sent ({address.authentication}) is not accepted"
+            variable, sent = address.key_variable, f"the request ({address.authentication}) was not accepted"
             missing = f"put the API key into the environment variable {variable}, or name another with api_key_env"
             fix = f"{sent}: check {variable}, and its rights" if address.secrets else missing
         raise (EngineTimeoutError if fault.cause is Cause.SLOW else kind)(
@@ -420,5 +420,5 @@ class ServerKind(NamedTuple):
     BackendError if nothing answers, or another service does.
     """
 
-    place: Place
+    address_rules: AddressRules
     connect: Callable[[Mapping[str, ParameterValue]], ServerConnection]

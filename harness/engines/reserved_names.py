@@ -24,7 +24,7 @@ _FINAL: Mapping[str, str] = {
     "close": "register a function to call then: self.resources.callback(function)",
     "folder": "the hooks get the folder as an argument",
     "index": "write the index in 'build'",
-    "loaded": "return what 'load' opened as a LoadedIndex",
+    "loaded": "return the index that 'load' opened as a LoadedIndex",
     "open": "start the library in 'info', and open an index in 'load'",
     "restrict": "implement 'filter'",
     "search": "implement 'retrieve', or 'search_prepared' for several queries in one call",
@@ -38,14 +38,14 @@ ASSIGNED_ONCE = frozenset({"parameters", "resources", "finished", "ids", "delete
 """Attributes that the constructor assigns."""
 
 
-class Reserved(NamedTuple):
+class ReservedName(NamedTuple):
     """A name of the base classes: its kind, and whether an engine may override it."""
 
     kind: str
     final: bool
 
 
-def reserved_names(engine: type) -> dict[str, Reserved]:
+def reserved_names(engine: type) -> dict[str, ReservedName]:
     """Return the names of the base classes of ``engine`` that its instances may not assign."""
     names = {}
     for base in reversed(engine.__mro__):
@@ -54,12 +54,12 @@ def reserved_names(engine: type) -> dict[str, Reserved]:
         for name, member in vars(base).items():
             private = name.startswith("_") and not name.startswith("__")
             if name in _STATE or (private and not callable(member)):
-                names[name] = Reserved("attribute", final=True)
+                names[name] = ReservedName("attribute", final=True)
             elif name == "client":
-                names[name] = Reserved("attribute", final=False)
+                names[name] = ReservedName("attribute", final=False)
             elif callable(member) or isinstance(member, property | classmethod):
-                names[name] = Reserved("method", final=private or name in _FINAL)
-    names |= dict.fromkeys(ASSIGNED_ONCE, Reserved("attribute", final=True))
+                names[name] = ReservedName("method", final=private or name in _FINAL)
+    names |= dict.fromkeys(ASSIGNED_ONCE, ReservedName("attribute", final=True))
     return {name: reserved for name, reserved in names.items() if not name.startswith("__")}
 
 
@@ -76,18 +76,18 @@ def require_free_names(engine: type) -> None:
             if reserved[name].final:
                 raise CardError(
                     f"the class '{engine.__name__}' overrides '{name}', which only its base class implements",
-                    fix=_FINAL.get(name) or f"call the method something else: '{_free(name)}'",
+                    fix=_FINAL.get(name) or f"choose another name for the method: '{_free(name)}'",
                 )
         elif reserved[name].kind == "method" or reserved[name].final:
             raise hidden_name(engine, name, reserved[name])
 
 
-def hidden_name(engine: type, name: str, reserved: Reserved) -> CardError:
+def hidden_name(engine: type, name: str, reserved: ReservedName) -> CardError:
     """Return the error for an attribute of an engine that hides a name of its base classes."""
     return CardError(
         f"the class '{engine.__name__}' has an attribute '{name}', which hides the {reserved.kind} '{name}' of its "
         "base class",
-        fix="call self.use(client)" if name == "client" else f"call it something else: '{_free(name)}'",
+        fix="call self.use(client)" if name == "client" else f"choose another name: '{_free(name)}'",
     )
 
 

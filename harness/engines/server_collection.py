@@ -68,7 +68,7 @@ def saved_name(folder: Path) -> str:
 def create_collection(
     retrier: Retrier,
     create: Callable[[], object],
-    is_there: Callable[[Fault], bool] = lambda fault: fault.cause is Cause.CONFLICT,
+    already_exists: Callable[[Fault], bool] = lambda fault: fault.cause is Cause.CONFLICT,
 ) -> None:
     """Make a collection of a new name; raises FaultError.
 
@@ -77,7 +77,7 @@ def create_collection(
     try:
         retrier.call(create)
     except FaultError as error:
-        if error.tries == 1 or not is_there(error.fault):
+        if error.tries == 1 or not already_exists(error.fault):
             raise
 
 

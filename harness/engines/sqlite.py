@@ -113,11 +113,11 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
 
         database.executemany(statement, counted())
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Keep the condition in SQL, and its values."""
         columns = field_columns(saved_fields(self.folder))
-        self.condition = " AND ".join(f"{columns[name]} = ?" for name in wanted)
-        self.values = tuple(wanted.values())
+        self.condition = " AND ".join(f"{columns[name]} = ?" for name in conditions)
+        self.values = tuple(conditions.values())
 
 
 class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
@@ -226,8 +226,8 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
         names = ["rowid", "embedding", *field_columns(documents.fields).values()]
         columns = [] if documents.metadata is None else list(documents.metadata.to_pydict().values())
         values = (
-            (row, vector.tobytes(), *(_stored(column[place]) for column in columns))
-            for place, (row, vector) in enumerate(zip(rows.tolist(), documents.column, strict=True))
+            (row, vector.tobytes(), *(_stored(column[position]) for column in columns))
+            for position, (row, vector) in enumerate(zip(rows.tolist(), documents.column, strict=True))
         )
         return f"INSERT INTO documents({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values
 

@@ -104,21 +104,21 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         documents: Documents[pa.ChunkedArray],
         progress: Progress,
     ) -> None:
-        commit_every = 0 if self.change_number else int(self.parameters["commit_every"])
+        commit_interval = 0 if self.change_number else int(self.parameters["commit_every"])
         values = documents.metadata.to_pydict().values() if documents.metadata is not None else ()
         columns = list(zip(field_columns(documents.fields).values(), values, strict=True))
-        for place, (row, terms) in enumerate(zip(rows.tolist(), documents.column, strict=True)):
+        for position, (row, terms) in enumerate(zip(rows.tolist(), documents.column, strict=True)):
             document = self._tantivy.Document()
             document.add_text(_TERMS, terms.as_py())
             document.add_unsigned(_ROW, row)
             if self.change_number:
                 document.add_unsigned(_CHANGE, self.change_number)
             for field, column in columns:
-                if column[place] is not None:
-                    document.add_text(field, column[place])
+                if column[position] is not None:
+                    document.add_text(field, column[position])
             writer.add_document(document)
             progress.advance(1)
-            if commit_every and (place + 1) % commit_every == 0:
+            if commit_interval and (position + 1) % commit_interval == 0:
                 writer.commit()
         writer.commit()
         progress.start("merge", None)
@@ -142,10 +142,10 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
     def _note_merged(self) -> None:
         """Record the segments with deleted documents that the last change merged."""
-        there = {segment["segment_id"] for segment in _segments(self.folder)}
-        for segment, (held, dead) in self._before.items():
-            if segment not in there and (dead or not self._outdated.isdisjoint(row for row, _ in held)):
-                self._rounded |= held
+        segment_ids = {segment["segment_id"] for segment in _segments(self.folder)}
+        for segment, (documents, dead) in self._before.items():
+            if segment not in segment_ids and (dead or not self._outdated.isdisjoint(row for row, _ in documents)):
+                self._rounded |= documents
 
     def _contents(self) -> _Contents:
         """Return the content of each segment, and its deleted part.
@@ -153,14 +153,16 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         Columns of deleted documents can be read until the segment is merged.
         """
         everything, count = self._tantivy.Query.all_query(), max(1, int(self._searcher.num_docs))
-        there = {(place.segment_ord, place.doc) for _, place in self._searcher.search(everything, count).hits}
+        live_addresses = {
+            (address.segment_ord, address.doc) for _, address in self._searcher.search(everything, count).hits
+        }
         contents = {}
         for number, segment in enumerate(_segments(self.folder)):
-            places = [self._tantivy.DocAddress(number, document) for document in range(segment["max_doc"])]
-            rows, written = (self._searcher.fast_field_values(field, places) for field in (_ROW, _CHANGE))
-            held = [(row, change or 0) for row, change in zip(rows, written, strict=True)]
-            dead = {content for place, content in enumerate(held) if (number, place) not in there}
-            contents[segment["segment_id"]] = set(held), dead
+            addresses = [self._tantivy.DocAddress(number, document) for document in range(segment["max_doc"])]
+            rows, written = (self._searcher.fast_field_values(field, addresses) for field in (_ROW, _CHANGE))
+            stored_rows = [(row, change or 0) for row, change in zip(rows, written, strict=True)]
+            dead = {content for address, content in enumerate(stored_rows) if (number, address) not in live_addresses}
+            contents[segment["segment_id"]] = set(stored_rows), dead
         return contents
 
     def remains(self) -> Remains:
@@ -169,7 +171,10 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         segments = self._contents().values()
         dead = sorted(content for _, deleted in segments for content in deleted)
         rounded = sorted(
-            row for held, deleted in segments for row, change in held - deleted if (row, change) in self._rounded
+            row
+            for documents, deleted in segments
+            for row, change in documents - deleted
+            if (row, change) in self._rounded
         )
         rows, written = np.array(dead, dtype=np.int32).reshape(-1, 2).T
         was_rounded = np.array([content in self._rounded for content in dead], dtype=np.bool_)
@@ -203,12 +208,12 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         rows = self._searcher.fast_field_values(_ROW, [address for _, address in answer])
         return rows, [score for score, _ in answer]
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Require the values, without an effect on the score."""
         columns = field_columns(saved_fields(self.folder))
         self._clauses = [
             self._tantivy.Query.const_score_query(self._term(columns[name], value, "basic"), 0.0)
-            for name, value in wanted.items()
+            for name, value in conditions.items()
         ]
 
 

@@ -22,8 +22,8 @@ __all__ = ["UsearchEngine"]
 
 _METRICS = {"cosine": "cos", "dot": "ip", "l2": "l2sq"}
 _FILE = "index.usearch"
-_ROWS_AT_ONCE = 4096
-_WHOLE = ("f64", "f32")
+_ROWS_PER_BLOCK = 4096
+_FLOAT_TYPES = ("f64", "f32")
 """Datatypes that keep every bit of a float32."""
 
 
@@ -84,7 +84,7 @@ class UsearchEngine(Changeable[Float32Array]):
         self._write(folder, changes.rows, changes.written, progress)
 
     def _write(self, folder: Path, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
-        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+        for start, stop in documents.batches(_ROWS_PER_BLOCK, progress):
             keys, vectors = rows[start:stop].astype(np.uint64), documents.column[start:stop]
             self._index.add(keys, vectors, threads=int(self.parameters["build_threads"]))
         progress.start("save", None)
@@ -94,7 +94,7 @@ class UsearchEngine(Changeable[Float32Array]):
         """Read the file into memory."""
         index = self._library.Index.restore(str(folder / _FILE))
         if index is None:
-            raise RuntimeError(f"'{folder / _FILE}' is no index of USearch")
+            raise RuntimeError(f"'{folder / _FILE}' is not an index of USearch")
         index.expansion_search = int(self.parameters["ef"])
         index.expansion_add = int(self.parameters["ef_construction"])  # the file has neither
         self._index = index
@@ -137,7 +137,7 @@ class UsearchEngine(Changeable[Float32Array]):
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
         """Return the vectors as ``datatype`` keeps them; None if it keeps every bit."""
-        if self.parameters["datatype"] in _WHOLE or queries.dense is None:
+        if self.parameters["datatype"] in _FLOAT_TYPES or queries.dense is None:
             return None
         rounded = self._new_index(queries.dense.shape[1])
         rounded.add(np.arange(len(queries), dtype=np.uint64), queries.dense, threads=1)
@@ -154,9 +154,9 @@ def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) ->
 
     Rows in ``deleted`` are zeros.
     """
-    whole = "i8" if str(index.dtype).endswith("I8") else "f32"
+    scalar_type = "i8" if str(index.dtype).endswith("I8") else "f32"
     keys = np.setdiff1d(np.arange(count), deleted)
     vectors = np.zeros((count, index.ndim), dtype=np.float32)
     if len(keys):
-        vectors[keys] = np.stack(index.get(keys.astype(np.uint64), dtype=whole))
+        vectors[keys] = np.stack(index.get(keys.astype(np.uint64), dtype=scalar_type))
     return vectors

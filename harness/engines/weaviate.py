@@ -27,10 +27,10 @@ from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo, Storage
 from harness.engines.remote_server import (
     Address,
+    AddressRules,
     Cause,
     Fault,
     FaultError,
-    Place,
     ServerConnection,
     ServerKind,
     read_address,
@@ -42,7 +42,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["URL_VARIABLE", "Server", "WeaviateEngine"]
 
 URL_VARIABLE = "HARNESS_WEAVIATE_URL"
-PLACE = Place(
+ADDRESS_RULES = AddressRules(
     *("Weaviate", 8080, URL_VARIABLE, "WEAVIATE_API_KEY", "'insert_batch'"),
     {Cause.UNREADABLE: "check that 'url' names Weaviate's REST port and that no proxy changes its answers"},
     "--weaviate-url",
@@ -66,7 +66,7 @@ class _Retrier(HttpRetrier):
 
 def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
     """Return the server that ``url`` names, or ``HARNESS_WEAVIATE_URL``; raises as :func:`read_address`."""
-    return read_address(PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+    return read_address(ADDRESS_RULES, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
 
 
 class Server(HttpServer, ServerConnection):
@@ -88,7 +88,7 @@ class Server(HttpServer, ServerConnection):
             meta = _Retrier(0).identify(self.address, lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
             if not re.match(r"\d+\.\d+", self.version):
-                raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")
+                raise EngineUnavailableError(f"the server at {self.address.url} is not Weaviate", fix="correct 'url'")
         except BaseException:
             self.close()
             raise
@@ -142,7 +142,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     _server: Server
     _collection = ""
-    _where = ""
+    _filter_clause = ""
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if no server is named."""
@@ -151,7 +151,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of Weaviate's servers."""
-        return ServerKind(PLACE, Server)
+        return ServerKind(ADDRESS_RULES, Server)
 
     def info(self) -> EngineInfo:
         """Connect, and find the collection of the folder, if any."""
@@ -170,15 +170,15 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         parameters = self.parameters
         index: dict[str, ParameterValue] = {"distance": _DISTANCES[str(parameters["similarity"])]}
         if parameters["index"] == "hnsw":
-            own = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
-            index |= {name: parameters[parameter] for name, parameter in own.items()}
-        kept = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
+            renamed = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
+            index |= {name: parameters[parameter] for name, parameter in renamed.items()}
+        preserved = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
         body = {
             "class": self._collection,
             "vectorizer": "none",
             "vectorIndexType": parameters["index"],
             "vectorIndexConfig": index,
-            "properties": [{"name": name, **kept} for name in field_columns(documents.fields).values()],
+            "properties": [{"name": name, **preserved} for name in field_columns(documents.fields).values()],
         }
         self._server.ask("creating the collection", "POST", "/v1/schema", body)
 
@@ -258,7 +258,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         """Spell each query in GraphQL."""
         texts = (as_json(query).decode() for query in queries)
         return [
-            f"{{Get{{{self._collection}(nearVector:{{vector:{text}}} limit:{k}{self._where})"
+            f"{{Get{{{self._collection}(nearVector:{{vector:{text}}} limit:{k}{self._filter_clause})"
             "{_additional{id distance}}}}"
             for text in texts
         ]
@@ -275,15 +275,17 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         distances = np.array([hit["distance"] for hit in hits], dtype=np.float64)
         return rows, (1.0 if self.parameters["similarity"] == "cosine" else 0.0) - distances
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by properties."""
         columns = field_columns(saved_fields(self.folder))
-        spelt = {columns[field]: json.dumps(_quoted(value), ensure_ascii=False) for field, value in wanted.items()}
-        operands = [f'{{operator:Equal path:["{place}"] valueText:{value}}}' for place, value in spelt.items()]
+        spelt = {columns[field]: json.dumps(_quoted(value), ensure_ascii=False) for field, value in conditions.items()}
+        operands = [
+            f'{{operator:Equal path:["{property_name}"] valueText:{value}}}' for property_name, value in spelt.items()
+        ]
         if len(operands) > 1:
-            self._where = f" where:{{operator:And operands:[{','.join(operands)}]}}"
+            self._filter_clause = f" where:{{operator:And operands:[{','.join(operands)}]}}"
         else:
-            self._where = f" where:{operands[0]}" if operands else ""
+            self._filter_clause = f" where:{operands[0]}" if operands else ""
 
     def size(self, folder: Path) -> Storage:
         """Return unknown bytes: a server does not report its disk usage."""

@@ -73,7 +73,7 @@ class Bm25Formula:
 Formula = Bm25Formula | ForeignFormula
 
 
-class Weighted(NamedTuple):
+class WeightedVectors(NamedTuple):
     """Weights of terms: a score is the sum of ``query · document``; float32 values, over the terms of the counts.
 
     ``absent`` float32 (V,) is what a document gets for a term of the query, present or not; None for nothing.
@@ -115,7 +115,7 @@ def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
     return _idf(formula, _statistics(counts, formula))
 
 
-def weigh(counts: TermCounts, formula: Formula) -> Weighted:
+def weigh(counts: TermCounts, formula: Formula) -> WeightedVectors:
     """Return the weights of every document, IDF and all, and the counts of every query.
 
     Each weight is computed in float64 and rounded once to float32, or as the formula's arithmetic says. N, df and avgdl
@@ -123,7 +123,7 @@ def weigh(counts: TermCounts, formula: Formula) -> Weighted:
     of another package fails.
     """
     documents, absent = weigh_rows(counts, formula)
-    return Weighted(all_rows(documents), counts.queries, absent)
+    return WeightedVectors(all_rows(documents), counts.queries, absent)
 
 
 class WeighedDocuments(NamedTuple):
@@ -169,7 +169,7 @@ def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
     return _Statistics(documents, average, read.astype(np.float64), df)
 
 
-def _in_float64(
+def _weigh_in_float64(
     formula: Bm25Formula,
     statistics: _Statistics,
     documents: SparseVectors,
@@ -250,14 +250,14 @@ def _float32_parts(
 
 def _logf(values: Float32Array) -> Float32Array:
     """Return logarithms by the C library's ``logf``; rounded float64 logarithms if ``logf`` cannot be called."""
-    distinct, places = np.unique(values, return_inverse=True)
+    distinct, positions = np.unique(values, return_inverse=True)
     try:
         logf = ctypes.CDLL(None).logf
     except (AttributeError, OSError, TypeError):  # Windows has no library of the process
         rounded: Float32Array = np.log(values.astype(np.float64)).astype(np.float32)
         return rounded
     logf.restype, logf.argtypes = ctypes.c_float, [ctypes.c_float]
-    logarithms: Float32Array = np.array([logf(value) for value in distinct.tolist()], dtype=np.float32)[places]
+    logarithms: Float32Array = np.array([logf(value) for value in distinct.tolist()], dtype=np.float32)[positions]
     return logarithms
 
 
@@ -289,18 +289,18 @@ _BM25S: Mapping[str, Bm25Formula] = {
 }
 
 
-def _of_bm25s(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
+def _bm25s_formula(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     variant = _BM25S[str(parameters["variant"])]
     delta = float(parameters["delta"]) if variant.saturation != "bm25" else 0.0
     return replace(variant, delta=delta, all_documents=True, arithmetic="bm25s", float32_sums=True)
 
 
 _COMPUTE: Mapping[Arithmetic, Callable[[Bm25Formula, _Statistics, SparseVectors, Float64Array], Float32Array]] = {
-    "float64": _in_float64,
+    "float64": _weigh_in_float64,
     "tantivy": _as_tantivy,
     "lance": _as_lance,
     # the IDF and tf · (k1 + 1) are rounded to float32; the rest is float64 until a weight is stored
-    "bm25s": partial(_in_float64, dtype=np.float32),
+    "bm25s": partial(_weigh_in_float64, dtype=np.float32),
 }
 SCORINGS: Mapping[str, Scoring] = {
     "milvus": Scoring(
@@ -315,7 +315,7 @@ SCORINGS: Mapping[str, Scoring] = {
         Bm25Formula(byte_lengths=True, all_documents=True, arithmetic="tantivy", float32_sums=True),
         "tantivy, src/query/bm25.rs",
     ),
-    "bm25s": Scoring(_of_bm25s, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
+    "bm25s": Scoring(_bm25s_formula, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
     "sqlite": Scoring(
         Bm25Formula(idf="robertson", idf_floor=1e-6, all_documents=True),
         "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function",

@@ -93,7 +93,7 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:
     if isinstance(encoded, Iterator):
         encoded = list(encoded)
     if isinstance(encoded, Sequence) and all(isinstance(row, Mapping) for row in encoded):
-        return _from_mappings(encoded, source, first)
+        return _rows_from_mappings(encoded, source, first)
     array = as_array(encoded)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
@@ -106,7 +106,7 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:
         return as_sparse(csr_array(array.astype(np.float32, copy=False)), source, first)
 
 
-def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int) -> SparseVectors:
+def _rows_from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int) -> SparseVectors:
     indptr = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
     try:
         wide = np.fromiter((index for row in rows for index in row), np.float64, int(indptr[-1]))
@@ -116,7 +116,7 @@ def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int)
         raise DataError(source, [f"from row {first} on: not {{whole number: weight}}: {error}"]) from error
     if not ((wide >= 0) & (wide < _DIMENSIONS) & (wide == np.floor(wide))).all():
         raise DataError(
-            source, [f"from row {first} on: an index is no whole number, or outside 0 to {_DIMENSIONS - 1}"]
+            source, [f"from row {first} on: an index is not a whole number, or outside 0 to {_DIMENSIONS - 1}"]
         )
     order = np.lexsort((wide, owners(indptr)))
     indices: Int32Array = wide[order].astype(np.int32)

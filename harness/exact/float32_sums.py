@@ -26,8 +26,8 @@ class Float32SumIndex:
     Equal scores are ordered by row ascending.
     """
 
-    def __init__(self, whole: SparseIndex, searched: SparseIndex, absent: Float32Array | None) -> None:
-        self._whole, self._searched, self._absent = whole, searched, absent
+    def __init__(self, complete: SparseIndex, searched: SparseIndex, absent: Float32Array | None) -> None:
+        self._complete, self._searched, self._absent = complete, searched, absent
 
     @classmethod
     def build(cls, documents: SparseVectors, absent: Float32Array | None = None) -> Float32SumIndex:
@@ -42,7 +42,7 @@ class Float32SumIndex:
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> Float32SumIndex:
         """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
-        return Float32SumIndex(self._whole, self._whole.filtered(matching), self._absent)
+        return Float32SumIndex(self._complete, self._complete.filtered(matching), self._absent)
 
     def retrieve(self, queries: SparseVectors, k: int, threads: int = 1) -> TopK:
         """Return the best ``k`` documents of every query, best first; fewer if fewer match.
@@ -54,19 +54,19 @@ class Float32SumIndex:
 
     def _best(self, query: SparseVectors, k: int, threads: int) -> TopK:
         slack = 1.0 + 4.0 * (float(np.asarray(query.values).sum()) + 2.0) * _UNIT_ROUNDOFF
-        (of_all,) = self._of_all(query)
+        (of_all,) = self._score_all(query)
         width = k + _SPARE
         while True:
             top = self._searched.retrieve(query, width, threads)
             scores = self.score(query, top.indptr, top.rows)
             order = np.lexsort((top.rows, -scores))[:k]
             order = order[scores[order] > of_all]
-            others = len(top.rows) == width and (float(top.scores[-1]) + float(of_all)) * slack
-            if not others or (len(order) == k and float(scores[order[-1]]) > others):
+            rest_may_enter = len(top.rows) == width and (float(top.scores[-1]) + float(of_all)) * slack
+            if not rest_may_enter or (len(order) == k and float(scores[order[-1]]) > rest_may_enter):
                 return TopK(np.array([0, len(order)], dtype=np.int64), top.rows[order], scores[order])
             width *= 2
 
-    def _of_all(self, queries: SparseVectors) -> Float32Array:
+    def _score_all(self, queries: SparseVectors) -> Float32Array:
         """Return what every document gets for each query, float32 (Q,), summed in NumPy's order."""
         if self._absent is None:
             return np.zeros(len(queries), dtype=np.float32)
@@ -76,12 +76,12 @@ class Float32SumIndex:
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         vectors = as_sparse(queries, "queries")
-        check_lists(indptr, rows, len(vectors), len(self._whole))
+        check_lists(indptr, rows, len(vectors), len(self._complete))
         scores = np.empty(len(rows), dtype=np.float32)
         lists = QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(vectors.values))
-        starts, listed = read_only(np.ascontiguousarray(indptr)), read_only(np.ascontiguousarray(rows))
-        _score(self._whole.lists, lists, starts, listed, np.zeros(len(self._whole), dtype=np.float32), scores)
-        return scores if self._absent is None else scores + np.repeat(self._of_all(vectors), np.diff(indptr))
+        starts, row_list = read_only(np.ascontiguousarray(indptr)), read_only(np.ascontiguousarray(rows))
+        _score(self._complete.lists, lists, starts, row_list, np.zeros(len(self._complete), dtype=np.float32), scores)
+        return scores if self._absent is None else scores + np.repeat(self._score_all(vectors), np.diff(indptr))
 
 
 @kernel
@@ -97,15 +97,15 @@ def _score(
     for query in range(len(indptr) - 1):
         if indptr[query] == indptr[query + 1]:
             continue
-        for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            column = queries.columns[place]
-            for _ in range(np.int64(queries.weights[place])):
+        for position in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[position]
+            for _ in range(np.int64(queries.weights[position])):
                 for posting in range(postings.columns[column], postings.columns[column + 1]):
                     row = postings.rows[posting]
                     sums[row] = np.float32(sums[row] + postings.values[posting])
         for hit in range(indptr[query], indptr[query + 1]):
             scores[hit] = sums[rows[hit]]
-        for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            column = queries.columns[place]
+        for position in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[position]
             for posting in range(postings.columns[column], postings.columns[column + 1]):
                 sums[postings.rows[posting]] = np.float32(0.0)

@@ -117,9 +117,9 @@ class SparseIndex:
         matching documents. :meth:`score` knows only these, and gives 0.0 for other documents. Raises UsageError for an
         array of another shape or dtype.
         """
-        whole = self._searcher
-        postings = whole.only(matching)
-        return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order), self._idf)
+        searcher = self._searcher
+        postings = searcher.only(matching)
+        return SparseIndex(Searcher(postings, searcher.documents, _RULE, searcher.order), self._idf)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Return the exact scores of listed documents (float32, shape of ``rows``), 0.0 if no dimension is shared.
@@ -170,7 +170,7 @@ def _checked_idf(idf: Float32Array, dimensions: int) -> Float32Array:
     array = np.ascontiguousarray(idf, dtype=np.float32)
     broken = np.flatnonzero(~np.isfinite(array))
     if len(broken):
-        raise DataError("idf", [f"dimension {place}: NaN or infinite" for place in broken])
+        raise DataError("idf", [f"dimension {position}: NaN or infinite" for position in broken])
     return array
 
 
@@ -181,11 +181,11 @@ def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(np.abs(queries.weights) * largest))
         broken = []
-        for place in suspects:
-            column = queries.columns[place]
+        for position in suspects:
+            column = queries.columns[position]
             values = postings.values[int(postings.columns[column]) : int(postings.columns[column + 1])]
-            if not np.isfinite(queries.weights[place] * values).all() or not np.isfinite(queries.weights[place]):
-                broken.append(int(np.searchsorted(queries.indptr, place, side="right")) - 1)
+            if not np.isfinite(queries.weights[position] * values).all() or not np.isfinite(queries.weights[position]):
+                broken.append(int(np.searchsorted(queries.indptr, position, side="right")) - 1)
     if broken:
         raise DataError("queries", [f"row {row}: a contribution is beyond float32" for row in sorted(set(broken))])
 

@@ -122,8 +122,8 @@ def _threshold_estimate(block: _Block, documents: np.uint64, width: np.uint64, w
     share = likely / np.float64(stride)
     # three standard deviations (Poisson) lower than expected: a floor that is too high costs a second search
     rank, count = np.uint64(share + 3.0 * np.sqrt(share) + 3.0), _ZERO
-    for place in range(_ZERO, size, stride):
-        total = np.float64(sums[place])
+    for position in range(_ZERO, size, stride):
+        total = np.float64(sums[position])
         keys[count] = total.view(np.uint64)  # written without a branch; one that is not positive is overwritten
         count += np.uint64(total > 0.0)
     if count <= rank:
@@ -145,14 +145,18 @@ def _leave_out(
     heads, rest = workspace.heads, np.float64(0.0)
     while True:
         most, chosen, bound = _ZERO, block.last, np.float64(0.0)
-        for place in range(block.first, block.last):
-            column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
+        for position in range(block.first, block.last):
+            column, weight, term = (
+                queries.columns[position],
+                queries.weights[position],
+                np.uint64(position) - block.first,
+            )
             ahead = postings.columns[column + 1] - heads[1, term]
             if heads[2, term] or weight < np.float32(0.0) or ahead <= most:
                 continue
             highest = max(np.float64(0.0), np.float64(contribution(weight, postings.highest[column], rule)))
             if rest + highest < floor * _SHARE:  # of the terms that fit, the one with most postings saves most
-                most, chosen, bound = ahead, np.uint64(place), highest
+                most, chosen, bound = ahead, np.uint64(position), highest
         if chosen == block.last:
             return rest
         heads[2, chosen - block.first] = _ONE
@@ -196,15 +200,15 @@ def _rescore(
     """
     keys, heads, looked_up = workspace.keys, workspace.heads, _ZERO
     first, end = range_of_keys
-    kept = first
+    count = first
     for candidate in range(first, end):
         # the low half of a key counts rows down, so that among equal scores the lower row has the larger key
         row, total = np.uint64(_TOP - np.uint32(keys[candidate])), np.float64(0.0)
         possible = np.float64(unpack_score(keys[candidate])) + rest
-        for place in range(block.first, block.last):
-            term = np.uint64(place) - block.first
+        for position in range(block.first, block.last):
+            term = np.uint64(position) - block.first
             if heads[2, term] and possible >= floor * _SLACK:
-                column, weight = queries.columns[place], queries.weights[place]
+                column, weight = queries.columns[position], queries.weights[position]
                 highest = max(np.float64(0.0), np.float64(contribution(weight, postings.highest[column], rule)))
                 value = _value(postings, heads, term, row)
                 looked_up += _ONE
@@ -213,15 +217,15 @@ def _rescore(
                     possible += np.float64(contribution(weight, value, rule))
         if possible < floor * _SLACK:
             continue
-        for place in range(block.first, block.last):
-            value = _value(postings, heads, np.uint64(place) - block.first, row)
+        for position in range(block.first, block.last):
+            value = _value(postings, heads, np.uint64(position) - block.first, row)
             looked_up += _ONE
             if value != np.float32(0.0):
-                total += np.float64(contribution(queries.weights[place], value, rule))
+                total += np.float64(contribution(queries.weights[position], value, rule))
         if total >= floor:
-            keys[kept] = pack_key(np.float32(total), _TOP - np.uint32(row))
-            kept += _ONE
-    return kept, looked_up
+            keys[count] = pack_key(np.float32(total), _TOP - np.uint32(row))
+            count += _ONE
+    return count, looked_up
 
 
 @inner_kernel
@@ -231,8 +235,8 @@ def _scatter(
     """Add the postings that fall into the block; return how many, and how many were left out."""
     rows, values, sums, heads = postings.rows, postings.values, workspace.sums, workspace.heads
     added, left_out = _ZERO, _ZERO
-    for place in range(block.first, block.last):
-        column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
+    for position in range(block.first, block.last):
+        column, weight, term = queries.columns[position], queries.weights[position], np.uint64(position) - block.first
         start = heads[1, term]  # the end of the previous block: postings of a term ascend by document
         stop = _end_before(postings, start, postings.columns[column + 1], block.end)
         heads[0, term], heads[1, term] = start, stop
@@ -257,12 +261,12 @@ def _collect_touched(
             continue
         for posting in range(workspace.heads[0, term], workspace.heads[1, term]):
             row = np.uint64(postings.rows[posting])
-            place = row - block.begin
-            total = sums[place]
-            if (bits[place] & rule.mask) != rule.empty and total >= floor:
+            position = row - block.begin
+            total = sums[position]
+            if (bits[position] & rule.mask) != rule.empty and total >= floor:
                 keys[end] = pack_key(np.float32(total), _TOP - np.uint32(row))
                 end += _ONE
-            bits[place] = rule.empty
+            bits[position] = rule.empty
     return end
 
 
@@ -279,26 +283,26 @@ def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace,
         start, stop = np.uint64(begin), min(np.uint64(begin) + _CHUNK, size)
         reached = np.uint32(0)
         if positive:
-            for place in range(start, stop):
-                reached |= np.uint32(sums[place] >= floor)
+            for position in range(start, stop):
+                reached |= np.uint32(sums[position] >= floor)
         else:
-            for place in range(start, stop):
-                reached |= np.uint32((bits[place] & rule.mask) != rule.empty)
+            for position in range(start, stop):
+                reached |= np.uint32((bits[position] & rule.mask) != rule.empty)
         if reached:
             first = end
             if positive:
-                for place in range(start, stop):
-                    keys[end] = place
-                    end += np.uint64(sums[place] >= floor)
+                for position in range(start, stop):
+                    keys[end] = position
+                    end += np.uint64(sums[position] >= floor)
             else:
-                for place in range(start, stop):
-                    keys[end] = place
-                    end += np.uint64((bits[place] & rule.mask) != rule.empty)
+                for position in range(start, stop):
+                    keys[end] = position
+                    end += np.uint64((bits[position] & rule.mask) != rule.empty)
             for candidate in range(first, end):
-                place = keys[candidate]
-                keys[candidate] = pack_key(np.float32(sums[place]), _TOP - np.uint32(block.begin + place))
-        for place in range(start, stop):
-            bits[place] = rule.empty
+                position = keys[candidate]
+                keys[candidate] = pack_key(np.float32(sums[position]), _TOP - np.uint32(block.begin + position))
+        for position in range(start, stop):
+            bits[position] = rule.empty
     return end
 
 
@@ -312,8 +316,8 @@ def _floor_of(keys: UInt64Array) -> np.float64:
 def _count_above(keys: UInt64Array, floor: np.float64) -> np.uint64:
     """Count the keys with a score above the floor: one that equals it may tie with a sum that did not reach it."""
     count = _ZERO
-    for place in range(np.uint64(len(keys))):
-        count += np.uint64(np.float64(unpack_score(keys[place])) > floor)
+    for position in range(np.uint64(len(keys))):
+        count += np.uint64(np.float64(unpack_score(keys[position])) > floor)
     return count
 
 
@@ -335,10 +339,10 @@ def _search(
     keys, heads = workspace.keys, workspace.heads
     first, last = np.uint64(queries.indptr[query]), np.uint64(queries.indptr[query + 1])
     left = _ZERO
-    for place in range(first, last):
-        column = queries.columns[place]
-        heads[1, np.uint64(place) - first] = postings.columns[column]
-        heads[2, np.uint64(place) - first] = _ZERO
+    for position in range(first, last):
+        column = queries.columns[position]
+        heads[1, np.uint64(position) - first] = postings.columns[column]
+        heads[2, np.uint64(position) - first] = _ZERO
         left += postings.columns[column + 1] - postings.columns[column]
     floor, end, begin, size = np.float64(-np.inf), _ZERO, _ZERO, np.uint64(len(workspace.sums))
     is_estimated, rest = False, np.float64(0.0)
@@ -390,16 +394,16 @@ def retrieve_kernel(
     ``best`` is uint64 (queries, width), ``counts`` int64 (queries,) receives how many it holds; both full of zeros.
     """
     width = np.uint64(best.shape[1])
-    for place in range(len(counts)):
+    for position in range(len(counts)):
         hits = _ZERO
         for estimating in (True, False):
             if hits == _ZERO:
                 hits = _search(
-                    postings, queries, first + place, np.uint64(documents), rule, width, estimating, workspace
+                    postings, queries, first + position, np.uint64(documents), rule, width, estimating, workspace
                 )
         for hit in range(hits):
-            best[np.uint64(place), hit] = workspace.keys[hit]
-        counts[place] = hits
+            best[np.uint64(position), hit] = workspace.keys[hit]
+        counts[position] = hits
 
 
 @kernel
@@ -420,14 +424,14 @@ def score_kernel(
     for query in range(len(indptr) - 1):
         if indptr[query] == indptr[query + 1]:
             continue
-        for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            column, weight = queries.columns[place], queries.weights[place]
+        for position in range(queries.indptr[query], queries.indptr[query + 1]):
+            column, weight = queries.columns[position], queries.weights[position]
             for posting in range(postings.columns[column], postings.columns[column + 1]):
                 value = np.float64(contribution(weight, postings.values[posting], rule))
                 sums[np.uint64(postings.rows[posting])] += value
         for hit in range(indptr[query], indptr[query + 1]):
             scores[hit] = np.float32(sums[rows[hit]] + 0.0)  # of a document that nothing touched, -0.0 becomes +0.0
-        for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            column = queries.columns[place]
+        for position in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[position]
             for posting in range(postings.columns[column], postings.columns[column + 1]):
                 bits[np.uint64(postings.rows[posting])] = rule.empty

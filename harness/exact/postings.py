@@ -74,7 +74,7 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:
         DataError: names the rows with NaN, infinite values or values beyond float32, indices outside the dimensions, or
             repeated ones.
     """
-    vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
+    vectors = matrix if isinstance(matrix, SparseVectors) else _read_scipy(matrix, source)
     if not isinstance(vectors.dimensions, int | np.integer):
         raise DataError(source, [f"dimensions is {vectors.dimensions!r}, expected a whole number"])
     indptr = np.ascontiguousarray(_integers("indptr", vectors.indptr, source, np.int64), dtype=np.int64)
@@ -87,7 +87,7 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:
     checked = SparseVectors(indptr, indices, values, vectors.dimensions)
     faults = [f"row {row + first_row}: the vector {words}" for row, words in faulty_rows(checked)]
     if faults:
-        raise DataError(source, faults, fix="mend these rows")
+        raise DataError(source, faults, fix="correct these rows")
     return checked
 
 
@@ -112,9 +112,9 @@ def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
     return freeze(columns.view(np.uint64), rows, values)
 
 
-def only_rows(postings: Postings, kept: npt.NDArray[np.bool_]) -> Postings:
+def only_rows(postings: Postings, mask: npt.NDArray[np.bool_]) -> Postings:
     """Return the postings of some internal rows, ``kept`` bool (n,), with the same numbers and order."""
-    chosen = kept[postings.rows]
+    chosen = mask[postings.rows]
     before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(chosen, dtype=np.uint64)])
     return freeze(before[postings.columns], postings.rows[chosen], postings.values[chosen])
 
@@ -145,7 +145,7 @@ def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.s
     return array
 
 
-def _from_scipy(matrix: Any, source: str) -> SparseVectors:
+def _read_scipy(matrix: Any, source: str) -> SparseVectors:
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):
@@ -196,16 +196,16 @@ def _transpose(
     out_values: Float32Array,
 ) -> None:
     """Sort by counting; ``columns`` int64 (D + 1) starts as zeros and ends as the start of each column."""
-    for place in range(len(indices)):
-        columns[indices[place] + 1] += 1
+    for position in range(len(indices)):
+        columns[indices[position] + 1] += 1
     for column in range(1, len(columns)):
         columns[column] += columns[column - 1]
     for internal in range(len(order)):
-        for place in range(indptr[order[internal]], indptr[order[internal] + 1]):
-            target = columns[indices[place]]
+        for position in range(indptr[order[internal]], indptr[order[internal] + 1]):
+            target = columns[indices[position]]
             rows[target] = internal
-            out_values[target] = values[place]
-            columns[indices[place]] = target + 1
+            out_values[target] = values[position]
+            columns[indices[position]] = target + 1
     for column in range(len(columns) - 1, 0, -1):
         columns[column] = columns[column - 1]
     columns[0] = 0

@@ -64,7 +64,7 @@ def qdrant_rows(documents: DocumentRows, datatype: str) -> DocumentRows:
 
     def round_block(block: SparseVectors, _: npt.NDArray[Any]) -> SparseVectors:
         low, high = lowest[block.indices], highest[block.indices]
-        return with_values(block, _to_255_levels(np.asarray(block.values), low, high))
+        return with_values(block, _quantise_to_255_levels(np.asarray(block.values), low, high))
 
     return WeighedRows(documents, round_block, documents.dimensions)
 
@@ -73,7 +73,7 @@ def _to_float16(block: SparseVectors, _: npt.NDArray[Any]) -> SparseVectors:
     return with_values(block, np.asarray(block.values).astype(np.float16).astype(np.float32))
 
 
-def _to_255_levels(values: Float32Array, low: Float32Array, high: Float32Array) -> Float32Array:
+def _quantise_to_255_levels(values: Float32Array, low: Float32Array, high: Float32Array) -> Float32Array:
     step = (high - low) / _LEVELS
     levels = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
     rounded: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step

@@ -19,7 +19,7 @@ from harness.data.types import Int32Array
 
 UInt64Array = npt.NDArray[np.uint64]
 
-_PLACES = 100
+_POINTS_PER_SHARD = 100
 _INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _END = 0xFF
 _WORD_BYTES = 8
@@ -29,13 +29,13 @@ def shards_of(points: int, shards: int) -> Int32Array:
     """Return the shard number of each point, for ids 0 to ``points - 1`` and at least one shard: int32 (points,)."""
     if shards == 1:
         return np.zeros(points, dtype=np.int32)
-    shard = np.repeat(np.arange(shards, dtype=np.uint64), _PLACES)
-    place = np.tile(np.arange(_PLACES, dtype=np.uint64), shards)
-    ring = _siphash(shard | (place << np.uint64(32)))
+    shard = np.repeat(np.arange(shards, dtype=np.uint64), _POINTS_PER_SHARD)
+    position = np.tile(np.arange(_POINTS_PER_SHARD, dtype=np.uint64), shards)
+    ring = _siphash(shard | (position << np.uint64(32)))
     order = np.argsort(ring, kind="stable")
     ids = np.arange(points, dtype=np.uint64)
-    places = np.searchsorted(ring[order], _siphash(np.zeros_like(ids), ids))
-    return shard[order][places % len(ring)].astype(np.int32)
+    ring_positions = np.searchsorted(ring[order], _siphash(np.zeros_like(ids), ids))
+    return shard[order][ring_positions % len(ring)].astype(np.int32)
 
 
 def _siphash(*words: UInt64Array) -> UInt64Array:

@@ -70,7 +70,7 @@ class ForeignFormula:
         doing = f"the scoring function '{self.name}'"
         with foreign_code(doing, EngineFailureError, _FIX):
             returned = self.function(postings, dict(self.parameters))
-        with foreign_code(f"reading what {doing} returned", EngineFailureError, _FIX):
+        with foreign_code(f"reading the result of {doing}", EngineFailureError, _FIX):
             weights = np.asarray(returned)
         if weights.shape != postings.tf.shape or weights.dtype.kind not in "fiu":
             raise EngineFailureError(
@@ -87,7 +87,7 @@ class ForeignFormula:
             raise EngineFailureError(
                 f"{doing} gave the term '{term}' of document number {postings.document[first]} the weight "
                 f"{weights[first]}, which is not a finite float32",
-                fix="every document with the term needs a weight, also one whose term all documents have",
+                fix="every document with the term needs a weight, even if all documents have the term",
             )
         return rounded
 

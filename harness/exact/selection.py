@@ -51,8 +51,8 @@ def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
 def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint64:
     """Return a key that is probably close to the ``count``-th largest, by a sample at equal distances."""
     step = np.uint64(len(keys)) // _SAMPLE
-    for place in range(_SAMPLE):
-        key, hole = keys[place * step], np.uint64(place)
+    for position in range(_SAMPLE):
+        key, hole = keys[position * step], np.uint64(position)
         while hole > np.uint64(0) and sample[hole - _ONE] < key:
             sample[hole] = sample[hole - _ONE]
             hole -= _ONE
@@ -71,8 +71,8 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
     while left < count < right and right - left > _MANY:
         pivot = _pivot(keys[left:right], count - left, spare)
         high, low = left, np.uint64(0)
-        for place in range(left, right):
-            key = keys[place]
+        for position in range(left, right):
+            key = keys[position]
             # written to both sides, and counted on one: a comparison becomes a number, not a jump
             keys[high], spare[low] = key, key
             high += np.uint64(key >= pivot)
@@ -83,8 +83,8 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
             right = high
         else:
             left, right = high, high + low
-            for place in range(low):
-                keys[high + place] = spare[place]
+            for position in range(low):
+                keys[high + position] = spare[position]
     if left < count < right:
         keep_largest(keys[left:right], count - left)
 
@@ -93,8 +93,8 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
 def smallest(keys: UInt64Array) -> np.uint64:
     """Return the smallest of at least one key."""
     least = keys[np.uint64(0)]
-    for place in range(_ONE, np.uint64(len(keys))):
-        least = min(least, keys[place])
+    for position in range(_ONE, np.uint64(len(keys))):
+        least = min(least, keys[position])
     return np.uint64(least)
 
 
@@ -108,13 +108,13 @@ def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.ui
         keep_largest_beside(keys, rank, spare)
         return smallest(keys[:rank])
     last = rank - _ONE
-    for place in range(_ONE, np.uint64(len(keys))):
-        key = keys[place]
-        if place >= rank and key <= keys[last]:
+    for position in range(_ONE, np.uint64(len(keys))):
+        key = keys[position]
+        if position >= rank and key <= keys[last]:
             continue
-        hole = np.uint64(place)
-        if place >= rank:
-            keys[place], hole = keys[last], last
+        hole = np.uint64(position)
+        if position >= rank:
+            keys[position], hole = keys[last], last
         while hole > np.uint64(0) and keys[hole - _ONE] < key:
             keys[hole] = keys[hole - _ONE]
             hole -= _ONE

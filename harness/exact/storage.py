@@ -135,7 +135,7 @@ def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
     if not (folder / _HEADER).exists():
         raise CacheError(
             f"there is no saved index in '{folder}': it has no {_HEADER}",
-            fix="name a folder that an index was saved in, or save again where that was interrupted",
+            fix="name a folder that an index was saved in, or save again if saving was interrupted",
         )
     try:
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
@@ -192,6 +192,6 @@ def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:
     return np.load(folder / f"{name}.npy", allow_pickle=False)
 
 
-def damaged(folder: Path, what: str) -> CacheError:
+def damaged(folder: Path, problem: str) -> CacheError:
     """Return the error for a folder whose files contradict one another."""
-    return CacheError(f"'{folder}' is damaged: {what}", fix=_DAMAGED)
+    return CacheError(f"'{folder}' is damaged: {problem}", fix=_DAMAGED)

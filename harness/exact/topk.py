@@ -142,10 +142,10 @@ def decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Floa
     width = np.uint64(best.shape[1])
     for query in range(len(indptr) - 1):
         first = np.uint64(indptr[query])
-        for place in range(np.uint64(0), np.uint64(indptr[query + 1]) - first):
-            key = best[query, width - np.uint64(1) - place]
-            rows[first + place] = np.int32(~np.uint32(key))
-            scores[first + place] = unpack_score(key)
+        for position in range(np.uint64(0), np.uint64(indptr[query + 1]) - first):
+            key = best[query, width - np.uint64(1) - position]
+            rows[first + position] = np.int32(~np.uint32(key))
+            scores[first + position] = unpack_score(key)
 
 
 def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:

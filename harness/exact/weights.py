@@ -54,8 +54,8 @@ def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
     if wrong.any():
         weight = vectors.values[int(np.argmax(wrong))]
         raise UsageError(
-            f"a weight of {weight:g} times {scale:g} is no whole number from 0 to {LARGEST_IMPACT:,}",
-            fix="choose another impact_scale; impacts cannot stand for weights below 0",
+            f"a weight of {weight:g} times {scale:g} is not a whole number from 0 to {LARGEST_IMPACT:,}",
+            fix="choose another impact_scale; impacts cannot represent weights below 0",
         )
     return replace(vectors, values=rounded.astype(np.float32)).only(rounded > 0)
 

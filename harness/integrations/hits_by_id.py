@@ -15,15 +15,15 @@ Number = TypeVar("Number", int, float)
 def run_by_id(run: Run) -> dict[str, dict[str, float]]:
     """Return the hits of each query in their order; scores as wide as the run has them."""
     scores = run.scores if run.wide_scores is None else run.wide_scores
-    return _by_id(run, scores.tolist())
+    return _values_by_id(run, scores.tolist())
 
 
 def qrels_by_id(qrels: Qrels) -> dict[str, dict[str, int]]:
     """Return the grades of each query."""
-    return _by_id(qrels, qrels.grades.tolist())
+    return _values_by_id(qrels, qrels.grades.tolist())
 
 
-def _by_id(table: Run | Qrels, values: list[Number]) -> dict[str, dict[str, Number]]:
+def _values_by_id(table: Run | Qrels, values: list[Number]) -> dict[str, dict[str, Number]]:
     documents, bounds = table.doc_ids.take(table.rows), table.indptr.tolist()
     return {
         query: dict(zip(documents[start:stop], values[start:stop], strict=True))

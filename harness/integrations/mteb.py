@@ -97,8 +97,8 @@ class Backend:
             DataError: an id is empty, has control characters, or is there twice.
         """
         if set(task_metadata.modalities) != {_MODALITY}:
-            listed = " and ".join(sorted(task_metadata.modalities))
-            raise UsageError(f"{task_metadata.name} is about {listed}, and engines here search texts")
+            modalities = " and ".join(sorted(task_metadata.modalities))
+            raise UsageError(f"{task_metadata.name} is about {modalities}, and engines here search texts")
         name = _name(task_metadata, hf_split, hf_subset)
         columns = text_columns(document_batches(corpus), Problems(f"documents of {name}", "document"))
         self._corpus = name, Corpus(*columns)

@@ -88,9 +88,11 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
             raise UsageError(f"the frame has no column '{missing[0]}'", fix="give queries, with columns qid and query")
         if inp["qid"].duplicated().any():
             raise UsageError("the frame has a qid twice", fix="give queries, one row each")
-        kept = inp.drop(columns=[name for name in _RESULTS if name in inp.columns])
+        input_columns = inp.drop(columns=[name for name in _RESULTS if name in inp.columns])
         if not len(inp):
-            return kept.assign(docno=pd.Series(dtype=object), score=pd.Series(dtype=float), rank=pd.Series(dtype=int))
+            return input_columns.assign(
+                docno=pd.Series(dtype=object), score=pd.Series(dtype=float), rank=pd.Series(dtype=int)
+            )
         queries = Queries(*texts_of(inp[["qid", "query"]], "queries", QUERY_ROLES, {}))
         run = self._single.search(Dataset(self._name, self._corpus, queries, None), self._k)
         lengths = np.diff(run.indptr)
@@ -103,4 +105,4 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
                 "rank": np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths),
             }
         )
-        return kept.assign(qid=kept["qid"].astype(str)).merge(hits, on="qid", how="inner", sort=False)
+        return input_columns.assign(qid=input_columns["qid"].astype(str)).merge(hits, on="qid", how="inner", sort=False)

@@ -36,13 +36,13 @@ _SETS = pytest.StashKey[frozenset[Path]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options, and their counterparts in ini files. ``--golden`` is left to others."""
-    group = parser.getgroup("harness", "golden sets, asked by retrieval-harness")
+    group = parser.getgroup("harness", "golden sets, checked by retrieval-harness")
     group.addoption(
         "--golden-set",
         action="append",
         default=[],
         metavar="FILE",
-        help=f"collect a golden set, or what [check] of a {_TOML} says; may be repeated",
+        help=f"collect a golden set, or the [check] table of a {_TOML}; can be repeated",
     )
     parser.addini("golden_sets", f"golden sets to collect, or files like {_TOML}", type="paths", default=[])
     for field in _OPTIONS:
@@ -59,14 +59,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Golden sets in ini files are collected if pytest is called without paths; those of the command line always.
     """
-    asked = [Path(config.invocation_params.dir, name) for name in config.getoption("--golden-set")]
-    listed = [Path(path) for path in config.getini("golden_sets")]
-    for path in (*asked, *listed):
+    option_paths = [Path(config.invocation_params.dir, name) for name in config.getoption("--golden-set")]
+    ini_paths = [Path(path) for path in config.getini("golden_sets")]
+    for path in (*option_paths, *ini_paths):
         if not path.is_file():
             raise pytest.UsageError(f"golden set '{path}': there is no such file")
-    config.stash[_SETS] = frozenset(path.resolve() for path in (*asked, *listed))
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    for path in (*asked, *(listed if whole else ())):
+    config.stash[_SETS] = frozenset(path.resolve() for path in (*option_paths, *ini_paths))
+    is_whole_run = config.args_source is not pytest.Config.ArgsSource.ARGS
+    for path in (*option_paths, *(ini_paths if is_whole_run else ())):
         if not any(path.resolve().is_relative_to(_folder(config, argument)) for argument in config.args):
             config.args.append(str(path))
 
@@ -94,7 +94,7 @@ class GoldenFile(pytest.File):
     """
 
     plan: CheckPlan
-    _found: CheckResult | Exception | None = None
+    _outcome: CheckResult | Exception | None = None
 
     def collect(self) -> Iterator[GoldenItem]:
         """Yield the items; raises CollectError for a set that cannot be planned, or that has no items."""
@@ -127,14 +127,14 @@ class GoldenFile(pytest.File):
         from harness.errors import HarnessError
         from harness.pipeline.check.run_check import run_check
 
-        if self._found is None:
+        if self._outcome is None:
             try:
-                self._found = run_check(self.plan)
+                self._outcome = run_check(self.plan)
             except HarnessError as error:
-                self._found = error
-        if isinstance(self._found, Exception):
-            raise self._found
-        return self._found
+                self._outcome = error
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
 
 
 class _NotFoundError(Exception):
@@ -152,15 +152,15 @@ class GoldenItem(pytest.Item):
     ``label`` names its trial: the backend's label, with the dataset if it is on several.
     """
 
-    what: str
+    kind: str
     label: str
     line: int | None
 
     @classmethod
-    def make(cls, parent: GoldenFile, what: str, label: str, line: int | None) -> GoldenItem:
+    def make(cls, parent: GoldenFile, kind: str, label: str, line: int | None) -> GoldenItem:
         """Return the item of a trial."""
-        item: GoldenItem = cls.from_parent(parent, name=f"{what}[{label}]")
-        item.what, item.label, item.line = what, label, line
+        item: GoldenItem = cls.from_parent(parent, name=f"{kind}[{label}]")
+        item.kind, item.label, item.line = kind, label, line
         return item
 
     def case(self, report: Result) -> Case:
@@ -204,7 +204,7 @@ class GoldenItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the question's line, and a name in words: pytest replaces the dots of an item's name by ``::``."""
-        return self.path, None if self.line is None else self.line - 1, f"{self.what} on {self.label}"
+        return self.path, None if self.line is None else self.line - 1, f"{self.kind} on {self.label}"
 
 
 class RequirementItem(GoldenItem):
@@ -217,7 +217,7 @@ class RequirementItem(GoldenItem):
         required = next(
             required
             for required in report.requirements
-            if required.text == self.what and report.trial_name(required.backend, required.dataset) == self.label
+            if required.text == self.kind and report.trial_name(required.backend, required.dataset) == self.label
         )
         self.user_properties += [("value", required.value), ("n", required.n)]
         return requirement_case(report, required)
@@ -232,7 +232,7 @@ class QuestionItem(GoldenItem):
 
         trial = next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
         for question in trial.questions:
-            if question.id == self.what:
+            if question.id == self.kind:
                 return question_case(report, trial, question)
         return trial_error(report, trial)
 
@@ -247,7 +247,7 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
     """
     import harness
 
-    found: dict[str, tuple[object, CheckResult]] = {}
+    results: dict[str, tuple[object, CheckResult]] = {}
 
     def check(golden: object = None, **options: Any) -> CheckResult:
         settings = _settings(request.config, None) | options
@@ -259,9 +259,9 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
                 raise pytest.UsageError(f"golden_check(): no golden set is given, and {len(sets)} are configured")
             settings = _settings(request.config, sets[0]) | options
         key = repr(sorted(settings.items()))
-        if key not in found:  # the settings are kept with it: a callable that was freed leaves its address to another
-            found[key] = settings, harness.check(**settings)
-        return found[key][1]
+        if key not in results:  # the settings are kept with it: a callable that was freed leaves its address to another
+            results[key] = settings, harness.check(**settings)
+        return results[key][1]
 
     return check
 
@@ -273,7 +273,7 @@ def assert_gate() -> Callable[[Regression], None]:
     Takes the results of ``harness.diff`` and ``harness.regress``. The test is skipped, with the reason, if the gate was
     not judged, unless ``when_not_judged="fail"`` was given; it fails if the gate is invalid.
     """
-    from harness.document.cells import listed
+    from harness.document.cells import join_names
     from harness.document.model import Outcome
     from harness.errors import UsageError
     from harness.report.documents.regress import change_document
@@ -293,7 +293,7 @@ def assert_gate() -> Callable[[Regression], None]:
                 rest = f": {rest}" if rest == case.text else rest
                 alike.setdefault((case.classname, rest), []).append(case.name)
         lines = [
-            f"{listed(names, len(names))} of {group}{re.sub('^ is ', ' are ', text) if len(names) > 1 else text}"
+            f"{join_names(names, len(names))} of {group}{re.sub('^ is ', ' are ', text) if len(names) > 1 else text}"
             for (group, text), names in alike.items()
         ]
         text = "\n\n".join([document.verdicts[0].headline, *lines])
@@ -312,36 +312,36 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     """
     from harness.errors import UsageError
 
-    own = path is not None and path.suffix == ".toml"
-    toml = path if own else config.rootpath / _TOML
-    found = _of_toml(toml) if toml is not None and toml.is_file() else {}
+    is_toml = path is not None and path.suffix == ".toml"
+    toml = path if is_toml else config.rootpath / _TOML
+    settings = _read_toml(toml) if toml is not None and toml.is_file() else {}
     folder = config.inipath.parent if config.inipath is not None else config.rootpath
     for name in (field.name for field in _OPTIONS):
-        asked, listed = config.getoption(f"--golden-{name}"), config.getini(f"golden_{name}")
-        if asked is not None:
-            found[name] = asked
-        elif listed:
-            found[name] = [_placed(corpus, folder) for corpus in listed] if name == "corpus" else listed
-    if not str(found.get("k", 1)).isdecimal():
-        raise UsageError(f"golden_k is '{found['k']}'", fix="give a whole number: how many documents to ask for")
-    if "k" in found:
-        found["k"] = int(found["k"])
-    if path is not None and not own:
-        found["golden"] = path
-    elif own and "golden" not in found:
+        option_value, ini_value = config.getoption(f"--golden-{name}"), config.getini(f"golden_{name}")
+        if option_value is not None:
+            settings[name] = option_value
+        elif ini_value:
+            settings[name] = [_placed(corpus, folder) for corpus in ini_value] if name == "corpus" else ini_value
+    if not str(settings.get("k", 1)).isdecimal():
+        raise UsageError(f"golden_k is '{settings['k']}'", fix="give a whole number: how many documents to ask for")
+    if "k" in settings:
+        settings["k"] = int(settings["k"])
+    if path is not None and not is_toml:
+        settings["golden"] = path
+    elif is_toml and "golden" not in settings:
         raise UsageError(f"[check] of '{path}' names no golden set", fix='add golden = "golden.jsonl" to it')
-    return found
+    return settings
 
 
-def _of_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     """Return the settings of ``[check]``, without options of the command line only."""
     from harness.cli.config import read_settings
 
-    said = read_settings(path, "check")
-    return {name: said[name] for name in (*option_fields(CheckRequest), "no_text") if name in said}
+    settings = read_settings(path, "check")
+    return {name: settings[name] for name in (*option_fields(CheckRequest), "no_text") if name in settings}
 
 
 def _placed(corpus: str, folder: Path) -> str:
     """Return a corpus of the ini file, whose paths are relative to it."""
-    name, equals, place = corpus.rpartition("=")
-    return f"{name}{equals}{folder / place}" if (folder / place).exists() else corpus
+    name, equals, path = corpus.rpartition("=")
+    return f"{name}{equals}{folder / path}" if (folder / path).exists() else corpus

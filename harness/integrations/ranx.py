@@ -72,20 +72,20 @@ def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: A
 
     ``names`` are each query with its documents, one behind the other, and end at ``ends``.
     """
-    place, start, first = 0, 0, 0
+    position, start, first = 0, 0, 0
     for size in sizes:
-        query, start = names[start : ends[place]], ends[place]
+        query, start = names[start : ends[position]], ends[position]
         of_query = {}
         for number in range(size):
-            end = ends[place + 1 + number]
+            end = ends[position + 1 + number]
             of_query[names[start:end]] = values[first + number]
             start = end
         table[query] = of_query
-        place, first = place + 1 + size, first + size
+        position, first = position + 1 + size, first + size
 
 
 @kernel
-def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:
+def _as_lists(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:
     """Return the queries of Numba's ``table``, how many documents each has, and these with their values."""
     return (
         [str(query) for query in table],
@@ -96,9 +96,9 @@ def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:
 
 
 def _unpacked(table: Any) -> dict[str, dict[str, Any]]:
-    queries, sizes, documents, values = _listed(table)
-    listed = zip(documents, values, strict=True)
-    return {query: dict(islice(listed, size)) for query, size in zip(queries, sizes, strict=True)}
+    queries, sizes, documents, values = _as_lists(table)
+    pairs = zip(documents, values, strict=True)
+    return {query: dict(islice(pairs, size)) for query, size in zip(queries, sizes, strict=True)}
 
 
 def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:
@@ -129,5 +129,5 @@ def results_from_ranx(run: Any) -> pd.DataFrame:
 
 
 def _renamed(metric: str, names: Mapping[str, str]) -> str:
-    name, at, depth = metric.partition("@")
-    return f"{names.get(name, name)}{at}{depth}"
+    name, separator, depth = metric.partition("@")
+    return f"{names.get(name, name)}{separator}{depth}"

@@ -22,7 +22,7 @@ from harness.results.comparison import Comparison
 from harness.store.environment import package_versions
 from harness.worker.failure import RemoteError
 
-_OWN = ("dataset", "backends", "k")
+_SET_BY_BACKEND = ("dataset", "backends", "k")
 
 
 class SingleBackend:
@@ -46,9 +46,9 @@ class SingleBackend:
         Raises:
             UsageError: for an unknown backend, parameter or option, and for several backends.
         """
-        own = [name for name in _OWN if name in options]
-        if own:
-            raise UsageError(f"{caller} takes no '{own[0]}': each search has its own", fix="leave it out")
+        refused = [name for name in _SET_BY_BACKEND if name in options]
+        if refused:
+            raise UsageError(f"{caller} takes no '{refused[0]}': each search has its own", fix="leave it out")
         (request,) = from_keywords(caller, {**options, "backends": [backend]}, CompareRequest)
         if len(parse_backends(backend, request.cards)) != 1:
             raise UsageError(f"'{backend}' is more than one backend", fix=f"make a {caller} of each")

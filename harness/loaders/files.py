@@ -38,7 +38,7 @@ class TableLoader:
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts."""
-        return LoadedDataset(documents_in(Files.at(spec.path), spec))
+        return LoadedDataset(documents_in(Files.of_path(spec.path), spec))
 
 
 class TrecLoader:
@@ -74,26 +74,26 @@ class GoldenLoader:
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder with a table called ``golden`` and at most one other."""
-        tables = _golden_and_others(spec)
+        tables = _golden_and_further(spec)
         return tables is not None and len(tables[1]) <= 1
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts; the golden set brings queries and judgments."""
-        tables = _golden_and_others(spec)
+        tables = _golden_and_further(spec)
         if tables is None:
             raise DataError(spec.location, ["holds no table called 'golden'"])
-        golden, others = tables
+        golden, further_tables = tables
         source = Source(spec.path)
         questions = questions_in(Files(source, (golden,)), replace(spec, columns={}))
-        if others:
-            documents = documents_in(Files(source, (others[0],)), spec)
+        if further_tables:
+            documents = documents_in(Files(source, (further_tables[0],)), spec)
             return LoadedDataset(documents, questions.queries, questions.judgments)
         texts = _texts_below(spec)
         unread = _unread_files(spec.path, (*texts.names, golden))
         return LoadedDataset(_documents_of(texts, spec), questions.queries, questions.judgments, unread_files=unread)
 
 
-def _golden_and_others(spec: DatasetSpec) -> tuple[str, list[str]] | None:
+def _golden_and_further(spec: DatasetSpec) -> tuple[str, list[str]] | None:
     """Return the table called ``golden`` at the top of a folder, and the other tables there; None without such a table.
 
     Next to text files, only tables that look like documents are returned.
@@ -104,10 +104,10 @@ def _golden_and_others(spec: DatasetSpec) -> tuple[str, list[str]] | None:
     golden = [name for name in tables if PurePosixPath(plain_name(name)).stem == "golden"]
     if len(golden) != 1:
         return None
-    others = [name for name in tables if name != golden[0]]
-    if others and next(_text_files(spec.path), None) is not None:
-        others = [name for name in others if _may_be_documents(name, spec)]
-    return golden[0], others
+    further_tables = [name for name in tables if name != golden[0]]
+    if further_tables and next(_text_files(spec.path), None) is not None:
+        further_tables = [name for name in further_tables if _may_be_documents(name, spec)]
+    return golden[0], further_tables
 
 
 def _tables_in(path: Path) -> list[str]:
@@ -172,15 +172,15 @@ def _texts_below(spec: DatasetSpec) -> Files:
 
 
 def _documents_of(files: Files, spec: DatasetSpec) -> TextSource:
-    named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
+    columns = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
     read = partial(_read_texts, files=files)
-    return text_source(files, read, ColumnMap(_PATH_ROLES, named), "file")
+    return text_source(files, read, ColumnMap(_PATH_ROLES, columns), "file")
 
 
 def _files_of(path: Path) -> Files | None:
     """Return a file, or all files of a folder and its subfolders whose names do not begin with a dot."""
     if path.is_file():
-        return Files.at(path)
+        return Files.of_path(path)
     names = sorted(_visible(path))
     return Files(Source(path), tuple(names)) if names else None
 
@@ -195,8 +195,8 @@ def _holds_trectext(files: Files, name: str) -> bool:
     if files.source.unread(name) is not None:
         return False
     with files.source.open(name) as stream:
-        found = any(b"<doc>" in line.lower() for block in read_blocks(stream, problems, []) for line in block.lines)
-    return found or problems.count > 0
+        has_tag = any(b"<doc>" in line.lower() for block in read_blocks(stream, problems, []) for line in block.lines)
+    return has_tag or problems.count > 0
 
 
 def _visible(path: Path) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from harness.data.columns import RecordBatch, fields_named, shown
+from harness.data.columns import RecordBatch, abbreviated, matching_fields
 from harness.data.dataset import rows_of
 from harness.data.expected_ids import EXPECTED, expected_grades
 from harness.data.frames import as_table, described
@@ -60,8 +60,8 @@ def load_golden(path: str | Path) -> GoldenSet:
     contradicting fields, duplicate ids, empty questions, ids expected with two grades, grades that are not whole
     numbers of 0 or more; and for a file without any question, or in which no question expects anything.
     """
-    place = user_path(path)
-    return read_golden(Source(place.parent), place.name)
+    resolved = user_path(path)
+    return read_golden(Source(resolved.parent), resolved.name)
 
 
 def is_golden(fields: Sequence[str]) -> bool:
@@ -71,8 +71,8 @@ def is_golden(fields: Sequence[str]) -> bool:
 
 def _called(names: Sequence[str], fields: Iterable[str]) -> list[str]:
     """Return the fields that have one of the names, in any case if no field has it exactly."""
-    there = list(fields)
-    return [field for name in names for field in fields_named(name, there)]
+    names_present = list(fields)
+    return [field for name in names for field in matching_fields(name, names_present)]
 
 
 def read_golden(source: Source, member: str) -> GoldenSet:
@@ -113,10 +113,10 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
     import hashlib
 
     problems, notes = Problems(name), list[str]()
-    listed = [_plain_record(values) for values in records]
-    questions = _questions((_Record(number, values) for number, values in enumerate(listed, 1)), problems, notes)
+    plain_records = [_plain_record(values) for values in records]
+    questions = _questions((_Record(number, values) for number, values in enumerate(plain_records, 1)), problems, notes)
     content = list[bytes]()
-    for number, record in enumerate(listed, 1):
+    for number, record in enumerate(plain_records, 1):
         try:
             content.append(orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
         except TypeError as error:  # lone surrogates, deep nesting
@@ -140,7 +140,7 @@ def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) ->
             if ending in DELIMITERS:
                 for name in _called(EXPECTED, values):
                     readings = _readings(values[name].strip())
-                    values[name] = _listed(number, name, values[name].strip(), problems)
+                    values[name] = _parse_list(number, name, values[name].strip(), problems)
                 for name in [name for name in _called(_IDS, values) if not values[name].strip()]:
                     del values[name]
             yield _Record(number, values, readings)
@@ -154,7 +154,7 @@ def _readings(cell: str) -> tuple[tuple[Expectation, ...], ...]:
     return tuple(tuple(Expectation(part.strip()) for part in dict.fromkeys(parts)) for parts in cuts)
 
 
-def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:
+def _parse_list(number: int, name: str, cell: str, problems: Problems) -> Any:
     if not cell.startswith(("[", "{")):
         return [part.strip() for part in _SEPARATORS.split(cell)] if cell else []
     try:
@@ -178,7 +178,7 @@ def _questions(records: Iterator[_Record], problems: Problems, notes: list[str])
             joined.append(question)
         elif question.id in questions:
             problems.add(
-                record.line, f"duplicate id '{question.id}', first {problems.place(questions[question.id].line)}"
+                record.line, f"duplicate id '{question.id}', first {problems.location(questions[question.id].line)}"
             )
         else:
             questions[question.id] = question
@@ -188,10 +188,10 @@ def _questions(records: Iterator[_Record], problems: Problems, notes: list[str])
         problems.add(None, f"no question expects anything: '{EXPECTED[0]}' is empty everywhere")
     if joined:
         rows = counted(len(joined), "row repeats a question", "rows repeat a question")
-        notes.append(f"{rows} without an id, and their expected ids are joined: {problems.place(joined[0].line)}")
+        notes.append(f"{rows} without an id, and their expected ids are joined: {problems.location(joined[0].line)}")
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
-        notes.append(f"{ids} of one question, counted once: '{repeated[0]}'")
+        notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
     return tuple(questions.values())
 
 
@@ -204,7 +204,7 @@ def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) ->
     grades = {expected.id: expected.grade for expected in first.expected}
     for expected in again.expected:
         if grades.get(expected.id, expected.grade) != expected.grade:
-            earlier = f"{grades[expected.id]} for the same question {problems.place(first.line)}"
+            earlier = f"{grades[expected.id]} for the same question {problems.location(first.line)}"
             problems.add(again.line, f"the grade of '{expected.id}' is {expected.grade}, and {earlier}")
     # a line without other readings has the same expected ids in each
     sides = [[line.expected, *(line.readings or (line.expected,) * _READINGS)] for line in (first, again)]
@@ -217,35 +217,37 @@ def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) ->
 
 def _question(record: _Record, problems: Problems, repeated: list[str]) -> GoldenQuestion | None:
     before = problems.count
-    named = {
-        what: _one_of(record, names, what, problems)
-        for what, names in (("id", _IDS), ("question", _QUESTIONS), ("expected", EXPECTED))
+    field_texts = {
+        role: _one_of(record, names, role, problems)
+        for role, names in (("id", _IDS), ("question", _QUESTIONS), ("expected", EXPECTED))
     }
-    question_id = _id(record, named["id"], problems)
-    text = record.values.get(named["question"] or "")
-    if named["question"] is not None and (not isinstance(text, str) or not text.strip()):
-        problems.add(record.line, f"'{named['question']}' is {shown(text)}, expected a question")
-    expected = _expected(record, named["expected"], problems, repeated) if named["expected"] is not None else ()
-    if problems.count > before or named["question"] is None or named["expected"] is None:
+    question_id = _id(record, field_texts["id"], problems)
+    text = record.values.get(field_texts["question"] or "")
+    if field_texts["question"] is not None and (not isinstance(text, str) or not text.strip()):
+        problems.add(record.line, f"'{field_texts['question']}' is {abbreviated(text)}, expected a question")
+    expected = (
+        _expected(record, field_texts["expected"], problems, repeated) if field_texts["expected"] is not None else ()
+    )
+    if problems.count > before or field_texts["question"] is None or field_texts["expected"] is None:
         return None
-    fields = {name: _values(record, name, problems) for name in record.values if name not in named.values()}
+    fields = {name: _values(record, name, problems) for name in record.values if name not in field_texts.values()}
     if problems.count > before:
         return None
-    has_id = named["id"] is not None
+    has_id = field_texts["id"] is not None
     return GoldenQuestion(question_id, str(text), expected, fields, record.line, record.readings, has_id)
 
 
-def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
+def _one_of(record: _Record, names: Sequence[str], role: str, problems: Problems) -> str | None:
     """Return the only field of a line that has one of ``names``; None without such a field, allowed only for an id."""
-    there = _called(names, record.values)
-    if len(there) > 1:
-        problems.add_once(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
-    if not there and what != "id":
+    present = _called(names, record.values)
+    if len(present) > 1:
+        problems.add_once(record.line, f"both '{present[0]}' and '{present[1]}' are present: keep one")
+    if not present and role != "id":
         near = next(filter(None, (nearest(name, names, cutoff=0.6) for name in record.values)), "")
-        empty = "; write [] for a question that nothing answers" if what == "expected" else ""
-        known = ", ".join(record.values) or "none"
-        problems.add_once(record.line, f"the field '{names[0]}' is missing (there are: {known}){near}{empty}")
-    return there[0] if len(there) == 1 else None
+        empty = "; write [] for a question that nothing answers" if role == "expected" else ""
+        fields_text = ", ".join(record.values) or "none"
+        problems.add_once(record.line, f"the field '{names[0]}' is missing (there are: {fields_text}){near}{empty}")
+    return present[0] if len(present) == 1 else None
 
 
 def _id(record: _Record, name: str | None, problems: Problems) -> str:
@@ -253,13 +255,13 @@ def _id(record: _Record, name: str | None, problems: Problems) -> str:
         return line_id(record.line)
     question_id = as_id(record.values[name])
     if question_id is None:
-        problems.add(record.line, f"'{name}' is {shown(record.values[name])}, expected a string or an integer")
+        problems.add(record.line, f"'{name}' is {abbreviated(record.values[name])}, expected a string or an integer")
     elif re.search(BAD_ID, question_id):
         problems.add(record.line, f"the id {question_id!r} {BAD_ID_IS}")
     return question_id or ""
 
 
-def _as_expected(value: object) -> str | None:
+def _expected_id(value: object) -> str | None:
     """Return an expected id as a string; a whole float of a file stays text, which may be an id of the corpus."""
     expected = as_id(value)
     return str(value) if isinstance(value, float) and expected is not None else expected
@@ -273,22 +275,24 @@ def _expected(record: _Record, name: str, problems: Problems, repeated: list[str
         problems.add(record.line, f"'{name}' {error}")
         return ()
     for item, grade in graded:
-        expected, whole = _as_expected(item), _whole(grade)
+        expected, integer_grade = _expected_id(item), _as_integer(grade)
         if expected is None or re.search(BAD_ID, expected):
-            problems.add(record.line, f"'{name}' holds {shown(item)}, expected an id")
-        elif whole is None:
-            problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
-        elif expected in expectations and expectations[expected].grade != whole:
-            two = f"{expectations[expected].grade} and {whole}"
+            problems.add(record.line, f"'{name}' holds {abbreviated(item)}, expected an id")
+        elif integer_grade is None:
+            problems.add(
+                record.line, f"the grade of '{expected}' is {abbreviated(grade)}, expected a whole number from 0"
+            )
+        elif expected in expectations and expectations[expected].grade != integer_grade:
+            two = f"{expectations[expected].grade} and {integer_grade}"
             problems.add(record.line, f"'{name}' holds '{expected}' twice, with the grades {two}")
         elif expected in expectations:
             repeated.append(expected)
         else:
-            expectations[expected] = Expectation(expected, whole)
+            expectations[expected] = Expectation(expected, integer_grade)
     return tuple(expectations.values())
 
 
-def _whole(grade: object) -> int | None:
+def _as_integer(grade: object) -> int | None:
     """Return a grade, None for an invalid one; a whole float is valid, as tables with empty cells have them."""
     if isinstance(grade, bool) or not isinstance(grade, int | float) or grade != grade // 1:
         return None
@@ -299,8 +303,8 @@ def _values(record: _Record, name: str, problems: Problems) -> tuple[str, ...]:
     try:
         return _texts(record.values[name])
     except TypeError:
-        what = f"'{name}' is {described(record.values[name])}"
-        problems.add(record.line, f"{what}, expected text, a number, or a list or an object of these")
+        problem = f"'{name}' is {described(record.values[name])}"
+        problems.add(record.line, f"{problem}, expected text, a number, or a list or an object of these")
         return ()
 
 

@@ -41,8 +41,8 @@ _EVERYWHERE = (_README, ".gitattributes")
 """Small files; every repository has at least the second."""
 _METADATA = b"---"
 """The beginning of a card that says something about configurations or languages."""
-_SHOWN = 12
-_NAMED = 4
+_MAX_SUBSETS = 12
+_MAX_NAMES = 4
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=[.-])")
 _SHA256, _GIT = 64, 40
 """Digits of the hub's checksums: SHA-256 of large files, Git's SHA-1 of small ones."""
@@ -68,11 +68,11 @@ class Listing(NamedTuple):
     def described(self) -> str:
         """Return the first configurations with their splits and known columns, for messages."""
         lines = []
-        for name, config in list(self.configs.items())[:_SHOWN]:
+        for name, config in list(self.configs.items())[:_MAX_SUBSETS]:
             columns = f"; columns {', '.join(config.columns)}" if config.columns else ""
             lines.append(f"'{name}' (splits {', '.join(config.splits) or 'none'}{columns})")
-        others = len(self.configs) - len(lines)
-        return ", ".join([*lines, *([f"and {others} more"] if others > 0 else [])]) or "no configuration"
+        remaining = len(self.configs) - len(lines)
+        return ", ".join([*lines, *([f"and {remaining} more"] if remaining > 0 else [])]) or "no configuration"
 
 
 class UnknownRepositoryError(DataError):
@@ -189,8 +189,8 @@ class HubRepository(Repository):
         if cached is not None:
             return cached
         info = self._info(self.revision)
-        known = {sibling.rfilename for sibling in info.siblings or []}
-        first = next((name for name in _EVERYWHERE if name in known), None)
+        file_names = {sibling.rfilename for sibling in info.siblings or []}
+        first = next((name for name in _EVERYWHERE if name in file_names), None)
         if first is not None:  # downloading it makes the hub's cache remember the branch
             self._download(first, self.revision)
         return str(info.sha)
@@ -211,7 +211,7 @@ class HubRepository(Repository):
         self._remember(key, listing, about=self.label)
         return listing
 
-    def files_here(self) -> frozenset[Path]:
+    def local_files(self) -> frozenset[Path]:
         """Return this commit's files on this machine, except files that every repository has."""
         if self.cached.commit(self.revision) is None:
             return frozenset()
@@ -230,10 +230,10 @@ class HubRepository(Repository):
         """Return the local files of a commit that was downloaded with the hub's own tools."""
         names = _files_below(self.folder)
         if not names:
-            raise self._not_here()
+            raise self._missing_files()
         lacking = _lacking_shards(names)
         if lacking:
-            raise self._not_here(*lacking)
+            raise self._missing_files(*lacking)
         return _listing_of(names, self.folder)
 
     def paired(self) -> Repository | None:
@@ -271,11 +271,11 @@ class HubRepository(Repository):
     def lacking_offline(self, names: Sequence[str]) -> DataError | None:
         """Return the error of missing files if the network may not be used; else None."""
         missing = [] if self._network else [name for name in names if not self.has(name)]
-        return self._not_here(*missing) if missing else None
+        return self._missing_files(*missing) if missing else None
 
     def absent_offline(self) -> DataError | None:
         """Return the error of a repository without local files if the network may not be used; else None."""
-        return self._not_here() if not self._network and self.cached.commit(self.revision) is None else None
+        return self._missing_files() if not self._network and self.cached.commit(self.revision) is None else None
 
     def _download(self, name: str, revision: str) -> Path:
         with self._translated(f"'{name}'"):
@@ -283,7 +283,7 @@ class HubRepository(Repository):
 
     def _info(self, revision: str) -> Any:
         if not self._network:
-            raise self._not_here()
+            raise self._missing_files()
         with self._translated("the list of its files"):
             return self._hub.api.HfApi().dataset_info(self.name, revision=revision)
 
@@ -307,14 +307,14 @@ class HubRepository(Repository):
             )
 
     @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
+    def _translated(self, action: str) -> Iterator[None]:
         """Turn the errors of the hub's client into ours."""
         errors, page = self._hub.errors, f"{self._hub.constants.ENDPOINT}/datasets/{self.name}"
         try:
             yield
         except errors.GatedRepoError as error:
             fix = f"accept its terms on {page}, then log in: `hf auth login`, or HF_TOKEN=…"
-            raise DataError(self.label, ["the hub gives it only to those who accepted its terms"], fix=fix) from error
+            raise DataError(self.label, ["the hub gives it only to users who accepted its terms"], fix=fix) from error
         except errors.RepositoryNotFoundError as error:
             problem = f"the hub has no dataset '{self.name}', or keeps it private"
             fix = "look at its name; a private one needs `hf auth login`, or HF_TOKEN=…"
@@ -325,34 +325,35 @@ class HubRepository(Repository):
         except errors.HFValidationError as error:
             raise UsageError(f"{self.label}: {first_line(error)}", fix="a repository is called ORG/NAME") from error
         except errors.LocalEntryNotFoundError as error:  # the hub was not reached
-            raise self._failed(what, error) from error
+            raise self._failed(action, error) from error
         except errors.EntryNotFoundError as error:
-            raise DataError(self.label, [f"the hub has no file {what}"], fix=f"look at {page}/tree/main") from error
+            raise DataError(self.label, [f"the hub has no file {action}"], fix=f"look at {page}/tree/main") from error
         except self._hub.failures as error:
-            raise self._failed(what, error) from error
+            raise self._failed(action, error) from error
 
-    def _failed(self, what: str, error: Exception) -> DataError:
+    def _failed(self, action: str, error: Exception) -> DataError:
         if getattr(error, "errno", None) == errno.ENOSPC:
-            fix = f"make room on the disk of '{self._hub.constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another one"
-            return DataError(self.label, [f"{what} was not downloaded: the disk is full"], fix=fix)
-        fix = "run the command again: what came is kept, and the rest is asked for; " + self._by_hand()
-        problem = f"{what} was not downloaded from {self._hub.constants.ENDPOINT}: {first_line(error)}"
+            fix = f"make room on the disk of '{self._hub.constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another disk"
+            return DataError(self.label, [f"{action} was not downloaded: the disk is full"], fix=fix)
+        fix = "run the command again: it continues where it stopped;  " + self._download_command()
+        problem = f"{action} was not downloaded from {self._hub.constants.ENDPOINT}: {first_line(error)}"
         return DataError(self.label, [problem], fix=fix)
 
-    def _not_here(self, *names: str) -> DataError:
+    def _missing_files(self, *names: str) -> DataError:
         """Return the error for files that may not be downloaded; without names for all of the repository."""
         variable = OFFLINE if is_offline() else "HF_HUB_OFFLINE" if self._hub.constants.HF_HUB_OFFLINE else None
         why = f" ({variable} is set)" if variable is not None else ""
         problem = f"not on this machine, and the network may not be used{why}"
         problems = [f"'{name}' is {problem}" for name in names] or [f"it is {problem}"]
-        return DataError(self.label, problems, fix=self._by_hand(*names))
+        return DataError(self.label, problems, fix=self._download_command(*names))
 
-    def _by_hand(self, *names: str) -> str:
-        at = "" if self.revision == "main" else f" --revision {self.revision}"
+    def _download_command(self, *names: str) -> str:
+        revision_option = "" if self.revision == "main" else f" --revision {self.revision}"
         several = f" --include '{common_start(names)}*'"
-        files = several if len(names) > _NAMED else "".join(f" {name}" for name in names)
+        files = several if len(names) > _MAX_NAMES else "".join(f" {name}" for name in names)
         return (
-            f"where there is a network `hf download {self.name}{files} --repo-type dataset{at}` fetches it; "
+            f"on a machine with network access `hf download {self.name}{files} --repo-type "
+            f"dataset{revision_option}` fetches it; "
             f"its folder belongs at '{self.cached.folder}'"
         )
 
@@ -397,15 +398,15 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
         if card.startswith(_METADATA):
             (root / _README).write_bytes(card)
         try:
-            known = datasets.get_dataset_config_names(str(root))
-            if known == ["default"] and (beir := _beir_configs(safe)):
+            configs = datasets.get_dataset_config_names(str(root))
+            if configs == ["default"] and (beir := _beir_configs(safe)):
                 return Listing(beir, _languages(root))
             unassigned = () if b"configs:" in card else tuple(name for name in safe if format_of(name) is not None)
-            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root), unassigned)
+            return Listing({name: _config(datasets, root, name) for name in configs}, _languages(root), unassigned)
         except FileNotFoundError:  # no file has an ending that data have
             return Listing({}, _languages(root))
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise DataError(str(folder / _README), [f"is no card of a dataset: {first_line(error)}"]) from error
+            raise DataError(str(folder / _README), [f"is not a card of a dataset: {first_line(error)}"]) from error
 
 
 def _config(datasets: Any, root: Path, name: str) -> Config:
@@ -438,5 +439,5 @@ def _languages(root: Path) -> tuple[str, ...]:
     cards: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
     if not (root / _README).is_file():
         return ()
-    named = cards.DatasetCard.load(root / _README, ignore_metadata_errors=True).data.get("language")
-    return (named,) if isinstance(named, str) else tuple(str(code) for code in named or ())
+    languages = cards.DatasetCard.load(root / _README, ignore_metadata_errors=True).data.get("language")
+    return (languages,) if isinstance(languages, str) else tuple(str(code) for code in languages or ())

@@ -43,7 +43,7 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
 """Part -> the usual names of its configuration; the first existing one is taken, as MTEB does."""
 _FORMS = ("{subset}-{role}", "{subset}_{role}", "{role}-{subset}", "{role}_{subset}")
 _BATCH = 8192
-_SHOWN_FILES = 6
+_MAX_FILES = 6
 _UNREAD = ("instruction", "qrel_diff")
 """Configurations of MTEB's instruction retrieval, which change the queries and the metric."""
 _DROPPING = "BeIR/"
@@ -61,7 +61,7 @@ class HubLoader(PrefixLoader):
         The default split is the collection's usual split, ``test``, or its only split. Documents and queries are from
         that split if they have it, else from their only split.
         """
-        parts = _parts_at(_Place.parse(spec.location, network=True), spec)
+        parts = _parts_of_location(_HubLocation.parse(spec.location, network=True), spec)
         chosen, undecided = "", None
         try:
             chosen = _choose_split(spec, parts, split)
@@ -69,10 +69,10 @@ class HubLoader(PrefixLoader):
             if split is not None or len(parts.documents) > 1:
                 raise
             undecided = JudgmentSource.failing(error)  # a caller that reads only the documents needs no split
-        wanted, of_queries = _wanted(parts, chosen, spec), spec.qrels is not None and len(parts.queries) > 1
-        _fetch(wanted, progress)
-        (documents,) = wanted.documents.values()
-        queries, candidates = (next(iter(splits.values()), None) for splits in (wanted.queries, wanted.candidates))
+        required, of_queries = _required_parts(parts, chosen, spec), spec.qrels is not None and len(parts.queries) > 1
+        _fetch(required, progress)
+        (documents,) = required.documents.values()
+        queries, candidates = (next(iter(splits.values()), None) for splits in (required.queries, required.candidates))
         return LoadedDataset(
             _texts(documents, "documents", spec),
             _texts(queries, "queries", spec, parts.unread) if queries is not None else None,
@@ -80,7 +80,7 @@ class HubLoader(PrefixLoader):
             chosen,
             tuple(parts.judgments),
             judged_elsewhere(
-                {name: _judgments(replace(part, md5=None), spec) for name, part in wanted.judgments.items()}, chosen
+                {name: _judgments(replace(part, md5=None), spec) for name, part in required.judgments.items()}, chosen
             ),
             parts.identical_ids,
             {**_provenance(parts), **parts.facts, **({"split of the queries": chosen} if of_queries else {})},
@@ -90,18 +90,18 @@ class HubLoader(PrefixLoader):
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return the dataset's files in the hub's cache, of all splits; None for a folder of the user's own."""
-        place = _Place.parse(spec.location, network=False)
-        if not isinstance(place.repository, HubRepository):
+        location = _HubLocation.parse(spec.location, network=False)
+        if not isinstance(location.repository, HubRepository):
             return None
         try:
-            parts = _parts_at(place, spec)
+            parts = _parts_of_location(location, spec)
         except DataError:  # nothing says which files there are
             return LocalFiles((), 0, complete=False)
-        paths = sorted(_paths_here(_all(parts)))
+        paths = sorted(_local_paths(_all(parts)))
         return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
 
 
-class _Place(NamedTuple):
+class _HubLocation(NamedTuple):
     """The repository that a spec names, and the configuration or the parts."""
 
     repository: Repository
@@ -109,7 +109,7 @@ class _Place(NamedTuple):
     network: bool
 
     @classmethod
-    def parse(cls, location: str, *, network: bool) -> _Place:
+    def parse(cls, location: str, *, network: bool) -> _HubLocation:
         """Return the parts of the text after ``hf:``; raises UsageError."""
         text = location.removeprefix(_PREFIX)
         folder = _FOLDER.fullmatch(text)
@@ -119,7 +119,7 @@ class _Place(NamedTuple):
         if words is None or ".." in (words["revision"] or "").split("/"):
             raise UsageError(
                 f"'{location}' names no dataset of the hub",
-                fix="write hf:ORG/NAME, with @REVISION and :CONFIG where needed, as hf:mteb/MIRACLRetrieval@main:ko",
+                fix="write hf:ORG/NAME, with @REVISION and :CONFIG if needed, as hf:mteb/MIRACLRetrieval@main:ko",
             )
         repository = HubRepository(words["name"], words["revision"] or "main", network=network)
         return cls(repository, words["config"] or "", network)
@@ -129,58 +129,58 @@ class _Place(NamedTuple):
         return HubRepository(name, "main", network=self.network)
 
 
-def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
+def _parts_of_location(location: _HubLocation, spec: DatasetSpec) -> HubParts:
     """Return the parts of a place; parts that the user's files replace are left out."""
-    repository = place.repository
+    repository = location.repository
     layout = _layout(repository)
     if layout is not None:
-        parts = layout.parts(repository, place.config, place.other)
+        parts = layout.parts(repository, location.config, location.other)
     else:
-        parts = _parts_of_configs(place, wants_qrels=spec.qrels is None)
+        parts = _parts_of_configs(location, wants_qrels=spec.qrels is None)
     if spec.qrels is not None:
         parts = replace(parts, judgments={})
     return replace(parts, queries={}) if spec.queries is not None else parts
 
 
-def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
+def _parts_of_configs(location: _HubLocation, *, wants_qrels: bool) -> HubParts:
     """Return the parts that configurations hold, named by the user or found by their usual names."""
-    repository = place.repository
+    repository = location.repository
     name = repository.name if isinstance(repository, HubRepository) else ""
-    own = name.startswith(_DROPPING)
+    drops_rows = name.startswith(_DROPPING)
     try:
         listing = repository.listing
     except DataError as error:
-        lacking = place.other(f"{name}-qrels").absent_offline() if own and wants_qrels else None
+        lacking = location.other(f"{name}-qrels").absent_offline() if drops_rows and wants_qrels else None
         if lacking is None:
             raise
         raise DataError.of_files([error, lacking]) from error
-    if "=" in place.config:
-        return _named_parts(repository, place.config)
-    configs = {role: _config_of(listing, role, place.config) for role in _ROLES}
+    if "=" in location.config:
+        return _parts_of_option(repository, location.config)
+    configs = {role: _config_of(listing, role, location.config) for role in _ROLES}
     if configs["documents"] is None:
-        return _one_table(repository, place.config)
+        return _one_table(repository, location.config)
     judgments = _part_by_split(repository, configs["qrels"])
-    if not judgments and wants_qrels and not place.config:
+    if not judgments and wants_qrels and not location.config:
         judgments = _paired_judgments(repository.paired())
     return HubParts(
         _part_by_split(repository, configs["documents"]),
         _part_by_split(repository, configs["queries"]),
         judgments,
         _part_by_split(repository, configs["candidates"]),
-        tuple(name for name in _UNREAD if _named_alike(listing, name, place.config) is not None),
-        language=_language(listing.languages, place.config),
-        identical_ids="drop" if own else None,
+        tuple(name for name in _UNREAD if _similar_subset(listing, name, location.config) is not None),
+        language=_language(listing.languages, location.config),
+        identical_ids="drop" if drops_rows else None,
         facts={"configurations": ", ".join(f"{role} {name}" for role, name in configs.items() if name is not None)},
     )
 
 
 def _config_of(listing: Listing, role: str, subset: str) -> str | None:
     """Return the configuration whose name gives it a role; ``default`` only next to others."""
-    names = (_named_alike(listing, word, subset) for word in _ROLES[role])
+    names = (_similar_subset(listing, word, subset) for word in _ROLES[role])
     return next((name for name in names if name is not None), None)
 
 
-def _named_alike(listing: Listing, word: str, subset: str) -> str | None:
+def _similar_subset(listing: Listing, word: str, subset: str) -> str | None:
     names = [form.format(subset=subset, role=word) for form in _FORMS] if subset else [word]
     return next((name for name in names if name in listing.configs), None)
 
@@ -193,11 +193,13 @@ def _one_table(repository: Repository, config: str) -> HubParts:
         _refuse_mixed_parts(repository)
     if config not in configs and subsets:
         fix = f"name one, as {repository.label}:{subsets[0]}: {', '.join(subsets)}"
-        what = f"no subset '{config}'{nearest(config, subsets)}" if config else "several subsets"
-        raise UsageError(f"{repository.label} has {what}", fix=fix)
+        problem = f"no subset '{config}'{nearest(config, subsets)}" if config else "several subsets"
+        raise UsageError(f"{repository.label} has {problem}", fix=fix)
     if config not in configs:
-        what = f"no configuration '{config}'" if config else "no configuration that is called as documents usually are"
-        raise _unclear(repository, f"has {what}{nearest(config, configs)}")
+        problem = (
+            f"no configuration '{config}'" if config else "no configuration that is called as documents usually are"
+        )
+        raise _unclear(repository, f"has {problem}{nearest(config, configs)}")
     return HubParts(_part_by_split(repository, config), language=_language(repository.listing.languages, config))
 
 
@@ -207,25 +209,25 @@ def _refuse_mixed_parts(repository: Repository) -> None:
     words = {word for name in files for word in re.split(r"[^a-z]+", name.lower())}
     roles = [role for role, names in _ROLES.items() if words & {*names, role} - {"default"}]
     if "documents" in roles and len(roles) > 1:
-        listed = ", ".join(files[:_SHOWN_FILES]) + (", …" if len(files) > _SHOWN_FILES else "")
+        files_text = ", ".join(files[:_MAX_FILES]) + (", …" if len(files) > _MAX_FILES else "")
         raise DataError(
             repository.label,
-            [f"no README.md with 'configs:' says which files are {', '.join(roles)} and of which split: {listed}"],
-            fix="write one, each part a config with its data_files by split; or lay the files out as corpus.parquet, "
+            [f"no README.md with 'configs:' states which files are {', '.join(roles)} and their split: {files_text}"],
+            fix="write one, each part a config with its data_files by split; or arrange the files as corpus.parquet, "
             "queries.parquet and qrels/SPLIT.parquet",
         )
 
 
-def _named_parts(repository: Repository, text: str) -> HubParts:
+def _parts_of_option(repository: Repository, text: str) -> HubParts:
     """Return the parts of ``documents=CONFIG[/SPLIT],queries=…,qrels=…``."""
     parts: dict[str, Mapping[str, Part]] = {}
     for item in text.split(","):
         role, _, name = (word.strip() for word in item.partition("="))
-        known = [part for part in _ROLES if part != "candidates"]
-        if role not in known or not name or role in parts:
+        part_names = [part for part in _ROLES if part != "candidates"]
+        if role not in part_names or not name or role in parts:
             raise UsageError(
                 f"'{item.strip()}' names no part of {repository.label}",
-                fix=f"write each once, as {','.join(f'{part}=CONFIG' for part in known)}, or CONFIG/SPLIT",
+                fix=f"write each once, as {','.join(f'{part}=CONFIG' for part in part_names)}, or CONFIG/SPLIT",
             )
         splits = _part_by_split(repository, name if name in repository.listing.configs else name.rpartition("/")[0])
         if name not in repository.listing.configs:
@@ -295,7 +297,7 @@ def _subsets(repository: Repository) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[1] for match in matches if match is not None))
 
 
-def _wanted(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
+def _required_parts(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
     """Return the parts that one split needs; judgments of all splits if one set of queries serves them all.
 
     Raises UsageError if a part has several splits, but not this one.
@@ -303,17 +305,17 @@ def _wanted(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
     common = len(parts.queries) == 1 or spec.queries is not None
     return replace(
         parts,
-        documents=_of_split(parts.documents, split, "documents", spec),
-        queries=_of_split(parts.queries, split, "queries", spec),
+        documents=_select_split(parts.documents, split, "documents", spec),
+        queries=_select_split(parts.queries, split, "queries", spec),
         judgments={name: part for name, part in parts.judgments.items() if common or name == split},
-        candidates=_of_split(parts.candidates, split, "candidates", spec),
+        candidates=_select_split(parts.candidates, split, "candidates", spec),
     )
 
 
-def _fetch(wanted: HubParts, progress: Progress | None) -> None:
+def _fetch(parts: HubParts, progress: Progress | None) -> None:
     """Download missing files, the documents last; raises DataError, offline for all files at once."""
     repositories, names = dict[str, Repository](), dict[str, list[str]]()
-    for part in reversed(_all(wanted)):
+    for part in reversed(_all(parts)):
         repositories[part.repository.label] = part.repository
         names.setdefault(part.repository.label, []).extend(part.names)
     lacking = [repository.lacking_offline(names[label]) for label, repository in repositories.items()]
@@ -323,22 +325,22 @@ def _fetch(wanted: HubParts, progress: Progress | None) -> None:
         repository.fetch(names[label], progress)
 
 
-def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Mapping[str, Part]:
+def _select_split(parts: Mapping[str, Part], split: str, kind: str, spec: DatasetSpec) -> Mapping[str, Part]:
     """Return the part of a split, else the only one there is, which is MTEB's rule; nothing of nothing."""
     if split in parts:
         return {split: parts[split]}
-    if len(parts) == 1 or (not parts and what != "documents"):
+    if len(parts) == 1 or (not parts and kind != "documents"):
         return parts
-    problem = f"the {what} of {spec.location} have no split '{split}'" if split else f"the {what} have several splits"
+    problem = f"the {kind} of {spec.location} have no split '{split}'" if split else f"the {kind} have several splits"
     fix = "choose another, or name the parts: :documents=CONFIG/SPLIT"
     raise UsageError(f"{problem}; there are: {', '.join(parts) or 'none'}", fix=fix)
 
 
-def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
+def _choose_split(spec: DatasetSpec, parts: HubParts, requested: str | None) -> str:
     """Return the split; "" for queries and documents without judgments that have one split only."""
     divided = (tuple(part) for part in (parts.queries, parts.documents) if len(part) > 1)
     splits = tuple(parts.judgments) or next(divided, ())
-    return choose_split(spec.location, splits, wanted, parts.default_split or "test")
+    return choose_split(spec.location, splits, requested, parts.default_split or "test")
 
 
 def _all(parts: HubParts) -> list[Part]:
@@ -346,42 +348,44 @@ def _all(parts: HubParts) -> list[Part]:
     return [*chain(*(splits.values() for splits in by_split))]
 
 
-def _paths_here(parts: Sequence[Part]) -> set[Path]:
+def _local_paths(parts: Sequence[Part]) -> set[Path]:
     return {part.repository.folder / name for part in parts for name in part.names if part.repository.has(name)}
 
 
-def _lie_here(parts: Sequence[Part]) -> bool:
+def _are_local(parts: Sequence[Part]) -> bool:
     return all(part.repository.has(name) for part in parts for name in part.names)
 
 
-def _is_here(parts: HubParts) -> bool:
+def _is_local(parts: HubParts) -> bool:
     """Return whether some split's documents and queries are on this machine."""
     needed = [splits.values() for splits in (parts.documents, parts.queries) if splits]
-    return bool(needed) and all(any(_lie_here([part]) for part in splits) for splits in needed)
+    return bool(needed) and all(any(_are_local([part]) for part in splits) for splits in needed)
 
 
 def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
     """Return whether the default split is on this machine, or all splits; None if another split may be."""
     try:
-        wanted = _wanted(parts, _choose_split(spec, parts, None), spec)
+        required = _required_parts(parts, _choose_split(spec, parts, None), spec)
     except UsageError:
-        wanted = parts
-    if _lie_here(_all(wanted)):
+        required = parts
+    if _are_local(_all(required)):
         return True
-    return None if _is_here(parts) else False
+    return None if _is_local(parts) else False
 
 
 def _provenance(parts: HubParts) -> Mapping[str, str]:
     """Return the repositories and their commits."""
     identities = [part.repository.identity for part in _all(parts)]
-    named = dict.fromkeys(f"{identity['repository']}@{identity['commit']}" for identity in identities if identity)
-    return {"repositories": ", ".join(named)} if named else {}
+    repositories = dict.fromkeys(
+        f"{identity['repository']}@{identity['commit']}" for identity in identities if identity
+    )
+    return {"repositories": ", ".join(repositories)} if repositories else {}
 
 
-def _texts(part: Part, what: str, spec: DatasetSpec, unread: Sequence[str] = ()) -> TextSource:
+def _texts(part: Part, kind: str, spec: DatasetSpec, unread: Sequence[str] = ()) -> TextSource:
     """Return documents or queries, with the repository and its commit in the key."""
     files = Files(part.repository.source(), part.names)
-    columns = ColumnMap(DOCUMENT_ROLES if what == "documents" else QUERY_ROLES, spec.columns)
+    columns = ColumnMap(DOCUMENT_ROLES if kind == "documents" else QUERY_ROLES, spec.columns)
     unit = "line" if part.tabbed else unit_of(part.names[0])
 
     def read(problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
@@ -457,7 +461,7 @@ def _check_md5(part: Part, label: str) -> None:
     if md5 != part.md5:
         raise DataError(
             label,
-            [f"its MD5 is {md5}, and that of the collection's judgments is {part.md5}"],
+            [f"its MD5 is {md5}, but the MD5 of the collection's judgments is {part.md5}"],
             fix="name the @REVISION that had them, or give them with --qrels FILE",
         )
 

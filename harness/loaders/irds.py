@@ -34,7 +34,7 @@ from harness.store.cache import JSON
 _PREFIX = "irds:"
 _SCHEME = 1
 _BATCH = 2048
-_LISTED = 8
+_MAX_IDS = 8
 _PARTS = ("docs", "queries", "qrels")
 _WORDS = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
 _PARTIAL_JUDGMENTS = ("subtopic_id", "start")
@@ -57,8 +57,8 @@ class IrdsLoader(PrefixLoader):
         name = spec.location.removeprefix(_PREFIX)
         below = _ids_with("qrels", below=f"{name}/")
         if split is not None:
-            listed = ", ".join(_PREFIX + judged_id for judged_id in below)
-            fix = f"splits are part of the id: {listed}" if below else "leave it out"
+            judged_ids = ", ".join(_PREFIX + judged_id for judged_id in below)
+            fix = f"splits are part of the id: {judged_ids}" if below else "leave it out"
             raise UsageError(f"{spec.location} has no split '{split}'", fix=fix)
         if not dataset.has_docs():
             raise _lacks(spec.location, "docs")
@@ -81,9 +81,9 @@ class IrdsLoader(PrefixLoader):
         """Return the local files of a dataset, in the folder of the library, without using the network."""
         handlers = _handlers(_dataset(spec))
         paths = tuple(sorted(stored_paths(handlers, _home())))
-        here = [file.is_here for file in files_of(handlers)]
+        is_local = [file.is_local for file in files_of(handlers)]
         # the extracted files suffice without the archive
-        complete = True if here and all(here) else None if paths or not here else False
+        complete = True if is_local and all(is_local) else None if paths or not is_local else False
         return LocalFiles(paths, sum(map(size_of, paths)), complete)
 
 
@@ -138,9 +138,17 @@ def _lacks(location: str, part: str) -> UsageError:
     while name and not near:
         near = [dataset_id for dataset_id in having if dataset_id.startswith(f"{name}/") or dataset_id == name]
         name = name.rpartition("/")[0]
-    listed = ", ".join(_PREFIX + dataset_id for dataset_id in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
-    own = {"docs": "", "queries": "; or name a file: --queries FILE", "qrels": "; or name a file: --qrels FILE"}[part]
-    return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
+    nearest_ids = ", ".join(_PREFIX + dataset_id for dataset_id in near[:_MAX_IDS]) + (
+        ", …" if len(near) > _MAX_IDS else ""
+    )
+    file_advice = {
+        "docs": "",
+        "queries": "; or name a file: --queries FILE",
+        "qrels": "; or name a file: --qrels FILE",
+    }[part]
+    return UsageError(
+        f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {nearest_ids or 'none'}{file_advice}"
+    )
 
 
 def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:
@@ -150,12 +158,12 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
 
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         verify(part)
-        with reading(part, progress) as shown:
+        with reading(part, progress) as visible_progress:
             documents = iter(dataset.docs_iter())
             start = 1
             while batch := list(islice(documents, _BATCH)):
                 if start == 1:  # the library's own phases, downloads for example, come before
-                    shown.start(f"reading {spec.location}", None)
+                    visible_progress.start(f"reading {spec.location}", None)
                 yield TextBatch(
                     [document.doc_id for document in batch],
                     [_text(document, text) for document in batch],
@@ -225,9 +233,9 @@ def _text(record: Any, field: str | None) -> str | None:
 
 def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | None]:
     """Return the fields of title and text; None for the text is the default text, with the title in it."""
-    named = _named(spec, cls, ("title", "text"))
-    if named:
-        return named.get("title"), named.get("text", "text" if "text" in cls._fields else None)
+    fields = _chosen_fields(spec, cls, ("title", "text"))
+    if fields:
+        return fields.get("title"), fields.get("text", "text" if "text" in cls._fields else None)
     if not hasattr(cls, "default_text"):
         if "text" in cls._fields:
             return None, "text"
@@ -238,9 +246,9 @@ def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | Non
 
 
 def _query_field(spec: DatasetSpec, cls: Any) -> str | None:
-    named = _named(spec, cls, ("query",))
-    if named:
-        return named["query"]
+    fields = _chosen_fields(spec, cls, ("query",))
+    if fields:
+        return fields["query"]
     if hasattr(cls, "default_text"):
         return None
     if "text" in cls._fields:
@@ -256,19 +264,19 @@ def _default_of(cls: Any) -> str:
         return ""
 
 
-def _named(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, str]:
-    named = {role: spec.columns[role] for role in roles if role in spec.columns}
-    for field in named.values():
+def _chosen_fields(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, str]:
+    columns = {role: spec.columns[role] for role in roles if role in spec.columns}
+    for field in columns.values():
         if field not in cls._fields:
             raise UnknownNameError(f"field of {spec.location} in --columns", field, cls._fields)
-    return named
+    return columns
 
 
-def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:
+def _wordless(spec: DatasetSpec, kind: str, role: str, cls: Any) -> DataError:
     fields = [name for name in cls._fields if name not in ("doc_id", "query_id")]
     return DataError(
         spec.location,
-        [f"ir_datasets does not say which field of its {what} is the text"],
+        [f"ir_datasets does not say which field of its {kind} is the text"],
         fix=f"name one, as --columns {role}={fields[0]}; there are: {', '.join(fields)}",
     )
 
@@ -278,8 +286,8 @@ def _first_id(documents: Part) -> str:
 
     Comparing files would not do: an archive may hold several corpora.
     """
-    others = (name for name, one in _all_datasets().items() if _handler(one, "docs") is documents.handler)
-    return min((documents.spec, *(_PREFIX + name for name in others)), key=lambda spec: (spec.count("/"), spec))
+    other_ids = (name for name, one in _all_datasets().items() if _handler(one, "docs") is documents.handler)
+    return min((documents.spec, *(_PREFIX + name for name in other_ids)), key=lambda spec: (spec.count("/"), spec))
 
 
 def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | None:
@@ -310,7 +318,7 @@ def _provenance(name: str, dataset: Any) -> dict[str, str]:
     facts = {
         "ir_datasets_id": name,
         "ir_datasets": str(_library().__version__),
-        "source": ", ".join(urls[:_LISTED]),
+        "source": ", ".join(urls[:_MAX_IDS]),
         "citation": ", ".join(about.get("bibtex_ids", ())),
         "terms": str(about.get("data_access", "")).strip(),
         "language": _language(dataset) or "",

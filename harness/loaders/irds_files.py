@@ -67,26 +67,26 @@ class RemoteFile:
     """
 
     urls: tuple[str, ...]
-    place: Path | None
-    kept: bool
+    path: Path | None
+    is_cached: bool
     md5: str | None
     terms: str | None
     instructions: str | None
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """Return whether the file is at the path that the library checks."""
-        return self.place is not None and self.place.exists()
+        return self.path is not None and self.path.exists()
 
     @property
     def how_to_get(self) -> str:
         """Return which file to put at which path, for a machine without a network."""
         facts = f" (MD5 {self.md5})" if self.md5 else ""
         if not self.urls:
-            return self.instructions or f"ask its owners for the file, and put it at {self.place}"
-        if self.place is None:
+            return self.instructions or f"ask its owners for the file, and put it at {self.path}"
+        if self.path is None:
             return f"{self.urls[0]}{facts} is read from the network each time, and cannot be put in place"
-        return f"put {self.urls[0]}{facts} at {self.place}"
+        return f"put {self.urls[0]}{facts} at {self.path}"
 
 
 def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
@@ -98,27 +98,27 @@ def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
     for part in _objects(handlers):
         file = None
         if isinstance(part, Download):
-            file = _of_download(part)
+            file = _remote_file(part)
         elif isinstance(part, ExpectedFile):
-            place = Path(part._path)
-            instructions = (part._instructions or "").format(path=place) or None
-            file = RemoteFile((), place, True, part._expected_md5, None, instructions)
+            path = Path(part._path)
+            instructions = (part._instructions or "").format(path=path) or None
+            file = RemoteFile((), path, True, part._expected_md5, None, instructions)
         if file is not None:
-            files.setdefault((str(file.place), file.md5 or ""), file)
+            files.setdefault((str(file.path), file.md5 or ""), file)
     return [files[key] for key in sorted(files)]
 
 
-def _of_download(download: Any) -> RemoteFile:
+def _remote_file(download: Any) -> RemoteFile:
     from ir_datasets.util import LocalDownload
 
     local = next((mirror for mirror in download.mirrors if isinstance(mirror, LocalDownload)), None)
     urls = tuple(url for mirror in download.mirrors if (url := getattr(mirror, "url", getattr(mirror, "uri", None))))
-    kept = download._cache_path is not None
-    place = download._cache_path if kept else local.path(force=False) if local is not None else None
+    is_cached = download._cache_path is not None
+    path = download._cache_path if is_cached else local.path(force=False) if local is not None else None
     return RemoteFile(
         urls,
-        None if place is None else Path(place),
-        kept,
+        None if path is None else Path(path),
+        is_cached,
         download.expected_md5,
         download.dua,
         None if local is None or urls else local._message,
@@ -132,17 +132,17 @@ def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
     """
     from ir_datasets.util import Cache
 
-    named: list[Path] = []
+    candidates: list[Path] = []
     for part in _objects(handlers):
         attributes = vars(part) if hasattr(part, "__dict__") else {}
         names = (*_PATHS, "_path") if isinstance(part, Cache) else _PATHS
         for value in (attributes.get(name) for name in names):
-            listed = value if isinstance(value, list | tuple) else [value]
-            named += [Path(path) for path in listed if isinstance(path, str | Path)]
-    named += [path.with_name(path.name + _STORE) for path in named]
-    there = {path for path in named if path != home and path.is_relative_to(home) and path.exists()}
-    empty = {path for path in there if path.name.endswith(_STORE) and (path / "bin").is_file()}
-    return there - {path for path in empty if (path / "bin").stat().st_size == 0}
+            values = value if isinstance(value, list | tuple) else [value]
+            candidates += [Path(path) for path in values if isinstance(path, str | Path)]
+    candidates += [path.with_name(path.name + _STORE) for path in candidates]
+    existing = {path for path in candidates if path != home and path.is_relative_to(home) and path.exists()}
+    empty = {path for path in existing if path.name.endswith(_STORE) and (path / "bin").is_file()}
+    return existing - {path for path in empty if (path / "bin").stat().st_size == 0}
 
 
 def _objects(roots: Iterable[Any]) -> Iterator[Any]:
@@ -178,14 +178,14 @@ def _is_no_list_of_datasets(value: object) -> bool:
 def verify(part: Part) -> None:
     """Check the existing files of a part against their MD5; raise DataError for different content."""
     for file in files_of([part.handler]):
-        if file.md5 is None or file.place is None or not file.place.is_file():
+        if file.md5 is None or file.path is None or not file.path.is_file():
             continue
-        actual = steady_digest(file.place, "md5")
+        actual = steady_digest(file.path, "md5")
         if actual != file.md5.lower():
             raise DataError(
-                str(file.place),
+                str(file.path),
                 [f"its MD5 is {actual}, and {part.spec} expects {file.md5}"],
-                fix=f"remove it, and {file.how_to_get}" if is_offline() else "remove it, and it is downloaded anew",
+                fix=f"remove it, and {file.how_to_get}" if is_offline() else "remove it, and it is downloaded again",
             )
 
 
@@ -217,25 +217,25 @@ def reading(part: Part, progress: Progress | None) -> Iterator[Progress]:
     from ir_datasets.log import Logger
     from ir_datasets.util.download import GoogleDriveDownload, RequestsDownload
 
-    shown: Progress = progress or SilentDisplay()
+    visible_progress: Progress = progress or SilentDisplay()
 
     @contextmanager
     def bar(logger: object, *args: object, **kwargs: Any) -> Iterator[_Bar]:
-        shown.start(f"fetching {_short(kwargs.get('desc'))}", kwargs.get("total"))
-        yield _Bar(shown)
+        visible_progress.start(f"fetching {_short(kwargs.get('desc'))}", kwargs.get("total"))
+        yield _Bar(visible_progress)
 
     def counted(logger: object, items: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         total = kwargs.get("total")
-        shown.start(f"indexing {part.spec}", total if isinstance(total, int) else None)
+        visible_progress.start(f"indexing {part.spec}", total if isinstance(total, int) else None)
         for item in items:
-            shown.advance(1)
+            visible_progress.advance(1)
             yield item
 
     def refuse(download: Any) -> Any:
         raise _OfflineError(download.url)
 
     for file in files_of([part.handler]):
-        if file.terms and not file.is_here and not is_offline():
+        if file.terms and not file.is_local and not is_offline():
             _log.warning("%s: %s", part.spec, file.terms.strip())
     with ExitStack() as replaced:
         for name, ours in (("logger", lambda logger: _LIBRARY_LOG), ("pbar_raw", bar), ("pbar", counted)):
@@ -244,7 +244,7 @@ def reading(part: Part, progress: Progress | None) -> Iterator[Progress]:
             for kind in (RequestsDownload, GoogleDriveDownload):
                 replaced.enter_context(_attribute(kind, "stream", refuse))
         try:
-            yield shown
+            yield visible_progress
         except _FAULTS as error:
             raise _translated(part, error) from error
 
@@ -284,35 +284,35 @@ def _translated(part: Part, error: Exception) -> DataError:
     if isinstance(error, RuntimeError) and len(error.args) > 1 and isinstance(error.args[1], list):
         causes += [cause for _, cause in error.args[1]]  # of each place in which the library looked for a file
     cause = next((fault for fault in reversed(causes) if not isinstance(fault, FileNotFoundError)), causes[-1])
-    missing = [file for file in files_of([part.handler]) if not file.is_here]
-    place = f"{part.spec} ({part.name})"
+    missing = [file for file in files_of([part.handler]) if not file.is_local]
+    part_name = f"{part.spec} ({part.name})"
     if isinstance(cause, _OfflineError):
-        wanted = _missing_files(part, home_path())
-        listed = "\n  ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
-        names = ", ".join(_short(file.urls[0] if file.urls else file.place) for file in wanted) or _short(cause)
+        missing_files = _missing_files(part, home_path())
+        instructions = "\n  ".join(file.how_to_get for file in missing_files) or f"download {cause} on another machine"
+        names = ", ".join(_short(file.urls[0] if file.urls else file.path) for file in missing_files) or _short(cause)
         problem = f"{OFFLINE} is set, and this machine lacks {names}"
-        return DataError(part.spec, [problem], fix=f"{listed}\n  or leave {OFFLINE} out")
+        return DataError(part.spec, [problem], fix=f"{instructions}\n  or leave {OFFLINE} out")
     if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
         problem, fix = "its files are given away by their owners only", "; ".join(file.how_to_get for file in closed)
     elif isinstance(cause, ImportError):
         problem, fix = f"ir_datasets needs the Python module '{cause.name}' for it", f"pip install {cause.name}"
     elif getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
-        problem = f"there is no room left: {cause}"
+        problem = f"no space is left: {cause}"
         fix = (
             f"nothing half-written was kept: make room below {home_path()}, or name another disk in the environment "
             "variable IR_DATASETS_HOME"
         )
     elif isinstance(cause, HashVerificationError):
-        problem = f"the downloaded file is another one: {cause}"
+        problem = f"the downloaded file differs: {cause}"
         fix = "it was not kept: try again; if its publisher changed it, a newer ir_datasets may know it"
     elif isinstance(cause, requests().exceptions.RequestException):
-        listed = "; ".join(file.how_to_get for file in missing if file.place is not None)
+        instructions = "; ".join(file.how_to_get for file in missing if file.path is not None)
         problem = f"the download failed: {cause}"
-        fix = f"nothing half-written was kept: try again{f', or {listed}' if listed else ''}"
+        fix = f"nothing half-written was kept: try again{f', or {instructions}' if instructions else ''}"
     else:
         problem = f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"
-        fix = f"if a file below {home_path()} is damaged, remove it, and it is fetched anew"
-    return DataError(place, [problem], fix=fix)
+        fix = f"if a file below {home_path()} is damaged, remove it, and it is fetched again"
+    return DataError(part_name, [problem], fix=fix)
 
 
 def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
@@ -322,7 +322,7 @@ def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
     """
     handlers = [part.handler]
     for handler in part.handlers:
-        places = {file.place for file in files_of([handler])}
-        if not stored_paths([handler], Path(home)) - places:
+        paths = {file.path for file in files_of([handler])}
+        if not stored_paths([handler], Path(home)) - paths:
             handlers.append(handler)
-    return [file for file in files_of(handlers) if not file.is_here]
+    return [file for file in files_of(handlers) if not file.is_local]

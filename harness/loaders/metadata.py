@@ -39,16 +39,20 @@ def prepare_metadata(
     UnknownNameError for a field that no document has, UsageError for a field that never holds a single value, DataError
     when the source changed.
     """
-    wanted = sorted(fields)
+    field_names = sorted(fields)
     if source.key is None:
-        table = pa.Table.from_batches(_batches(source, wanted, progress, total), schema=_schema(wanted))
+        table = pa.Table.from_batches(_batches(source, field_names, progress, total), schema=_schema(field_names))
     else:
-        key = {"scheme": _SCHEME, **source.key, "fields": wanted}
+        key = {"scheme": _SCHEME, **source.key, "fields": field_names}
 
         def build(folder: Path) -> None:
             file = str(folder / _TABLE)
-            with source.unchanged(), pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, _schema(wanted)) as writer:
-                for batch in _batches(source, wanted, progress, total):
+            with (
+                source.unchanged(),
+                pa.OSFile(file, "wb") as sink,
+                pa.ipc.new_file(sink, _schema(field_names)) as writer,
+            ):
+                for batch in _batches(source, field_names, progress, total):
                     writer.write_batch(batch)
 
         entry = cache.get_or_build("metadata", key, build, about=about)
@@ -78,7 +82,7 @@ def _batches(
     source: TextSource, fields: Sequence[str], progress: Progress | None, total: int
 ) -> Iterator[pa.RecordBatch]:
     problems = Problems(source.label, source.unit)
-    known, filled = Counter[str](), Counter[str]()
+    present, filled = Counter[str](), Counter[str]()
     if progress is not None:
         progress.start(f"reading metadata of {source.name}", total)
     for batch in source.read(problems, []):
@@ -87,7 +91,7 @@ def _batches(
         columns = [[_value(record, field, reserved) for record in records] for field in fields]
         for record in records:
             nested = record.get(_NESTED)
-            known.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
+            present.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
         for field, column in zip(fields, columns, strict=True):
             filled[field] += sum(value is not None for value in column)
         yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))
@@ -95,21 +99,21 @@ def _batches(
             progress.advance(len(batch.ids))
     problems.raise_if_any()
     for field in fields:
-        _require(field, known, filled[field], source.label)
+        _require(field, present, filled[field], source.label)
 
 
-def _require(field: str, known: Mapping[str, int], filled: int, label: str) -> None:
-    if not known:
+def _require(field: str, present: Mapping[str, int], filled: int, label: str) -> None:
+    if not present:
         raise UsageError(
             f"no filter by '{field}': the documents of {label} have no metadata",
             fix='metadata are further fields of a line: {"_id": …, "text": …, "metadata": {"section": "news"}}',
         )
-    if field not in known:
-        raise UnknownNameError("metadata field", field, known)
+    if field not in present:
+        raise UnknownNameError("metadata field", field, present)
     if not filled:
         raise UsageError(
             f"no filter by '{field}': it never holds a string, a number or a boolean in {label}",
-            fix="lists and objects cannot be filtered by: give each value a field of its own",
+            fix="lists and objects cannot be used in filters: give each value its own field",
         )
 
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from harness.data.columns import TextBatch, shown
+from harness.data.columns import TextBatch, abbreviated
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
@@ -46,7 +46,7 @@ from harness.store.cache import JSON, Cache
 _PREFIX = "mteb:"
 _SCHEME = 1
 _BATCH = 2048
-_LISTED, _FEW = 40, 8
+_MAX_TASKS, _FEW = 40, 8
 _PATIENCE_S = 10.0
 _KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
 """Cache entries with the facts and judgments of a task: with them, MTEB is not imported again."""
@@ -92,7 +92,7 @@ class _About(NamedTuple):
     language: str | None
 
 
-class _Judged(NamedTuple):
+class _TaskJudgments(NamedTuple):
     """Grades by query and document, and the documents that each query is ranked among; None without them."""
 
     qrels: Mapping[str, Mapping[str, float]]
@@ -104,7 +104,7 @@ class _Content(NamedTuple):
 
     corpus: _Corpus
     queries: _Corpus
-    judged: _Judged
+    judged: _TaskJudgments
 
 
 class MtebLoader(PrefixLoader):
@@ -123,9 +123,13 @@ class MtebLoader(PrefixLoader):
         if split is not None and requested.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
         requested = requested._replace(split=split or requested.split)
-        known_about, known_judged = _recall(str(requested)) or (None, None)
+        stored_description, stored_judgments = _recall(str(requested)) or (None, None)
         # a program that imported the library may have given it other tasks
-        about = known_about if known_about and sys.modules.get("mteb") is None else _about(*_chosen(requested))
+        about = (
+            stored_description
+            if stored_description and sys.modules.get("mteb") is None
+            else _about(*_chosen(requested))
+        )
         name = _Name(about.task, about.subset, about.split)
 
         @cache
@@ -144,9 +148,9 @@ class MtebLoader(PrefixLoader):
             return loaded
 
         @cache
-        def judged() -> _Judged:
-            if known_judged is not None and known_about == about:
-                return known_judged
+        def judged() -> _TaskJudgments:
+            if stored_judgments is not None and stored_description == about:
+                return stored_judgments
             loaded = content().judged
             _remember(str(requested), about, loaded, label=spec.location)
             return loaded
@@ -182,15 +186,19 @@ class MtebLoader(PrefixLoader):
     def subsets(self, spec: DatasetSpec) -> Sequence[str]:
         """Return the spec of each subset of a task that has several, if none is named."""
         requested = _Name.of(spec.location)
-        known = _subsets(_searchable_task(requested))
-        return [] if requested.subset or len(known) == 1 else [str(requested._replace(subset=name)) for name in known]
+        subset_names = _subsets(_searchable_task(requested))
+        return (
+            []
+            if requested.subset or len(subset_names) == 1
+            else [str(requested._replace(subset=name)) for name in subset_names]
+        )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return the local files of a task's subset; of all subsets if nothing distinguishes them.
 
         None for a task whose data lie in the user's own folder.
         """
-        name, task = _with_subset(_Name.of(spec.location))
+        name, task = _resolve_subset(_Name.of(spec.location))
         if Path(str(task.metadata.dataset["path"])).exists():
             return None
         about = task.metadata.dataset
@@ -199,18 +207,18 @@ class MtebLoader(PrefixLoader):
         return LocalFiles(paths, sum(map(size_of, {path.resolve() for path in paths})), None if paths else False)
 
 
-def _recall(name: str) -> tuple[_About, _Judged] | None:
+def _recall(name: str) -> tuple[_About, _TaskJudgments] | None:
     """Return the value that `_remember` stored under this name with the installed version of MTEB; None without."""
 
-    def read(folder: Path) -> tuple[_About, _Judged]:
+    def read(folder: Path) -> tuple[_About, _TaskJudgments]:
         facts, judged = orjson.loads((folder / _FILE).read_bytes())
-        return _About(**{**facts, "splits": tuple(facts["splits"])}), _Judged(**judged)
+        return _About(**{**facts, "splits": tuple(facts["splits"])}), _TaskJudgments(**judged)
 
     key = _remembered_key(name)
     return Cache().get(_KIND, key, read) if key is not None else None
 
 
-def _remember(name: str, about: _About, judged: _Judged, *, label: str) -> None:
+def _remember(name: str, about: _About, judged: _TaskJudgments, *, label: str) -> None:
     """Keep facts and judgments of a task of MTEB's own whose content never changes; others are not kept.
 
     ``label`` names the dataset in lists of the cache.
@@ -270,7 +278,7 @@ def _searchable_task(requested: _Name) -> Any:
     if getattr(task, "is_aggregate", False):
         members = [f"{_PREFIX}{member.metadata.name}" for member in task.metadata.tasks]
         raise UsageError(
-            f"{_PREFIX}{requested.task} is made of other tasks and has no data of its own",
+            f"{_PREFIX}{requested.task} consists of other tasks and has no data itself",
             fix=f"name one of them: {', '.join(members)}",
         )
     unfit = _unfit(task)
@@ -279,7 +287,7 @@ def _searchable_task(requested: _Name) -> Any:
     return task
 
 
-def _with_subset(requested: _Name) -> tuple[_Name, Any]:
+def _resolve_subset(requested: _Name) -> tuple[_Name, Any]:
     """Return the task, and its name with the subset that is meant."""
     task = _searchable_task(requested)
     near = _near_subsets(requested.subset, task)
@@ -303,28 +311,28 @@ def _near_subsets(text: str, task: Any) -> list[str]:
 
 def _chosen(requested: _Name) -> tuple[_Name, Any]:
     """Return the task, and its name with the subset and the split that are loaded."""
-    name, task = _with_subset(requested)
+    name, task = _resolve_subset(requested)
     splits = list(task.metadata.eval_splits)
     preferred = name.split or ("test" if "test" in splits else "")
     split = _one_of("split", "@", name._replace(split=""), preferred, splits)
     return name._replace(split=split), task
 
 
-def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str], near: Sequence[str] = ()) -> str:
+def _one_of(kind: str, sign: str, name: _Name, requested: str, names: Sequence[str], near: Sequence[str] = ()) -> str:
     """Return the requested name, or the only one; else raise UsageError with the available names."""
-    if not wanted and len(known) == 1:
-        return known[0]
-    if wanted in known:
-        return wanted
-    place = name._replace(subset="") if kind == "subset" else name
-    listed = f"there are: {', '.join(known)}" if wanted else ", ".join(known)
-    if len(known) > _LISTED:
-        few = f"near are {', '.join(near)}" if near else f"there are {', '.join(known[:_FEW])}, …"
-        listed = f"{few}; `harness datasets info {place}` lists all {len(known)}"
-    if wanted:
-        meant = f" (did you mean '{near[0]}'?)" if near else nearest(wanted, known)
-        raise UsageError(f"{place} has no {kind} '{wanted}'{meant}", fix=listed)
-    raise UsageError(f"{place} has several {kind}s", fix=f"name one, as {place}{sign}{known[0]}: {listed}")
+    if not requested and len(names) == 1:
+        return names[0]
+    if requested in names:
+        return requested
+    base_name = name._replace(subset="") if kind == "subset" else name
+    names_text = f"there are: {', '.join(names)}" if requested else ", ".join(names)
+    if len(names) > _MAX_TASKS:
+        few = f"near are {', '.join(near)}" if near else f"there are {', '.join(names[:_FEW])}, …"
+        names_text = f"{few}; `harness datasets info {base_name}` lists all {len(names)}"
+    if requested:
+        meant = f" (did you mean '{near[0]}'?)" if near else nearest(requested, names)
+        raise UsageError(f"{base_name} has no {kind} '{requested}'{meant}", fix=names_text)
+    raise UsageError(f"{base_name} has several {kind}s", fix=f"name one, as {base_name}{sign}{names[0]}: {names_text}")
 
 
 def _load(name: _Name, task: Any) -> _Content:
@@ -345,7 +353,7 @@ def _load(name: _Name, task: Any) -> _Content:
     qrels = {query: judged[query] for query in dict.fromkeys([*query_ids, *judged]) if query in judged}
     ranked = data.get("top_ranked")
     candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
-    return _Content(data["corpus"], data["queries"], _Judged(qrels, candidates))
+    return _Content(data["corpus"], data["queries"], _TaskJudgments(qrels, candidates))
 
 
 def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
@@ -361,10 +369,10 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
         unjudged = 0
         for batch in query_batches(loaded.queries):
             numbered = zip(batch.ids, batch.texts, batch.lines or (), strict=True)
-            kept = [row for row in numbered if row[0] in loaded.judged.qrels]
-            unjudged += len(batch.ids) - len(kept)
-            if kept:
-                ids, texts, lines = zip(*kept, strict=True)
+            judged_rows = [row for row in numbered if row[0] in loaded.judged.qrels]
+            unjudged += len(batch.ids) - len(judged_rows)
+            if judged_rows:
+                ids, texts, lines = zip(*judged_rows, strict=True)
                 yield TextBatch(ids, texts, lines=lines)
         if unjudged:
             notes.append(f"{unjudged:,} without judgments were left out, as MTEB does")
@@ -372,11 +380,13 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
     return TextSource(f"{name} queries", read, f"{name} queries", key and {**key, "part": "queries"}, unit="query")
 
 
-def _judgments(judged_queries: _Judged, problems: Problems) -> Judgments:
+def _judgments(judged_queries: _TaskJudgments, problems: Problems) -> Judgments:
     judged = [(query, doc, grade) for query, grades in judged_queries.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
-            problems.add(number, f"the grade of '{doc}' for query '{query}' is {shown(grade)}, and no whole number")
+            problems.add(
+                number, f"the grade of '{doc}' for query '{query}' is {abbreviated(grade)}, and no whole number"
+            )
     return Judgments(
         list(range(1, len(judged) + 1)),
         [query for query, _, _ in judged],
@@ -409,8 +419,8 @@ def language_of(about: Any, subset: str) -> str | None:
 
     The code has two letters if there is such a code, as analyzers' codes have.
     """
-    listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[subset]
-    codes = {two_letter_code(code) for code in listed}
+    languages = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[subset]
+    codes = {two_letter_code(code) for code in languages}
     return codes.pop() if len(codes) == 1 else None
 
 
@@ -521,15 +531,15 @@ def _translated(name: _Name, about: Any) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, errors.HTTPError) as error:
-        what, folders = f"{repository} at revision {revision}", " and ".join(map(str, hub_folders(repository)))
+        subject, folders = f"{repository} at revision {revision}", " and ".join(map(str, hub_folders(repository)))
         if is_offline() and not Path(repository).exists():
-            problem = f"{OFFLINE} is set, and this machine lacks {what}"
+            problem = f"{OFFLINE} is set, and this machine lacks {subject}"
             fix = f"load it on a machine with a network, and copy {folders} from there; or leave {OFFLINE} out"
         elif unreached is not None:
-            problem = f"this machine lacks {what}, and {constants.ENDPOINT} was not reached: {unreached}"
-            fix = f"try again with a network, or load it on a machine that has one, and copy {folders} from there"
+            problem = f"this machine lacks {subject}, and {constants.ENDPOINT} was not reached: {unreached}"
+            fix = f"try again with network access, or load it on a machine that has it, and copy {folders} from there"
         else:
-            problem = f"MTEB cannot load {what}: {type(error).__name__}: {error}"
+            problem = f"MTEB cannot load {subject}: {type(error).__name__}: {error}"
             fix = "nothing half-written counts: try again; a repository that was moved or closed needs a newer mteb"
         raise DataError(str(name), [problem], fix=fix) from error
     finally:

@@ -36,7 +36,7 @@ def subset_paths(repository: str, revision: str, subset: str, subsets: Sequence[
     If no path has its name, the subset gets every path without another subset's name, which may belong to any.
     """
     hub = HubRepository(repository, revision, network=False)
-    names = {file: file.relative_to(hub.folder).as_posix() for file in hub.files_here()}
+    names = {file: file.relative_to(hub.folder).as_posix() for file in hub.local_files()}
     for folder in hub_folders(repository)[1].glob(f"*/*/{hub.cached.commit(revision)}"):
         names[folder] = folder.parent.parent.name
     if subset == UNDIVIDED:

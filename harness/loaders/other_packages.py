@@ -61,21 +61,21 @@ class _Boundary(NamedTuple):
         def call(*arguments: Any) -> LoadedDataset:
             doing = "finding the parts of the dataset"
             with self.around(doing):
-                found = load(*arguments)
-            if not isinstance(found, LoadedDataset):
-                problem = f"load returned {type(found).__name__}, expected harness.loaders.base.LoadedDataset"
+                result = load(*arguments)
+            if not isinstance(result, LoadedDataset):
+                problem = f"load returned {type(result).__name__}, expected harness.loaders.base.LoadedDataset"
                 raise self.error(doing, problem)
             for part, expected in _PARTS.items():
-                value = getattr(found, part)
+                value = getattr(result, part)
                 if not isinstance(value, expected) and not (value is None and part != "documents"):
                     problem = f"'{part}' is {type(value).__name__}, expected {expected.__name__}"
                     raise self.error(doing, problem)
-            candidates = found.candidates
+            candidates = result.candidates
             return replace(
-                found,
-                documents=self._texts(found.documents),
-                queries=None if found.queries is None else self._texts(found.queries),
-                judgments=None if found.judgments is None else self._judgments(found.judgments),
+                result,
+                documents=self._texts(result.documents),
+                queries=None if result.queries is None else self._texts(result.queries),
+                judgments=None if result.judgments is None else self._judgments(result.judgments),
                 candidates=None if candidates is None else self.called(candidates, "reading candidates"),
             )
 
@@ -120,8 +120,8 @@ class _Boundary(NamedTuple):
     def _require_equal(self, doing: str, columns: dict[str, Sized | None]) -> None:
         lengths = {name: len(column) for name, column in columns.items() if column is not None}
         if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{length:,} {name}" for name, length in lengths.items())
-            raise self.error(doing, f"its columns have different lengths: {listed}")
+            counts_text = ", ".join(f"{length:,} {name}" for name, length in lengths.items())
+            raise self.error(doing, f"its columns have different lengths: {counts_text}")
 
 
 def within_boundary(loader: Loader, package: str) -> Loader:

@@ -38,7 +38,7 @@ class Files(NamedTuple):
     names: tuple[str, ...]
 
     @classmethod
-    def at(cls, path: Path) -> Files:
+    def of_path(cls, path: Path) -> Files:
         """Return one file by its path; whether it is there shows when it is read."""
         path = user_path(path)
         return cls(Source(path.parent), (path.name,))
@@ -87,7 +87,7 @@ def text_source(files: Files, read: ReadRecords, columns: ColumnMap, unit: str) 
         files.label,
         batches,
         name=files.name,
-        key={"files": {**files.digests}, "names": list(files.names), "columns": {**columns.named}, "reader": _SCHEME},
+        key={"files": {**files.digests}, "names": list(files.names), "columns": {**columns.columns}, "reader": _SCHEME},
         digests=files.digests,
         state=files.state,
         unit=unit,
@@ -130,10 +130,10 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
             files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
         )
     if is_golden(first_fields(files.source, name)):
-        named = sorted(role.name for role in QUERY_ROLES if role.name in spec.columns)
-        if named:
-            what = f"--columns names the {' and the '.join(named)}, and {files.label} is a golden set"
-            raise UsageError(what, fix="its fields are id, question and expected_relevant_doc_ids: leave it out")
+        roles = sorted(role.name for role in QUERY_ROLES if role.name in spec.columns)
+        if roles:
+            problem = f"--columns names the {' and the '.join(roles)}, and {files.label} is a golden set"
+            raise UsageError(problem, fix="its fields are id, question and expected_relevant_doc_ids: leave it out")
         return _golden(files)
     return Questions(_table(files, columns), None)
 
@@ -154,11 +154,11 @@ def _golden(files: Files) -> Questions:
     def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:
         read = golden()
 
-        def known(names: Set[str]) -> Set[str]:
-            listed = sorted(names)
-            return set(Ids.of(listed).take(np.flatnonzero(documents.rows_of(Ids.of(listed)) >= 0)))
+        def find_ids(names: Set[str]) -> Set[str]:
+            candidates = sorted(names)
+            return set(Ids.of(candidates).take(np.flatnonzero(documents.rows_of(Ids.of(candidates)) >= 0)))
 
-        resolved = read.with_known_ids(known)
+        resolved = read.with_known_ids(find_ids)
         notes.extend(resolved.notes[len(read.notes) :])
         return _judgments_of(resolved)
 
@@ -183,17 +183,17 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
     return JudgmentSource(files.label, read, name, files.digests, unit_of(name))
 
 
-def choose_split(label: str, splits: Sequence[str], wanted: str | None, usual: str = "test") -> str:
+def choose_split(label: str, splits: Sequence[str], requested: str | None, usual: str = "test") -> str:
     """Return the requested split, else the usual one or the only one; "" without splits.
 
     Raises UsageError for a split that is not there, and for several without the usual one.
     """
-    if wanted is not None and wanted not in splits:
-        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
-        raise UsageError(f"{label} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
-    if wanted is None and len(splits) > 1 and usual not in splits:
+    if requested is not None and requested not in splits:
+        splits_text = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
+        raise UsageError(f"{label} has no split '{requested}'{nearest(requested, splits)}", fix=splits_text)
+    if requested is None and len(splits) > 1 and usual not in splits:
         raise UsageError(f"{label} has several splits and no '{usual}'", fix=f"choose one: {', '.join(splits)}")
-    return wanted or (usual if usual in splits else next(iter(splits), ""))
+    return requested or (usual if usual in splits else next(iter(splits), ""))
 
 
 def judged_elsewhere(judgments: Mapping[str, JudgmentSource], split: str) -> frozenset[str]:

@@ -36,7 +36,7 @@ _OBJECTS = re.compile(rb"\s*\[\s*\{")
 
 
 def read_judgments(
-    source: Source, member: str, named: Mapping[str, str], problems: Problems, notes: list[str]
+    source: Source, member: str, columns_by_role: Mapping[str, str], problems: Problems, notes: list[str]
 ) -> Judgments:
     """Return the judgments in a file; faulty ones are noted in ``problems`` and left out.
 
@@ -47,7 +47,7 @@ def read_judgments(
         problems: receives faulty lines.
         notes: receives accepted oddities.
     """
-    ending, columns = format_of(member), ColumnMap(JUDGMENT_ROLES, named)
+    ending, columns = format_of(member), ColumnMap(JUDGMENT_ROLES, columns_by_role)
     if ending == ".json" and not _OBJECTS.match(source.start_of(member)):
         with source.open(member) as stream:
             return ungrouped(qrels_of_json(stream.read(), source.label(member)))

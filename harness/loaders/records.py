@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from harness.data.arrow import python_values
-from harness.data.columns import RecordBatch, shown
+from harness.data.columns import RecordBatch, abbreviated
 from harness.data.problems import Problems
 from harness.loaders.containers import plain_name
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
@@ -134,13 +134,13 @@ def _parse_lines(block: Block, problems: Problems) -> RecordBatch:
             continue
         twice = repeated_key(content, record)
         if twice is not None:
-            problems.add(number, f"the key '{twice}' is there twice")
+            problems.add(number, f"the key '{twice}' occurs twice")
         elif isinstance(record, dict):
             batch.lines.append(number)
             batch.records.append(record)
         else:
             several = "; a list of objects is read from a .json file" if isinstance(record, list) else ""
-            problems.add(number, f"a JSON object is expected, not {shown(record)}{several}")
+            problems.add(number, f"a JSON object is expected, not {abbreviated(record)}{several}")
     return batch
 
 
@@ -196,9 +196,9 @@ def explain_malformed(content: bytes, error: orjson.JSONDecodeError) -> str:
     except UnicodeDecodeError as undecodable:
         return f"not UTF-8: byte 0x{content[undecodable.start]:02x} in column {undecodable.start + 1}"
     if content.strip() == b"[":
-        return "malformed JSON: one object on each line is expected; a list of objects is read from a .json file"
-    place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-    return f"malformed JSON: {error.msg} in {place}"
+        return "malformed JSON: one object per line is expected; a list of objects is read from a .json file"
+    location = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+    return f"malformed JSON: {error.msg} in {location}"
 
 
 def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
@@ -219,10 +219,10 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         return
     twice = repeated_key(content, content_value)
     if twice is not None:
-        problems.add(None, f"the key '{twice}' is there twice in one object")
+        problems.add(None, f"the key '{twice}' occurs twice in one object")
         return
     if (keys := keys_of_list(content_value)) is not None:
-        problems.add(None, f"a list of objects is expected; it is under '{keys}': write that list alone")
+        problems.add(None, f"a list of objects is expected; it is under '{keys}': write only that list")
         return
     if isinstance(content_value, dict):
         content_value = [
@@ -230,7 +230,7 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
             for key, value in content_value.items()
         ]
     if not isinstance(content_value, list):
-        problems.add(None, f"a list of objects is expected, not {shown(content_value)}")
+        problems.add(None, f"a list of objects is expected, not {abbreviated(content_value)}")
         return
     for start in range(0, len(content_value), _BATCH):
         batch = RecordBatch([], [])
@@ -239,7 +239,7 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
                 batch.lines.append(number)
                 batch.records.append(record)
             else:
-                problems.add(number, f"an object is expected, not {shown(record)}")
+                problems.add(number, f"an object is expected, not {abbreviated(record)}")
         yield batch
 
 
@@ -261,14 +261,14 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
     first = 1
     try:
         with ParquetFile(stream) as file:
-            kept = [field.name for field in file.schema_arrow if nested or not pa.types.is_nested(field.type)]
+            column_names = [field.name for field in file.schema_arrow if nested or not pa.types.is_nested(field.type)]
             names = file.schema_arrow.names
-            repeated = sorted({name for name in kept if names.count(name) > 1})
+            repeated = sorted({name for name in column_names if names.count(name) > 1})
             for name in repeated:
-                problems.add(None, f"the column '{name}' is there {names.count(name)} times")
-            for table in file.iter_batches(_BATCH, columns=kept) if not repeated else ():
-                columns = [python_values(table.column(name), name) for name in kept]
-                records = [dict(zip(kept, row, strict=True)) for row in zip(*columns, strict=True)]
+                problems.add(None, f"the column '{name}' occurs {names.count(name)} times")
+            for table in file.iter_batches(_BATCH, columns=column_names) if not repeated else ():
+                columns = [python_values(table.column(name), name) for name in column_names]
+                records = [dict(zip(column_names, row, strict=True)) for row in zip(*columns, strict=True)]
                 yield RecordBatch(list(range(first, first + len(records))), records)
                 first += len(records)
     except (*READ_ERRORS, ValueError, pa.ArrowException) as error:

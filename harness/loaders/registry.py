@@ -44,7 +44,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
         TableLoader(),
         TextFolderLoader(),
     )
-    known = {loader.name: loader for loader in ours}
+    loaders_by_name = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         owner = entry.dist.name if entry.dist is not None else entry.value
         try:
@@ -55,12 +55,12 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
             continue
         lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
         if lacking:
-            what = f"entry point '{entry.name}' of '{owner}' is no loader: it lacks {', '.join(lacking)}"
-            raise CardError(what, fix="see harness.loaders.base.Loader")
-        if loader.name in known:
-            raise CardError(f"two loaders are called '{loader.name}', one of them of '{owner}'", fix="uninstall it")
-        known[loader.name] = within_boundary(loader, owner)
-    return known
+            problem = f"entry point '{entry.name}' of '{owner}' is not a loader: it lacks {', '.join(lacking)}"
+            raise CardError(problem, fix="see harness.loaders.base.Loader")
+        if loader.name in loaders_by_name:
+            raise CardError(f"two loaders are called '{loader.name}', one of them from '{owner}'", fix="uninstall it")
+        loaders_by_name[loader.name] = within_boundary(loader, owner)
+    return loaders_by_name
 
 
 def loader_for(spec: DatasetSpec) -> Loader | None:

@@ -74,10 +74,12 @@ class Source:
 
     def missing(self, name: str, fix: str) -> DataError:
         """Return the error that says that a member is not there, with the nearest name."""
-        listed = ", ".join(sorted(self.members)[:10]) or "nothing"
-        others = [member for member in self.members if plain_name(member) not in _NAMES]
-        hint = nearest(name, others)
-        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {listed}"], fix=fix)
+        members_text = ", ".join(sorted(self.members)[:10]) or "nothing"
+        other_members = [member for member in self.members if plain_name(member) not in _NAMES]
+        hint = nearest(name, other_members)
+        return DataError(
+            str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {members_text}"], fix=fix
+        )
 
     def label(self, member: str) -> str:
         """Return the member's place, for messages."""
@@ -173,7 +175,7 @@ class _Archive(Source):
         try:
             self._zip = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(str(path), [f"is no readable zip archive: {_reason(error)}"]) from error
+            raise DataError(str(path), [f"is not a readable zip archive: {_reason(error)}"]) from error
         names = [name for name in self._zip.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if not names:
             raise DataError(str(path), ["is an empty archive"])
@@ -182,7 +184,7 @@ class _Archive(Source):
             raise DataError(
                 str(path),
                 [f"the member '{name}' leads out of the archive" for name in outside],
-                fix="such an archive was made to overwrite files: get the dataset from where it is published",
+                fix="such an archive was made to overwrite files: get the dataset from its publisher",
             )
         tops = {name.partition("/")[0] for name in names}
         in_folder = len(tops) == 1 and _QRELS not in tops and all("/" in name for name in names)
@@ -251,17 +253,17 @@ def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Itera
 
     A damaged archive, an unreadable file and UTF-16 end the reading and are noted in ``problems``.
     """
-    first, held_bytes = 1, 0
+    first, buffered_bytes = 1, 0
     lines: list[bytes] = []
     try:
         for line in stream:
             lines.append(line)
-            held_bytes += len(line)
-            if held_bytes >= _BLOCK_BYTES or len(lines) >= _BLOCK_LINES:
+            buffered_bytes += len(line)
+            if buffered_bytes >= _BLOCK_BYTES or len(lines) >= _BLOCK_LINES:
                 if first == 1 and not _accept_start(lines, problems, notes):
                     return
                 yield Block(first, lines)
-                first, held_bytes, lines = first + len(lines), 0, []
+                first, buffered_bytes, lines = first + len(lines), 0, []
     except READ_ERRORS as error:
         problems.add(first + len(lines), f"cannot be read further: {_reason(error)}")
     if lines and (first > 1 or _accept_start(lines, problems, notes)):

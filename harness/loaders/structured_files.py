@@ -21,7 +21,7 @@ from harness.data.arrow import read_parquet
 from harness.data.memory import (
     QRELS,
     RUNS,
-    Accepted,
+    InputShapes,
     are_predictions,
     described_shape,
     examples_of,
@@ -73,7 +73,7 @@ def read_structured_run(path: str | PathLike[str]) -> Run:
     """
     file, fragment = part_of_file(path)
     value = _READERS[_ending(file)](file)
-    with named(str(file)):
+    with name_in_errors(str(file)):
         if are_predictions(value):
             run = run_from_predictions(value, fragment, str(file))
         elif fragment:
@@ -83,7 +83,7 @@ def read_structured_run(path: str | PathLike[str]) -> Run:
         try:
             check(run)
         except RankingError as error:
-            raise DataError(str(file), [error.what], fix=error.fix) from error
+            raise DataError(str(file), [error.problem], fix=error.fix) from error
     return run
 
 
@@ -93,11 +93,11 @@ def qrels_of_json(content: bytes, label: str) -> Qrels:
     Raises DataError, which names ``label``, for any fault.
     """
     value = _parsed(content, label)
-    with named(label):
+    with name_in_errors(label):
         return _read(value, QRELS)
 
 
-def whole_content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Return a file's bytes, decompressed if they begin like a compressed file, without a byte-order mark.
 
     Raises DataError if the file is unreadable, empty, or of a kind that is not read.
@@ -108,7 +108,7 @@ def whole_content(path: Path) -> bytes:
         if compression is not None:
             content = _decompressed(content, compression, path)
     except FileNotFoundError as error:
-        problem = absence(path) if path.is_symlink() else "no such file is there"
+        problem = absence(path) if path.is_symlink() else "the file does not exist"
         raise DataError(str(path), [problem], fix="look at its name, and at the current folder") from error
     except OSError as error:
         fix = f"give a plain file, or one that is compressed ({', '.join(PACKED)})"
@@ -143,7 +143,7 @@ def _lines_before_damage(content: bytes, compression: Compression) -> int:
 
 def text_content(path: Path) -> bytes:
     """Return a file's bytes as :func:`whole_content`; raises DataError for UTF-16 too."""
-    content = whole_content(path)
+    content = read_content(path)
     if is_utf16(content):
         raise DataError(str(path), [UTF16], fix="write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     return content
@@ -153,19 +153,19 @@ def _ending(file: Path) -> str:
     return Path(plain_name(file.name)).suffix.lower()
 
 
-def _read(value: object, accepted: Accepted[Built]) -> Built:
+def _read(value: object, accepted: InputShapes[Built]) -> Built:
     shape = shape_of(value, accepted)
     if shape is None and (keys := keys_of_list(value)) is not None:
-        problem = f"the list is under '{keys}': write it alone"
+        problem = f"the list is under '{keys}': write only the list"
         raise DataError(accepted.subject, [problem], fix=examples_of(accepted))
     if shape is None:
-        problem = f"what it holds is {described_shape(value, accepted)}"
+        problem = f"it holds {described_shape(value, accepted)}"
         raise DataError(accepted.subject, [problem], fix=examples_of(accepted))
     return shape.read(value)
 
 
 @contextmanager
-def named(label: str) -> Iterator[None]:
+def name_in_errors(label: str) -> Iterator[None]:
     """Name the file in errors about its content."""
     try:
         yield
@@ -189,7 +189,7 @@ def _decoded(content: bytes) -> Any:
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     except ValueError as error:  # malformed JSON, another encoding, a repeated key
-        raise ValueError(f"is no JSON: {error}") from error
+        raise ValueError(f"is not a JSON: {error}") from error
     if is_too_deep(value):
         raise ValueError(TOO_DEEP)
     return value
@@ -208,9 +208,9 @@ def _json_lines(file: Path) -> dict[Any, Any]:
             problems.add(number, str(error))
             continue
         if not isinstance(values, dict) or not set(_FIELDS) <= values.keys():
-            problems.add(number, f"is no object with the fields {' and '.join(_FIELDS)}")
+            problems.add(number, f"is not an object with the fields {' and '.join(_FIELDS)}")
         elif values["query_id"] in results:
-            problems.add(number, f"query {values['query_id']!r} is there already")
+            problems.add(number, f"query {values['query_id']!r} already exists")
         else:
             results[values["query_id"]] = values["results"]
     problems.raise_if_any()
@@ -221,7 +221,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice in one object")
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
     return values
 
 
@@ -233,5 +233,5 @@ def _parquet(file: Path) -> pa.Table:
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
-    {".json": lambda file: _parsed(whole_content(file), str(file)), ".jsonl": _json_lines, ".parquet": _parquet}
+    {".json": lambda file: _parsed(read_content(file), str(file)), ".jsonl": _json_lines, ".parquet": _parquet}
 )

@@ -25,7 +25,7 @@ from harness.store.columns import load_column, reserved_column
 _SCHEME = 1
 _HASHES, _ROWS = "hashes.npy", "rows.npy"
 _BATCH = 8192
-_SORTED_AT_ONCE = 2_000_000
+_HASHES_PER_SORT = 2_000_000
 _WORTH_KEEPING = 10_000
 """Fewer documents are hashed faster than a cache entry is written."""
 
@@ -33,7 +33,8 @@ _Hashes = npt.NDArray[np.uint64]
 
 
 class RepeatedTexts(NamedTuple):
-    """Documents that are not empty and have the text of another one, ascending by ``rows``; all int64, shape (r,).
+    """Documents that are not empty and have the same text as another document, ascending by ``rows``; all int64, "
+    "shape (r,).
 
     ``group`` numbers the texts, ``size`` says how many documents have a document's text.
     """
@@ -61,9 +62,9 @@ class TextIndex(NamedTuple):
         """Return the documents with the text of another one; empty texts are left out."""
         same = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
         same = same[self.hashes[same] != hashes_of([""])[0]]
-        places = np.union1d(same, same + 1)
-        _, group, sizes = np.unique(self.hashes[places], return_inverse=True, return_counts=True)
-        rows = self.rows[places].astype(np.int64)
+        positions = np.union1d(same, same + 1)
+        _, group, sizes = np.unique(self.hashes[positions], return_inverse=True, return_counts=True)
+        rows = self.rows[positions].astype(np.int64)
         order = np.argsort(rows)
         return RepeatedTexts(rows[order], group[order].astype(np.int64), sizes[group][order].astype(np.int64))
 
@@ -105,14 +106,14 @@ def _hashed(texts: pa.StringArray) -> bytes:
     """Return 8 bytes a text, read from the column's own buffers: no Python string is made."""
     _, offsets, content = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
-    whole, sha = memoryview(content or b""), hashlib.sha256
-    return b"".join([sha(whole[a:b]).digest()[:8] for a, b in pairwise(ends)])
+    buffer, sha = memoryview(content or b""), hashlib.sha256
+    return b"".join([sha(buffer[a:b]).digest()[:8] for a, b in pairwise(ends)])
 
 
 def _fill(index: TextIndex, texts: pa.ChunkedArray) -> None:
     """Sort hashes and rows into the arrays of ``index``, a range of hashes at a time: ranges are of equal width."""
     hashes = hashes_of(texts)
-    parts = -(-len(hashes) // _SORTED_AT_ONCE)
+    parts = -(-len(hashes) // _HASHES_PER_SORT)
     done = 0
     for part in range(parts):
         low, high = part * 2**64 // parts, (part + 1) * 2**64 // parts - 1

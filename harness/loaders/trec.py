@@ -30,7 +30,7 @@ from harness.errors import DataError
 from harness.loaders.qrels import JUDGMENTS_FOR_RUN, looks_like_judgments, read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
-from harness.loaders.structured_files import is_structured, named, read_structured_run, text_content
+from harness.loaders.structured_files import is_structured, name_in_errors, read_structured_run, text_content
 from harness.user_path import user_path
 from harness.wording import counted
 
@@ -69,7 +69,7 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     if is_structured(path):
         return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
     content = _normalised(text_content(user_path(path)))
-    with named(str(path)):
+    with name_in_errors(str(path)):
         run = _fast_run(content)
         if run is None:
             run = _parse_run_lines(content, Problems(str(path)))
@@ -120,8 +120,8 @@ def _fast_run(content: bytes) -> Run | None:
         table = _table(content, _RUN, {"query": _ID, "document": _ID, "score": pa.float64()})
     if table is None:
         return None
-    places = as_numpy(table["rank"]) if "rank" in table.column_names else None
-    run = build_run(table["query"], table["document"], as_numpy(table["score"]), places)
+    ranks_read = as_numpy(table["rank"]) if "rank" in table.column_names else None
+    run = build_run(table["query"], table["document"], as_numpy(table["score"]), ranks_read)
     if not bool((run.scores < np.inf).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
         return None
     return run
@@ -182,10 +182,10 @@ def _parse_run_lines(content: bytes, problems: Problems) -> Run:
         ranks.append(rank)
         scores.append(float(score))
     problems.raise_if_any()
-    whole = all(map(_INTEGER.fullmatch, ranks))
-    places = np.array(list(map(int, ranks)), dtype=np.float64) if whole else None
+    are_integers = all(map(_INTEGER.fullmatch, ranks))
+    ranks_read = np.array(list(map(int, ranks)), dtype=np.float64) if are_integers else None
     query_column, document_column = (pa.chunked_array([strings(values)]) for values in (queries, documents))
-    return build_run(query_column, document_column, np.array(scores), places)
+    return build_run(query_column, document_column, np.array(scores), ranks_read)
 
 
 def _refuse_other_layouts(content: bytes, problems: Problems) -> None:
@@ -199,8 +199,10 @@ def _refuse_other_layouts(content: bytes, problems: Problems) -> None:
         problems.add(None, JUDGMENTS_FOR_RUN)
     elif len(cells) > _BEIR_TABS or _HEADER.covers(words):
         names = cells if len(cells) > _BEIR_TABS else words
-        shown = f"with the columns {', '.join(names)}" if _HEADER.covers(names) else "separated by commas or semicolons"
-        problems.add(None, f"is a table {shown}; a run is not read from such a table")
+        layout = (
+            f"with the columns {', '.join(names)}" if _HEADER.covers(names) else "separated by commas or semicolons"
+        )
+        problems.add(None, f"is a table {layout}; a run is not read from such a table")
         fix = (
             "write it as Parquet, as with pandas: read_csv(FILE).to_parquet('run.parquet'), with the columns query_id, "
             "doc_id and score; or as TREC's lines: query Q0 document rank score tag"

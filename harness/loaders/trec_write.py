@@ -15,7 +15,7 @@ from harness.errors import DataError
 from harness.store.disk import replacing
 from harness.user_path import user_path
 
-_QUERIES_AT_ONCE = 256
+_QUERIES_PER_BLOCK = 256
 
 
 def write_run(path: Path | str, run: Run, tag: str) -> None:
@@ -29,8 +29,8 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
     path = user_path(path)
     _refuse_white_space(path, run, tag)
     with replacing(path) as stream:
-        for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
-            last = min(first + _QUERIES_AT_ONCE, len(run.query_ids))
+        for first in range(0, len(run.query_ids), _QUERIES_PER_BLOCK):
+            last = min(first + _QUERIES_PER_BLOCK, len(run.query_ids))
             stream.write(_lines(run, first, last, tag))
 
 

@@ -105,11 +105,11 @@ def _overlap(pair: _Pair, documents: int, depth: int) -> Float64Array:
         a_start, b_start = pair.a_indptr[query], pair.b_indptr[query]
         a_length = min(pair.a_indptr[query + 1] - a_start, depth)
         b_length = min(pair.b_indptr[query + 1] - b_start, depth)
-        for place in range(a_length):
-            seen[pair.a_rows[a_start + place]] = query
+        for position in range(a_length):
+            seen[pair.a_rows[a_start + position]] = query
         common = 0
-        for place in range(b_length):
-            common += seen[pair.b_rows[b_start + place]] == query
+        for position in range(b_length):
+            common += seen[pair.b_rows[b_start + position]] == query
         longest = max(a_length, b_length)
         if longest:
             shares[query] = common / longest
@@ -128,7 +128,7 @@ def _rbo(pair: _Pair, documents: int, p: float) -> Float64Array:
         if short == 0:
             values[query] = 1.0 if long == 0 else 0.0
             continue
-        common, at_short, weight, lost = 0, 0, 1.0, 0.0
+        common, agreement_at_short, weight, lost = 0, 0, 1.0, 0.0
         for depth in range(1, long + 1):
             if depth <= a_length:
                 row = pair.a_rows[a_start + depth - 1]
@@ -139,13 +139,13 @@ def _rbo(pair: _Pair, documents: int, p: float) -> Float64Array:
                 seen_b[row] = query
                 common += seen_a[row] == query
             if depth == short:
-                at_short = common
+                agreement_at_short = common
             weight *= p
             agreement = common / depth
             if depth > short:
-                agreement += at_short * (depth - short) / (short * depth)
+                agreement += agreement_at_short * (depth - short) / (short * depth)
             lost += (1.0 - agreement) * weight
         # 1 minus the loss at each depth, so that equal rankings give exactly 1.
-        extrapolated = (common - at_short) / long + at_short / short
+        extrapolated = (common - agreement_at_short) / long + agreement_at_short / short
         values[query] = 1.0 - (1.0 - p) / p * lost - (1.0 - extrapolated) * weight
     return values

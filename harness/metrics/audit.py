@@ -55,18 +55,18 @@ class Change(NamedTuple):
     """One aspect that a tool decides otherwise: its title, this package's choice and the tool's, in words."""
 
     aspect: str
-    here: str
-    there: str
+    harness_value: str
+    other_value: str
 
 
 class Example(NamedTuple):
     """A query whose value differs; None if the query is not counted. Ranks are of the first relevant document."""
 
     query: str
-    here: float | None
-    there: float | None
-    rank_here: int | None
-    rank_there: int | None
+    harness_value: float | None
+    other_value: float | None
+    harness_rank: int | None
+    other_rank: int | None
 
 
 class Difference(NamedTuple):
@@ -79,8 +79,8 @@ class Difference(NamedTuple):
 
     measure: Metric
     convention: str
-    here: float
-    there: float
+    harness_value: float
+    other_value: float
     causes: tuple[tuple[Change, ...], ...]
     alone: tuple[tuple[Change, float], ...]
     without_effect: tuple[Change, ...]
@@ -96,7 +96,7 @@ class Match(NamedTuple):
     value: float
 
 
-class Published(NamedTuple):
+class PublishedMatch(NamedTuple):
     """A number from a paper: its text, its measure (None: any), the settings that give it, and the nearest that do not.
 
     ``nearest`` is None when something matches.
@@ -119,7 +119,7 @@ class Audit:
     measures: tuple[Metric, ...]
     values: Mapping[Metric, Mapping[str, float | None]]
     differences: tuple[Difference, ...]
-    published: Published | None
+    published: PublishedMatch | None
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each metric, a column for each convention (pandas, float64); NaN if there is no value."""
@@ -133,11 +133,11 @@ class Audit:
 
         Raises UnknownNameError for a convention that does not exist.
         """
-        wanted, names = parse_metric(measure), [each.name for each in CONVENTIONS]
+        metric, names = parse_metric(measure), [each.name for each in CONVENTIONS]
         if convention not in names:
             raise UnknownNameError("convention", convention, names)
         return next(
-            (each for each in self.differences if (each.measure, each.convention) == (wanted, convention)), None
+            (each for each in self.differences if (each.measure, each.convention) == (metric, convention)), None
         )
 
 
@@ -159,7 +159,7 @@ def audit_run(
         measures = list(dict.fromkeys([*measures, number.measure]))
     sums = [str(measure) for measure in measures if not is_mean(measure)]
     if sums:
-        raise UsageError(f"{', '.join(sums)} is no mean over queries", fix="leave it out of the audit")
+        raise UsageError(f"{', '.join(sums)} is not a mean over queries", fix="leave it out of the audit")
     ranking.check(run)
     score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses input that cannot be scored at all
     scorer = _Scorer(run, qrels)
@@ -167,10 +167,10 @@ def audit_run(
     differences: list[Difference] = []
     for measure in measures:
         row: dict[str, float | None] = dict.fromkeys((convention.name for convention in (HARNESS, *CONVENTIONS)), None)
-        (_, here), *others = _conventions(measure, drop_identical)
-        for convention, settings in [(HARNESS, here), *others]:
+        (_, harness_settings), *other_conventions = _conventions(measure, drop_identical)
+        for convention, settings in [(HARNESS, harness_settings), *other_conventions]:
             row[convention.name] = scorer.outcome(measure, settings).mean
-            difference = _difference(scorer, measure, convention.name, here, settings)
+            difference = _difference(scorer, measure, convention.name, harness_settings, settings)
             differences += [] if difference is None else [difference]
         values[measure] = row
     match = None if number is None else _published(scorer, measures, number, drop_identical)
@@ -205,12 +205,12 @@ def parse_published(text: str) -> _Number:
     if not isinstance(text, str):
         raise UsageError(
             f"the published value is {text!r}, of type {type(text).__name__}",
-            fix="give its text, '0.40' say: its last digit tells how it was rounded",
+            fix="give its text, '0.40' say: its last digit shows how it was rounded",
         )
     parts = _PUBLISHED.fullmatch(text.strip())
     if parts is None:
         raise UsageError(
-            f"the published value '{text}' is no number", fix="write it as printed: 0.397 or nDCG@10=0.397"
+            f"the published value '{text}' is not a number", fix="write it as printed: 0.397 or nDCG@10=0.397"
         )
     measure = None if parts["measure"] is None else parse_metric(parts["measure"])
     digits = parts["number"]
@@ -261,17 +261,17 @@ class _Scorer:
             if (measure, scored) not in self._values:
                 self._values[measure, scored] = self._score(measure, scored)
             values = self._values[measure, scored]
-            kept = values[self._by_id][counted[self._by_id]]
-            mean = added_in_order(kept) / len(kept) if len(kept) else float("nan")
+            counted_values = values[self._by_id][counted[self._by_id]]
+            mean = added_in_order(counted_values) / len(counted_values) if len(counted_values) else float("nan")
             self._outcomes[key] = _Outcome(values, counted, mean)
         return self._outcomes[key]
 
     def _deciding(self, settings: Settings) -> Settings:
         """Return the settings, with this package's choice if theirs cannot change any query's value on this run."""
-        own = HARNESS.settings
-        idle: dict[str, Any] = {"queries": own.queries}
+        harness_settings = HARNESS.settings
+        idle: dict[str, Any] = {"queries": harness_settings.queries}
         if self._run.wide_scores is None:
-            idle["precision"] = own.precision
+            idle["precision"] = harness_settings.precision
         if settings.depth is not None and settings.depth >= self._longest and settings.ap_total is not Total.REACHABLE:
             idle["depth"] = None
         if not self._has_identical_ids:
@@ -280,13 +280,13 @@ class _Scorer:
 
     def first_relevant(self, settings: Settings) -> npt.NDArray[np.int64]:
         """Return the rank of the first relevant document of every judged query, 0 if none is returned."""
-        reciprocal = self.outcome(Metric("RR"), _of_ranking(settings)).values
+        reciprocal = self.outcome(Metric("RR"), _ranking_settings(settings)).values
         with np.errstate(divide="ignore"):
             return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
 
     def _ranked(self, settings: Settings) -> Run:
         """Return the ranking that is measured, with scores that fall by one at each rank."""
-        key = replace(_of_ranking(settings), relevance=HARNESS.settings.relevance)
+        key = replace(_ranking_settings(settings), relevance=HARNESS.settings.relevance)
         if key not in self._rankings:
             run = self._run
             if settings.identical_ids is IdenticalIds.BEFORE_CUT:
@@ -306,11 +306,11 @@ class _Scorer:
         if settings.queries is Countable.RELEVANT:
             return self._relevant(settings.relevance) > 0
         run = self._ranked(self._deciding(settings))
-        at = run.query_ids.rows_of(judged)
+        positions = run.query_ids.rows_of(judged)
         if settings.queries is Countable.OF_RUN:
-            return at >= 0
+            return positions >= 0
         hits = np.diff(run.indptr)
-        return (at >= 0) & (np.append(hits, 0)[at] > 0)
+        return (positions >= 0) & (np.append(hits, 0)[positions] > 0)
 
     def _relevant(self, level: int) -> npt.NDArray[np.int64]:
         """Return R of every judged query."""
@@ -337,12 +337,12 @@ class _Scorer:
     def _measured(self, measure: Metric, run: Run, qrels: Qrels, level: int) -> Float64Array:
         """Return the values of all judged queries, for hits in the order of ``run``."""
         values = np.zeros(len(self.qrels.query_ids), dtype=np.float64)
-        kept = np.diff(qrels.indptr) > 0
-        if kept.any() and run.hits:
-            found = score(
+        has_judgments = np.diff(qrels.indptr) > 0
+        if has_judgments.any() and run.hits:
+            relevant_hits = score(
                 run, qrels, [measure], ties=TieRule.ENGINE, queries=QuerySet.JUDGED, relevance=level, unjudged=True
             )
-            values[kept] = found.values[:, 0]
+            values[has_judgments] = relevant_hits.values[:, 0]
         return values
 
     def _returned(self, run: Run, measure: Metric) -> Qrels:
@@ -352,9 +352,11 @@ class _Scorer:
         hits = np.repeat(np.arange(len(top.query_ids)), np.diff(top.indptr)) * documents + top.rows
         query = top.query_ids.rows_of(self.qrels.query_ids)[self._query].astype(np.int64)
         document = top.doc_ids.rows_of(self.qrels.doc_ids)[self.qrels.rows]
-        kept = (query >= 0) & (document >= 0) & np.isin(query * documents + document, hits)
-        indptr = np.concatenate([[0], np.cumsum(kept)])[self.qrels.indptr]
-        return replace(self.qrels, indptr=indptr, rows=self.qrels.rows[kept], grades=self.qrels.grades[kept])
+        is_judged_hit = (query >= 0) & (document >= 0) & np.isin(query * documents + document, hits)
+        indptr = np.concatenate([[0], np.cumsum(is_judged_hit)])[self.qrels.indptr]
+        return replace(
+            self.qrels, indptr=indptr, rows=self.qrels.rows[is_judged_hit], grades=self.qrels.grades[is_judged_hit]
+        )
 
     def _ap_factor(self, measure: Metric, settings: Settings, run: Run) -> Float64Array:
         """Return R divided by the convention's divisor of AP; 0 if that divisor is 0."""
@@ -362,7 +364,7 @@ class _Scorer:
         level = settings.relevance if stated is None else int(stated)
         relevant = self._relevant(level).astype(np.float64)
         if settings.ap_total is Total.REACHABLE:
-            deepest = [at for at in (measure.cutoff, settings.depth) if at is not None]
+            deepest = [depth for depth in (measure.cutoff, settings.depth) if depth is not None]
             total = np.minimum(relevant, min(deepest, default=np.inf))
         else:
             returned = Metric("R", measure.cutoff) if measure.cutoff is not None else Metric("SetR")
@@ -370,35 +372,39 @@ class _Scorer:
         return np.divide(relevant, total, out=np.zeros_like(relevant), where=total > 0)
 
 
-def _of_ranking(settings: Settings) -> Settings:
+def _ranking_settings(settings: Settings) -> Settings:
     """Return only the settings that decide the ranking and which documents in it are relevant."""
     names = ("ties", "precision", "identical_ids", "depth", "relevance")
     return replace(HARNESS.settings, **{name: getattr(settings, name) for name in names})
 
 
-def _change(aspect: Aspect, here: Settings, there: Settings) -> Change:
-    ours, theirs = getattr(here, aspect.name), getattr(there, aspect.name)
+def _change(aspect: Aspect, our_settings: Settings, their_settings: Settings) -> Change:
+    ours, theirs = getattr(our_settings, aspect.name), getattr(their_settings, aspect.name)
     return Change(aspect.title, aspect.describe(ours), aspect.describe(theirs))
 
 
-def _with(here: Settings, aspects: Sequence[Aspect], there: Settings) -> Settings:
-    return replace(here, **{aspect.name: getattr(there, aspect.name) for aspect in aspects})
+def _replace_aspects(ours: Settings, aspects: Sequence[Aspect], theirs: Settings) -> Settings:
+    return replace(ours, **{aspect.name: getattr(theirs, aspect.name) for aspect in aspects})
 
 
 def _difference(
-    scorer: _Scorer, measure: Metric, convention: str, here: Settings, there: Settings
+    scorer: _Scorer, measure: Metric, convention: str, our_settings: Settings, their_settings: Settings
 ) -> Difference | None:
     """Return how the settings differ for a measure, None if they do not."""
-    differing = [aspect for aspect in aspects_of(measure) if getattr(here, aspect.name) != getattr(there, aspect.name)]
+    differing = [
+        aspect
+        for aspect in aspects_of(measure)
+        if getattr(our_settings, aspect.name) != getattr(their_settings, aspect.name)
+    ]
     if not differing:
         return None
-    ours, theirs = scorer.outcome(measure, here), scorer.outcome(measure, there)
+    ours, theirs = scorer.outcome(measure, our_settings), scorer.outcome(measure, their_settings)
     causes: list[tuple[Aspect, ...]] = []
     for size in range(1, len(differing) + 1) if not ours.same(theirs) else ():
         causes = [
             chosen
             for chosen in combinations(differing, size)
-            if scorer.outcome(measure, _with(here, chosen, there)).same(theirs)
+            if scorer.outcome(measure, _replace_aspects(our_settings, chosen, their_settings)).same(theirs)
         ]
         if causes:
             break
@@ -409,34 +415,37 @@ def _difference(
         convention,
         ours.mean,
         theirs.mean,
-        tuple(tuple(_change(aspect, here, there) for aspect in cause) for cause in causes),
+        tuple(tuple(_change(aspect, our_settings, their_settings) for aspect in cause) for cause in causes),
         tuple(
-            (_change(aspect, here, there), scorer.outcome(measure, _with(here, [aspect], there)).mean)
+            (
+                _change(aspect, our_settings, their_settings),
+                scorer.outcome(measure, _replace_aspects(our_settings, [aspect], their_settings)).mean,
+            )
             for aspect in together
         ),
-        tuple(_change(aspect, here, there) for aspect in differing if aspect.name not in used),
-        _examples(scorer, here, there, ours, theirs) if causes else (),
+        tuple(_change(aspect, our_settings, their_settings) for aspect in differing if aspect.name not in used),
+        _examples(scorer, our_settings, their_settings, ours, theirs) if causes else (),
     )
 
 
 def _examples(
-    scorer: _Scorer, here: Settings, there: Settings, ours: _Outcome, theirs: _Outcome
+    scorer: _Scorer, our_settings: Settings, their_settings: Settings, ours: _Outcome, theirs: _Outcome
 ) -> tuple[Example, ...]:
     """Return the queries whose values differ most, starting with queries that both conventions count."""
     gap = np.where(ours.counted & theirs.counted, np.abs(ours.values - theirs.values), 0.0)
     moved = np.argsort(-gap, kind="stable")[: np.count_nonzero(gap > _ROUNDING)][:_EXAMPLES]
     only_one = np.flatnonzero(ours.counted != theirs.counted)[: _EXAMPLES - len(moved)]
-    ranks_here, ranks_there = scorer.first_relevant(here), scorer.first_relevant(there)
+    our_ranks, their_ranks = scorer.first_relevant(our_settings), scorer.first_relevant(their_settings)
 
-    def value(outcome: _Outcome, at: int) -> float | None:
-        return float(outcome.values[at]) if outcome.counted[at] else None
+    def value(outcome: _Outcome, position: int) -> float | None:
+        return float(outcome.values[position]) if outcome.counted[position] else None
 
     return tuple(
         Example(
-            scorer.qrels.query_ids[at], value(ours, at), value(theirs, at),
-            int(ranks_here[at]) or None, int(ranks_there[at]) or None,
+            scorer.qrels.query_ids[position], value(ours, position), value(theirs, position),
+            int(our_ranks[position]) or None, int(their_ranks[position]) or None,
         )
-        for at in (int(place) for place in (*moved, *only_one))
+        for position in (int(position) for position in (*moved, *only_one))
     )  # fmt: skip
 
 
@@ -449,7 +458,7 @@ def _conventions(measure: Metric, drop_identical: bool) -> Iterator[tuple[Conven
             yield convention, convention.settings_for(measure, drop_identical=drop_identical)
 
 
-def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, drop_identical: bool) -> Published:
+def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, drop_identical: bool) -> PublishedMatch:
     """Return the conventions and the single changes of them that give the number.
 
     A single change is listed only if its convention does not give the number itself, and once for equal settings.
@@ -460,7 +469,7 @@ def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, dro
     def gives_number(measure: Metric, convention: Convention, change: Change | None, settings: Settings) -> bool:
         value = scorer.outcome(measure, settings).mean
         printed = value if convention.decimals is None else round(value, convention.decimals)
-        gap = min(abs(shown - number.value) for shown in (value, printed))
+        gap = min(abs(candidate - number.value) for candidate in (value, printed))
         match = Match(measure, convention.name, change, value)
         if gap <= number.half + _ROUNDING:
             matches.append(match)
@@ -471,17 +480,19 @@ def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, dro
 
     for measure in measures if number.measure is None else [number.measure]:
         conventions = list(_conventions(measure, drop_identical))
-        others = [
-            (named, settings) for named, settings in conventions if not gives_number(measure, named, None, settings)
+        other_names = [
+            (convention_name, settings)
+            for convention_name, settings in conventions
+            if not gives_number(measure, convention_name, None, settings)
         ]
         seen = {settings for _, settings in conventions}
-        for convention, settings in others:
+        for convention, settings in other_names:
             for change, changed in _changed(scorer, measure, settings):
                 if changed not in seen:
                     seen.add(changed)
                     gives_number(measure, convention, change, changed)
     nearest = min(missed, key=lambda candidate: candidate[0])[1] if missed and not matches else None
-    return Published(number.text, number.measure, tuple(matches), nearest)
+    return PublishedMatch(number.text, number.measure, tuple(matches), nearest)
 
 
 def _changed(scorer: _Scorer, measure: Metric, base: Settings) -> Iterator[tuple[Change, Settings]]:

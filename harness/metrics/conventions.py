@@ -187,9 +187,9 @@ _TREC_9, _TREC_10 = ([kind for kind in _MEANS if kind.release in (None, release)
 _TREC_CUT = frozenset({kind.name for kind in _TREC_9 if kind.trec_cut is not None} | {"RR"})
 """Metrics that trec_eval 9 computes at a cutoff; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
 _TREC_UNCUT = frozenset(kind.name for kind in _TREC_9 if kind.trec is not None)
-_AT_K = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
+_METRICS_WITH_CUTOFF = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
 _PYTHON_SORT = MappingProxyType({
-    "ties": TieBreak.LISTED, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
+    "ties": TieBreak.RUN_ORDER, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
 })  # fmt: skip
 
 HARNESS = Convention("harness", "this package", "", Settings(), note="`harness eval` without options.")
@@ -218,7 +218,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         "Anserini", "Anserini's regressions, which call trec_eval -c (release 9)", "1.7.1",
         Settings(
-            ties=TieBreak.LISTED, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
+            ties=TieBreak.RUN_ORDER, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
         ),
         metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Its runs have no equal scores: they are moved apart in the order of the ranking. -removeQuery is given "
@@ -229,7 +229,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         "BEIR", "beir", "2.2.0",
         Settings(queries=Countable.OF_RUN, identical_ids=IdenticalIds.BEFORE_CUT, depth=1000),
         exceptions={"RR": _PYTHON_SORT, "R_cap": _PYTHON_SORT, "Success": _PYTHON_SORT},
-        decimals=5, metrics=_AT_K | {"R_cap"},
+        decimals=5, metrics=_METRICS_WITH_CUTOFF | {"R_cap"},
         note="RR, R_cap and Success are sorted by score alone and divided by all judged queries; the others are "
         "pytrec_eval's.",
         source="beir/retrieval/evaluation.py and custom_metrics.py",
@@ -238,7 +238,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         "MTEB", "mteb", "2.26.24",
         Settings(queries=Countable.OF_RUN, identical_ids=IdenticalIds.OF_DATASET, depth=1000),
         exceptions={"RR": {"precision": Precision.DOUBLE}},
-        decimals=5, metrics=_AT_K,
+        decimals=5, metrics=_METRICS_WITH_CUTOFF,
         note="Identical ids are dropped for ArguAna, QuoraRetrieval, FEVER, FiQA2018, MSMARCO, TRECDL2019 and "
         "TRECDL2020 and their variants only. RR is not rounded.",
         source="mteb/_evaluators/retrieval_evaluator.py and retrieval_metrics.py, and the tasks",
@@ -248,7 +248,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         Settings(
             ties=TieBreak.ID_ASCENDING, precision=Precision.DOUBLE, gain=Gain.BINARY, ap_total=Total.REACHABLE
         ),
-        metrics=_AT_K,
+        metrics=_METRICS_WITH_CUTOFF,
         note="Judgments are sets: every document of grade 1 or more is in them here. Scores that torch computed are "
         "float32 already.",
         source="sentence_transformers/sentence_transformer/evaluation/information_retrieval.py",
@@ -256,9 +256,9 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         "ranx", "ranx, evaluate with make_comparable=True", "0.3.21",
         Settings(ties=TieBreak.QUICKSORT, precision=Precision.DOUBLE, queries=Countable.JUDGED),
-        metrics=_AT_K | {"DCG"}, uncut=frozenset(("nDCG", "DCG", "AP", "RR", "Rprec")),
+        metrics=_METRICS_WITH_CUTOFF | {"DCG"}, uncut=frozenset(("nDCG", "DCG", "AP", "RR", "Rprec")),
         parameters=frozenset(("rel", "dcg")),
-        note="Without make_comparable other queries than the judged ones are an error. Of a Run; plain dictionaries "
+        note="Without make_comparable, queries without judgments are an error. Of a Run; plain dictionaries "
         "are sorted another way.",
         source="ranx/meta/evaluate.py, data_structures/run.py and metrics",
     ),

@@ -18,7 +18,7 @@ GradesFunction = Callable[..., float]
 """``function(grades, ideal, k, **parameters) -> float``, see :func:`metric`."""
 
 _POSITIONAL = ("grades", "ideal", "k")
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _HOW = "write it like def name(grades, ideal, k=None, *, parameter=1.0), where k and parameters may be missing"
 
 
@@ -87,10 +87,10 @@ def guarded(kernel: Kernel) -> Kernel:
     return call
 
 
-def call_foreign(query: int | None, function: Callable[..., Any], *given: object, **parameters: object) -> Any:
+def call_foreign(query: int | None, function: Callable[..., Any], *arguments: object, **parameters: object) -> Any:
     """Call the code of another package for a query; raises :class:`QueryFaultError` for any exception."""
     try:
-        return function(*given, **parameters)
+        return function(*arguments, **parameters)
     except QueryFaultError:
         raise
     except Exception as error:
@@ -105,15 +105,15 @@ class _PerQuery:
 
     def __call__(self, judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         """Fill ``out``; raises :class:`QueryFaultError`."""
-        given = {parameter.name: _value(parameter, arguments) for parameter in self._parameters}
+        keywords = {parameter.name: _value(parameter, arguments) for parameter in self._parameters}
         k = None if arguments.cutoff == NO_CUTOFF else arguments.cutoff
-        places = (k,) if self._takes_cutoff else ()
-        relevant = given.get("rel", 1)
+        positional = (k,) if self._takes_cutoff else ()
+        relevant = keywords.get("rel", 1)
         for query in range(len(out)):
             ideal = np.maximum(judged.ideal[judged.indptr[query] : judged.indptr[query + 1]], 0).astype(np.int64)
             if judged.retrieved[query] and len(ideal) and ideal[0] >= relevant:
                 grades = _grades(judged, query, arguments.cutoff)
-                out[query] = _number(query, call_foreign(query, self._function, grades, ideal, *places, **given))
+                out[query] = _number(query, call_foreign(query, self._function, grades, ideal, *positional, **keywords))
             else:
                 out[query] = 0.0
 
@@ -121,7 +121,7 @@ class _PerQuery:
 def _grades(judged: JudgedHits, query: int, cutoff: int) -> npt.NDArray[np.int64]:
     """Return the grades of the first ``cutoff`` hits by rank, 0 for hits without a judgment."""
     grades = np.zeros(min(int(judged.retrieved[query]), cutoff), dtype=np.int64)
-    hits = slice(judged.indptr[query], judged.indptr[query] + judged.found[query])
+    hits = slice(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query])
     within = judged.ranks[hits] <= cutoff
     grades[judged.ranks[hits][within] - 1] = np.maximum(judged.grades[hits][within], 0)
     return grades
@@ -134,11 +134,11 @@ def _value(parameter: Parameter, arguments: Arguments) -> float:
 
 
 def _number(query: int, value: object) -> float:
-    found = np.asarray(value)
-    if found.ndim or found.dtype.kind not in "buif":
-        shape = f"an array of shape {found.shape}" if found.ndim else f"a {type(value).__name__}"
+    relevant_hits = np.asarray(value)
+    if relevant_hits.ndim or relevant_hits.dtype.kind not in "buif":
+        shape = f"an array of shape {relevant_hits.shape}" if relevant_hits.ndim else f"a {type(value).__name__}"
         raise QueryFaultError(query, f"it gave {shape}, expected one number")
-    return float(found)
+    return float(relevant_hits)
 
 
 def _signature(name: str, function: GradesFunction) -> tuple[Cutoff, tuple[Parameter, ...]]:
@@ -146,22 +146,22 @@ def _signature(name: str, function: GradesFunction) -> tuple[Cutoff, tuple[Param
         arguments = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise MetricError(f"metric '{name}' has no signature that can be read: {error}", fix=_HOW) from error
-    places = [argument for argument in arguments if argument.kind in _BY_PLACE]
-    named = [argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
-    if len(places) + len(named) < len(arguments) or not 2 <= len(places) <= len(_POSITIONAL):
+    positional = [argument for argument in arguments if argument.kind in _POSITIONAL_KINDS]
+    keyword_only = [argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
+    if len(positional) + len(keyword_only) < len(arguments) or not 2 <= len(positional) <= len(_POSITIONAL):
         raise MetricError(f"metric '{name}' takes ({', '.join(map(str, arguments))})", fix=_HOW)
-    parameters = tuple(_parameter(name, argument) for argument in named)
+    parameters = tuple(_parameter(name, argument) for argument in keyword_only)
     if sum(parameter.name != "rel" for parameter in parameters) > 1:
         raise MetricError(f"metric '{name}' has several parameters besides rel", fix="keep one of them")
-    if len(places) < len(_POSITIONAL):
+    if len(positional) < len(_POSITIONAL):
         return "none", parameters
-    return ("required" if places[-1].default is inspect.Parameter.empty else "optional"), parameters
+    return ("required" if positional[-1].default is inspect.Parameter.empty else "optional"), parameters
 
 
 def _parameter(name: str, argument: inspect.Parameter) -> Parameter:
     kind, default = type(argument.default), argument.default
     if kind not in (int, float) or (argument.name == "rel" and kind is not int):
-        raise MetricError(f"metric '{name}': the default of {argument.name} is no number", fix=_HOW)
+        raise MetricError(f"metric '{name}': the default of {argument.name} is not a number", fix=_HOW)
     if argument.name == "rel":
         return Parameter("rel", int, default, "lowest grade that counts as relevant", minimum=1)
     return Parameter(argument.name, cast("type[int] | type[float]", kind), default, "parameter of the function")

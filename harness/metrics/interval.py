@@ -25,9 +25,9 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
     begins = np.flatnonzero(np.diff(query, prepend=-1) | np.diff(above, prepend=-1))
     lengths = np.diff(begins, append=len(tied))
     group = np.repeat(np.arange(len(begins)), lengths)
-    place = np.arange(len(tied)) - np.repeat(begins, lengths)
+    position = np.arange(len(tied)) - np.repeat(begins, lengths)
     ranks, grades = judged.ranks.copy(), judged.grades.copy()
-    ranks[tied] = above + 1 + place + (0 if best else size - np.repeat(lengths, lengths))
+    ranks[tied] = above + 1 + position + (0 if best else size - np.repeat(lengths, lengths))
     of_group = judged.grades[tied].astype(np.int64)
     grades[tied] = judged.grades[tied][np.lexsort((-of_group if best else of_group, group))]
     return judged._replace(ranks=ranks, grades=grades)
@@ -36,4 +36,4 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
 def _is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
     """Return which positions of the slices hold a judged document that was returned."""
     starts = np.repeat(judged.indptr[:-1], np.diff(judged.indptr))
-    return np.arange(len(judged.ranks)) - starts < np.repeat(judged.found, np.diff(judged.indptr))
+    return np.arange(len(judged.ranks)) - starts < np.repeat(judged.hit_counts, np.diff(judged.indptr))

@@ -26,7 +26,7 @@ class JudgedHits(NamedTuple):
     """
 
     indptr: Int64Array
-    found: Int64Array
+    hit_counts: Int64Array
     ranks: Int64Array
     grades: Int32Array
     above: Int64Array

@@ -1,4 +1,4 @@
-"""Metrics as kernels: each fills ``out`` (float64, one value a query) from the judged hits and their tie groups.
+"""Metrics as kernels: each fills ``out`` (float64, one value per query) from the judged hits and their tie groups.
 
 A tie group begins after ``above`` hits and holds ``tied`` hits, some of them relevant. A kernel returns the expected
 value if every order of each group is equally likely. In a ranking without ties every hit is its own group, so that the
@@ -32,7 +32,7 @@ _ANY_GRADE = -(2**31)
 @inner_kernel
 def _group_end(judged: JudgedHits, query: int, first: int) -> int:
     """Return one past the last judged hit of the tie group that begins at judged hit ``first``."""
-    stop = judged.indptr[query] + judged.found[query]
+    stop = judged.indptr[query] + judged.hit_counts[query]
     last = first + 1
     while last < stop and judged.above[last] == judged.above[first]:
         last += 1
@@ -52,7 +52,7 @@ def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
 def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
     """Return the expected number of hits with at least grade ``level`` in the top ``cutoff``."""
     expected = 0.0
-    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
         if judged.grades[hit] >= level:
             reached = min(max(cutoff - judged.above[hit], 0), judged.tied[hit])
             expected += reached / judged.tied[hit]
@@ -67,7 +67,7 @@ def _reached_first(judged: JudgedHits, query: int, level: int, cutoff: int, reci
     relevant hit is at position i is C(m - i, r - 1) / C(m, r), built up factor by factor.
     """
     best, relevant = judged.indptr[query], 0
-    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
         if judged.grades[hit] >= level and (relevant == 0 or judged.above[hit] == judged.above[best]):
             best = hit
             relevant += 1
@@ -93,8 +93,8 @@ def recall(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Relevant hits in the top k, divided by R, the number of relevant documents."""
     for query in range(len(out)):
         total = relevant_total(judged, query, arguments.level)
-        found = _expected_within(judged, query, arguments.level, arguments.cutoff)
-        out[query] = found / total if total else 0.0
+        relevant_hits = _expected_within(judged, query, arguments.level, arguments.cutoff)
+        out[query] = relevant_hits / total if total else 0.0
 
 
 @kernel
@@ -102,8 +102,8 @@ def capped_recall(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Relevant hits in the top k, divided by min(k, R)."""
     for query in range(len(out)):
         total = min(arguments.cutoff, relevant_total(judged, query, arguments.level))
-        found = _expected_within(judged, query, arguments.level, arguments.cutoff)
-        out[query] = found / total if total else 0.0
+        relevant_hits = _expected_within(judged, query, arguments.level, arguments.cutoff)
+        out[query] = relevant_hits / total if total else 0.0
 
 
 @kernel
@@ -137,14 +137,14 @@ def average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
     for query in range(len(out)):
         total = relevant_total(judged, query, arguments.level)
         before, gathered = 0, 0.0
-        first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
+        first, stop = judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]
         while first < stop:
             last = _group_end(judged, query, first)
             relevant = _relevant_in(judged, first, last, arguments.level)
             above, tied = judged.above[first], judged.tied[first]
-            others = (relevant - 1) / (tied - 1) if tied > 1 else 0.0
+            share_of_others = (relevant - 1) / (tied - 1) if tied > 1 else 0.0
             for position in range(min(tied, arguments.cutoff - above) if relevant else 0):
-                gathered += relevant / tied * (before + 1 + position * others) / (above + position + 1)
+                gathered += relevant / tied * (before + 1 + position * share_of_others) / (above + position + 1)
             before += relevant
             first = last
         out[query] = max(gathered / total if total else 0.0, arguments.extra)
@@ -189,9 +189,11 @@ def set_f(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """(1 + beta) P R / (beta P + R) of the returned set; ``extra`` is beta."""
     weight = arguments.extra
     for query in range(len(out)):
-        found = _expected_within(judged, query, arguments.level, NO_CUTOFF)
+        relevant_hits = _expected_within(judged, query, arguments.level, NO_CUTOFF)
         total = relevant_total(judged, query, arguments.level)
-        out[query] = (1.0 + weight) * found / (weight * total + judged.retrieved[query]) if found else 0.0
+        out[query] = (
+            (1.0 + weight) * relevant_hits / (weight * total + judged.retrieved[query]) if relevant_hits else 0.0
+        )
 
 
 def number_of_queries(_judged: JudgedHits, _arguments: Arguments, out: Out) -> None:
@@ -242,7 +244,7 @@ def _ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -
 def _dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
     """Return the DCG of the returned documents of the query within the cutoff."""
     total = 0.0
-    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
         if judged.ranks[hit] <= cutoff and judged.grades[hit] > 0:
             total += _gain(judged.grades[hit], exponential) / math.log2(judged.ranks[hit] + 1.0)
     return total
@@ -252,7 +254,7 @@ def _dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> floa
 def _expected_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
     """Return the expected DCG: every position of a group has the group's mean gain."""
     gathered = 0.0
-    first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
+    first, stop = judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]
     while first < stop:
         last = _group_end(judged, query, first)
         gains, discounts = 0.0, 0.0
@@ -303,7 +305,7 @@ def rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) ->
     """(1 - p) times the sum of p^(rank - 1) over relevant hits."""
     for query in range(len(out)):
         gathered = 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.ranks[hit] > arguments.cutoff:
                 break
             if judged.grades[hit] >= arguments.level:
@@ -316,7 +318,7 @@ def expected_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out
     """Expected RBP: a relevant hit of a group earns the mean weight of the group's positions."""
     for query in range(len(out)):
         gathered = 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.grades[hit] >= arguments.level:
                 above, tied = judged.above[hit], judged.tied[hit]
                 reached = min(max(arguments.cutoff - above, 0), tied)
@@ -335,7 +337,7 @@ def graded_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: 
     """(1 - p) times the sum of scaled gain · p^(rank - 1), the powers multiplied up as trec_eval 10 does."""
     for query in range(len(out)):
         weight, reached, gathered = 1.0, np.int64(1), 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.ranks[hit] > arguments.cutoff:
                 break
             while reached < judged.ranks[hit]:  # a power by `**` differs from trec_eval's product in its last bits
@@ -350,7 +352,7 @@ def expected_graded_rank_biased_precision(judged: JudgedHits, arguments: Argumen
     """Expected graded RBP: a hit of a group earns its gain times the mean weight of the group's positions."""
     for query in range(len(out)):
         gathered = 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             above, tied = judged.above[hit], judged.tied[hit]
             reached = min(max(arguments.cutoff - above, 0), tied)
             weight = arguments.extra**above * (1.0 - arguments.extra**reached) / tied
@@ -364,7 +366,7 @@ def expected_reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out)
     highest = 2.0**arguments.extra
     for query in range(len(out)):
         going_on, total = 1.0, 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.ranks[hit] > arguments.cutoff:
                 break
             if judged.grades[hit] > 0:
@@ -392,7 +394,7 @@ def _least_relevant_10(recall: float, total: int) -> int:
 def _interpolated(judged: JudgedHits, query: int, level: int, least: int) -> float:
     """Return the highest precision at or after the rank of the relevant hit number ``least``."""
     seen, best = 0, 0.0
-    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
         if judged.grades[hit] >= level:
             seen += 1
             if seen >= least:
@@ -449,7 +451,7 @@ def binary_preference(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
             if judged.ideal[position] >= 0:
                 nonrelevant += 1
         above, gathered = 0, 0.0
-        for hit in range(start, start + judged.found[query]):
+        for hit in range(start, start + judged.hit_counts[query]):
             if judged.grades[hit] >= arguments.level:
                 # without a non-relevant document above, there may be none at all, and no divisor
                 gathered += 1.0 - min(above, total) / min(nonrelevant, total) if above else 1.0
@@ -464,7 +466,7 @@ def inferred_average_precision(judged: JudgedHits, arguments: Arguments, out: Ou
     for query in range(len(out)):
         total = relevant_total(judged, query, arguments.level)
         relevant, nonrelevant, unjudged, gathered = 0, 0, 0, 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.grades[hit] < 0:
                 unjudged += 1
             elif judged.grades[hit] < arguments.level:

@@ -25,9 +25,11 @@ class Metric:
 
     def __str__(self) -> str:
         inside = ", ".join(f"{key}={value!r}" for key, value in self.parameters)
-        given = f"({inside})" if inside else ""
-        at = "" if self.cutoff is None else f"@{self.cutoff:g}" if isinstance(self.cutoff, float) else f"@{self.cutoff}"
-        return f"{self.name}{given}{at}"
+        parameters = f"({inside})" if inside else ""
+        suffix = (
+            "" if self.cutoff is None else f"@{self.cutoff:g}" if isinstance(self.cutoff, float) else f"@{self.cutoff}"
+        )
+        return f"{self.name}{parameters}{suffix}"
 
     def parameter(self, key: str) -> ParameterValue | None:
         """Return the value given for a parameter, or None when it was left at its default."""

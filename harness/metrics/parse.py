@@ -59,25 +59,25 @@ def parse_metric(text: str, release: Release = 9) -> Metric:
             return parse_metric(ours.format(parameter[1]))
     of_level = _RANX_LEVEL.fullmatch(text)
     if of_level is not None:
-        return _at_level(parse_metric(of_level["metric"], release), int(of_level["level"]), text)
-    found = _SHAPE.fullmatch(text)
-    if found is None:
+        return _apply_level(parse_metric(of_level["metric"], release), int(of_level["level"]), text)
+    relevant_hits = _SHAPE.fullmatch(text)
+    if relevant_hits is None:
         raise UsageError(f"metric '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
-    name, inside, at = found["name"], found["inside"] or "", found["at"]
+    name, inside, cutoff_text = relevant_hits["name"], relevant_hits["inside"] or "", relevant_hits["at"]
     kind: Kind | None = None
-    if found["inside"] is None and at is None and _own_kind(name, release) is None:
-        kind, at = _trec_parts(name, release)
+    if relevant_hits["inside"] is None and cutoff_text is None and _built_in_kind(name, release) is None:
+        kind, cutoff_text = _trec_parts(name, release)
         of_mteb = _MTEB_SHAPE.fullmatch(name)
         if kind is None and of_mteb is not None:
-            name, at = of_mteb["name"], of_mteb["at"]
+            name, cutoff_text = of_mteb["name"], of_mteb["at"]
     exponential = _EXPONENTIAL.get(squeezed(name))
     if exponential is not None:
         name, inside = exponential, "dcg=exp-log2"
-    kind = kind or kind_named(name, release)
-    return Metric(kind.name, _cutoff(kind, at, text), _parameters(kind, inside, text))
+    kind = kind or find_kind(name, release)
+    return Metric(kind.name, _cutoff(kind, cutoff_text, text), _parameters(kind, inside, text))
 
 
-def _at_level(metric: Metric, level: int, text: str) -> Metric:
+def _apply_level(metric: Metric, level: int, text: str) -> Metric:
     """Return a metric with ranx's lowest relevant grade."""
     if not any(parameter.name == "rel" for parameter in kind_of(metric.name).parameters):
         raise UsageError(
@@ -147,8 +147,8 @@ def split_metrics(text: str) -> list[str]:
 def _choices(text: str) -> Iterator[str]:
     """Yield a text for each choice that its braces list; the text itself if it has none."""
     before, opened, rest = text.partition("{")
-    listed, closed, after = rest.partition("}")
-    choices = [choice.strip() for choice in listed.split(",")]
+    choices_text, closed, after = rest.partition("}")
+    choices = [choice.strip() for choice in choices_text.split(",")]
     if not opened:
         yield text
         return
@@ -173,35 +173,35 @@ def _squeezed_names() -> dict[str, Kind]:
     return {name: KINDS[next(iter(claims))] for name, claims in names.items() if len(claims) == 1}
 
 
-def _own_kind(name: str, release: Release) -> Kind | None:
+def _built_in_kind(name: str, release: Release) -> Kind | None:
     """Return the row of this package for a name, which may be written with other underscores and hyphens."""
     if release != 9 and name in KINDS and KINDS[name].trec != name:
         return KINDS[name]  # RBP is ours, and rbp trec_eval 10's
     return _names(release).get(name.lower()) or _squeezed_names().get(squeezed(name))
 
 
-def kind_named(name: str, release: Release = 9) -> Kind:
+def find_kind(name: str, release: Release = 9) -> Kind:
     """Return the row of the measure of a name without cutoff and parameters: canonical, an alias or trec_eval's.
 
     Raises UnknownNameError with the nearest name, MetricError for a faulty metric of another package.
     """
-    own = _own_kind(name, release)
-    if own is not None:
-        return own
-    others = installed()
-    for spelling, kind in spellings(others.kinds.values()).items():
+    built_in = _built_in_kind(name, release)
+    if built_in is not None:
+        return built_in
+    third_party = installed()
+    for spelling, kind in spellings(third_party.kinds.values()).items():
         if spelling.lower() == name.lower():
             return kind
-    for missing, reason in others.missing.items():
+    for missing, reason in third_party.missing.items():
         if missing.lower() == name.lower():
-            raise MetricError(f"metric '{missing}' {reason}", fix="install the package anew")
+            raise MetricError(f"metric '{missing}' {reason}", fix="install the package again")
     if (description := _not_offered(name)) is not None:
         raise UsageError(
             f"metric '{name}' is trec_eval's and is not offered: {description}",
             fix="leave it out, or take another metric",
         )
-    known = kinds()
-    raise UnknownNameError("metric", name, known, aliases=reversed(spellings(known.values())))
+    kinds_by_name = kinds()
+    raise UnknownNameError("metric", name, kinds_by_name, aliases=reversed(spellings(kinds_by_name.values())))
 
 
 def _not_offered(name: str) -> str | None:
@@ -215,64 +215,68 @@ def _not_offered(name: str) -> str | None:
 
 def names_of_release_10(texts: str | Iterable[str]) -> list[tuple[str, Metric]]:
     """Return names that only release 10 of trec_eval has, each with the metric that release 9 takes for it."""
-    old, new = ({kind.trec for kind in _of_release(release)} for release in (9, 10))
-    named = [text for text in metric_texts(texts) if text.partition(".")[0] in new - old]
-    return [(name, parse_metric(name)) for name in named]
+    old, new = ({kind.trec for kind in _kinds_of_release(release)} for release in (9, 10))
+    names = [text for text in metric_texts(texts) if text.partition(".")[0] in new - old]
+    return [(name, parse_metric(name)) for name in names]
 
 
 def _trec_parts(name: str, release: Release) -> tuple[Kind | None, str | None]:
     """``recall_100`` or ``recall.100`` -> the measure and its cutoff."""
-    found = _TREC_SHAPE.fullmatch(name)
-    if found is None:
+    relevant_hits = _TREC_SHAPE.fullmatch(name)
+    if relevant_hits is None:
         return None, None
-    for kind in _of_release(release):
-        if kind.trec_cut is not None and kind.trec_cut.lower() == found["name"].lower():
-            return kind, found["at"]
+    for kind in _kinds_of_release(release):
+        if kind.trec_cut is not None and kind.trec_cut.lower() == relevant_hits["name"].lower():
+            return kind, relevant_hits["at"]
     return None, None
 
 
 def _family(text: str, release: Release) -> list[Metric]:
     if text.strip().lower() == "official":
         return official_metrics(release)
-    for kind in _of_release(release):
+    for kind in _kinds_of_release(release):
         if text.strip() == kind.trec_cut:
             return [Metric(kind.name, cut) for cut in kind.trec_cuts]
     return []
 
 
-def _of_release(release: Release) -> Iterator[Kind]:
+def _kinds_of_release(release: Release) -> Iterator[Kind]:
     return (kind for kind in KINDS.values() if kind.release in (None, release))
 
 
-def _cutoff(kind: Kind, at: str | None, text: str) -> int | float | None:
+def _cutoff(kind: Kind, cutoff: str | None, text: str) -> int | float | None:
     example = f"{kind.name}@0.5" if kind.cutoff == "recall" else f"{kind.name}@10"
-    if at is None:
+    if cutoff is None:
         if kind.cutoff in ("required", "recall"):
             raise UsageError(f"metric '{text}' needs a cutoff", fix=f"write it like {example}")
         return None
     if kind.cutoff == "none":
         raise UsageError(f"metric '{text}' takes no cutoff", fix=f"write {kind.name}")
     if kind.cutoff == "recall":
-        if re.fullmatch(r"\d*\.?\d+", at) and 0.0 <= float(at) <= 1.0:
-            return float(at)
-        raise UsageError(f"metric '{text}': '{at}' is no recall between 0 and 1", fix=f"write it like {example}")
-    if re.fullmatch(r"\d{1,9}", at) and int(at) > 0:
-        return int(at)
-    raise UsageError(f"metric '{text}': '{at}' is no rank of 1 or more", fix=f"write it like {example}")
+        if re.fullmatch(r"\d*\.?\d+", cutoff) and 0.0 <= float(cutoff) <= 1.0:
+            return float(cutoff)
+        raise UsageError(f"metric '{text}': '{cutoff}' is not a recall between 0 and 1", fix=f"write it like {example}")
+    if re.fullmatch(r"\d{1,9}", cutoff) and int(cutoff) > 0:
+        return int(cutoff)
+    raise UsageError(f"metric '{text}': '{cutoff}' is not a rank of 1 or more", fix=f"write it like {example}")
 
 
 def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, ParameterValue], ...]:
-    known = {parameter.name: parameter for parameter in kind.parameters}
-    given: dict[str, ParameterValue] = {}
+    parameters_by_name = {parameter.name: parameter for parameter in kind.parameters}
+    values: dict[str, ParameterValue] = {}
     for part in filter(None, (part.strip() for part in inside.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or key in given:
-            raise UsageError(f"metric '{text}': '{part}' is no single key=value", fix="write it like AP(rel=2)")
-        if key not in known:
-            raise UnknownNameError("parameter", key, known, of=kind.name)
-        given[key] = _value(known[key], value.strip("'\""), text)
+        if not equals or key in values:
+            raise UsageError(f"metric '{text}': '{part}' is not a single key=value", fix="write it like AP(rel=2)")
+        if key not in parameters_by_name:
+            raise UnknownNameError("parameter", key, parameters_by_name, of=kind.name)
+        values[key] = _value(parameters_by_name[key], value.strip("'\""), text)
     # rel is kept even at its default: a run-wide relevance level must not override it
-    return tuple(sorted((key, value) for key, value in given.items() if key == "rel" or value != known[key].default))
+    return tuple(
+        sorted(
+            (key, value) for key, value in values.items() if key == "rel" or value != parameters_by_name[key].default
+        )
+    )
 
 
 def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
@@ -283,8 +287,8 @@ def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
     try:
         value = parameter.type(text)
     except ValueError as error:
-        wanted = "a whole number" if parameter.type is int else "a number"
-        raise UsageError(f"metric '{measure}': {parameter.name}={text} is not {wanted}") from error
+        expected = "a whole number" if parameter.type is int else "a number"
+        raise UsageError(f"metric '{measure}': {parameter.name}={text} is not {expected}") from error
     low, high = parameter.minimum, parameter.maximum
     if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
         bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:,.10g}"

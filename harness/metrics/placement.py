@@ -47,14 +47,14 @@ class _Marks(NamedTuple):
     """
 
     indptr: Int64Array
-    found: Int64Array
-    at: Int64Array
+    relevant_hits: Int64Array
+    hits: Int64Array
     grades: Int32Array
     retrieved: Int64Array
     unsorted: npt.NDArray[np.uint8]
 
 
-def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False) -> JudgedHits:
+def judge_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False) -> JudgedHits:
     """Return the judged hits of every judged query with their ranks under the tie rule.
 
     Under ``average`` tied hits share the rank of their group's first position. Raises RankingError for scores that are
@@ -82,7 +82,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
         run = _uniform(ranking.order(run))
         hits = _Hits(run.indptr, run.rows, run.scores, query_of)
         marks = _marked(run, hits, qrels, judged_rows)
-    _take_as_listed(hits, marks, ranks, above, tied)
+    _keep_run_order(hits, marks, ranks, above, tied)
     if ties is TieRule.AVERAGE:
         ranks[:] = above + 1
     return _judged(marks, ideal, ranks, above, tied)
@@ -95,8 +95,8 @@ def _uniform(run: Run) -> Run:
 
 def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32Array:
     """Return the judged row of each id of the run; refuse a run that shares no id, which is a mistake, never 0."""
-    found = judged.rows_of(ids)
-    if not unjudged and len(ids) and len(judged) and not bool((found >= 0).any()):
+    relevant_hits = judged.rows_of(ids)
+    if not unjudged and len(ids) and len(judged) and not bool((relevant_hits >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
         spelled = respelling(judged.to_list(), ids)
         raise (DataError if kind == "query" or spelled is not None else NothingJudgedError)(
@@ -106,22 +106,22 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
             if spelled is None
             else f"there are {len(judged):,} judged {kind} ids, and {spelled}: write ids alike in both files",
         )
-    return found
+    return relevant_hits
 
 
-def _inverse(found: Int32Array, size: int) -> Int32Array:
+def _inverse(relevant_hits: Int32Array, size: int) -> Int32Array:
     """Return the position of each of ``size`` rows, -1 if absent: hashing only the judged ids is cheap."""
-    where = np.full(size, -1, dtype=np.int32)
-    places = np.flatnonzero(found >= 0)
-    where[found[places]] = places
-    return where
+    inverse = np.full(size, -1, dtype=np.int32)
+    positions = np.flatnonzero(relevant_hits >= 0)
+    inverse[relevant_hits[positions]] = positions
+    return inverse
 
 
 def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:
     marks = _Marks(
         qrels.indptr,
-        found=np.zeros(len(qrels.query_ids), dtype=np.int64),
-        at=np.zeros(len(qrels), dtype=np.int64),
+        relevant_hits=np.zeros(len(qrels.query_ids), dtype=np.int64),
+        hits=np.zeros(len(qrels), dtype=np.int64),
         grades=np.zeros(len(qrels), dtype=np.int32),
         retrieved=np.zeros(len(qrels.query_ids), dtype=np.int64),
         unsorted=np.zeros(len(run.query_ids), dtype=np.uint8),
@@ -133,7 +133,7 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
 
 
 def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
-    return JudgedHits(marks.indptr, marks.found, ranks, marks.grades, above, tied, ideal, marks.retrieved)
+    return JudgedHits(marks.indptr, marks.relevant_hits, ranks, marks.grades, above, tied, ideal, marks.retrieved)
 
 
 @kernel
@@ -154,18 +154,18 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
         for judgment in range(start, stop):
             if judged_rows[judgment] >= 0:
                 seen[judged_rows[judgment]] = -2 - judgment
-        place, stamp = start, np.int32(query)
+        position, stamp = start, np.int32(query)
         for hit in range(np.uint64(begin), np.uint64(end)):
             row = np.uint64(hits.rows[hit])  # signed numbers would be tested for counting from the end
             before = seen[row]
             seen[row] = stamp
             if before <= -2:
-                marks.at[place] = hit
-                marks.grades[place] = grades[-2 - before]
-                place += 1
+                marks.hits[position] = hit
+                marks.grades[position] = grades[-2 - before]
+                position += 1
             duplicates += before == stamp
         if judged_query >= 0:
-            marks.found[judged_query] = place - start
+            marks.relevant_hits[judged_query] = position - start
         for judgment in range(start, stop):
             if judged_rows[judgment] >= 0 and seen[judged_rows[judgment]] <= -2:
                 seen[judged_rows[judgment]] = -1
@@ -178,18 +178,18 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
 
 
 @inner_kernel
-def _stretch(scores: Float32Array, begin: int, end: int, at: int) -> tuple[int, int]:
+def _stretch(scores: Float32Array, begin: int, end: int, position: int) -> tuple[int, int]:
     """Return the first, and one past the last, neighbour of position ``at`` that has its score."""
-    low, high = at, at + 1
-    while low > begin and scores[low - 1] == scores[at]:
+    low, high = position, position + 1
+    while low > begin and scores[low - 1] == scores[position]:
         low -= 1
-    while high < end and scores[high] == scores[at]:
+    while high < end and scores[high] == scores[position]:
         high += 1
     return low, high
 
 
 @kernel
-def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
+def _keep_run_order(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
     """Rank by position; a tie group is a stretch of neighbours with one score."""
     for query in range(len(hits.query_of)):
         judged_query = hits.query_of[query]
@@ -198,12 +198,12 @@ def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64A
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
         low, high = begin, begin
-        for place in range(start, start + marks.found[judged_query]):
-            at = marks.at[place]
-            ranks[place] = at - begin + 1
-            if at >= high:
-                low, high = _stretch(hits.scores, begin, end, at)
-            above[place], tied[place] = low - begin, high - low
+        for position in range(start, start + marks.relevant_hits[judged_query]):
+            hit_position = marks.hits[position]
+            ranks[position] = hit_position - begin + 1
+            if hit_position >= high:
+                low, high = _stretch(hits.scores, begin, end, hit_position)
+            above[position], tied[position] = low - begin, high - low
 
 
 @kernel
@@ -217,20 +217,20 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
         low, high = begin, begin
-        for place in range(start, start + marks.found[judged_query]):
-            at = marks.at[place]
-            score = hits.scores[at]
+        for position in range(start, start + marks.relevant_hits[judged_query]):
+            hit_position = marks.hits[position]
+            score = hits.scores[hit_position]
             if marks.unsorted[query]:
                 higher, equal = 0, 0
                 for hit in range(np.uint64(begin), np.uint64(end)):
                     higher += hits.scores[hit] > score
                     equal += hits.scores[hit] == score
-                above[place], tied[place] = higher, equal
+                above[position], tied[position] = higher, equal
                 spent += (end - begin) // _SCORES_PER_ID + (end - begin if equal > 1 else 0)
             else:
-                if at >= high:
-                    low, high = _stretch(hits.scores, begin, end, at)
-                above[place], tied[place] = low - begin, high - low
+                if hit_position >= high:
+                    low, high = _stretch(hits.scores, begin, end, hit_position)
+                above[position], tied[position] = low - begin, high - low
                 spent += high - low if high - low > 1 else 0
         if spent > budget:
             return False
@@ -248,27 +248,29 @@ def _settle_ties(
             continue
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
-        for place in range(start, start + marks.found[judged_query]):
-            ranks[place] = above[place] + 1
-            if tied[place] == 1:
+        for position in range(start, start + marks.relevant_hits[judged_query]):
+            ranks[position] = above[position] + 1
+            if tied[position] == 1:
                 continue
-            at = marks.at[place]
+            hit_position = marks.hits[position]
             first, last = begin, end
             if not marks.unsorted[query]:
-                first, last = begin + above[place], begin + above[place] + tied[place]
+                first, last = begin + above[position], begin + above[position] + tied[position]
             for hit in range(first, last):
-                if hits.scores[hit] == hits.scores[at] and is_larger_id(ids, hits.rows[hit], hits.rows[at]):
-                    ranks[place] += 1
+                if hits.scores[hit] == hits.scores[hit_position] and is_larger_id(
+                    ids, hits.rows[hit], hits.rows[hit_position]
+                ):
+                    ranks[position] += 1
 
 
 @kernel
 def _sort_by_rank(marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
     """Sort each query's judged hits by insertion: a sorted run leaves little to move."""
-    for query in range(len(marks.found)):
+    for query in range(len(marks.relevant_hits)):
         start = marks.indptr[query]
-        for place in range(start + 1, start + marks.found[query]):
-            rank, higher, equal, grade = ranks[place], above[place], tied[place], marks.grades[place]
-            hole = place
+        for position in range(start + 1, start + marks.relevant_hits[query]):
+            rank, higher, equal, grade = ranks[position], above[position], tied[position], marks.grades[position]
+            hole = position
             while hole > start and ranks[hole - 1] > rank:
                 ranks[hole], above[hole], tied[hole] = ranks[hole - 1], above[hole - 1], tied[hole - 1]
                 marks.grades[hole] = marks.grades[hole - 1]

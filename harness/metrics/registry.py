@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _log = logging.getLogger("harness")
 
 
-class Installed(NamedTuple):
+class InstalledMetrics(NamedTuple):
     """The metrics of other packages by name, and the reasons for which others could not be imported."""
 
     kinds: Mapping[str, Kind]
@@ -59,52 +59,52 @@ def squeezed(name: str) -> str:
 
 
 @cache
-def installed() -> Installed:
+def installed() -> InstalledMetrics:
     """Return the metrics of other installed packages, imported now.
 
     A package that cannot be imported is left out with a warning. Raises MetricError for an entry point that is not a
     metric, and for a name that is taken.
     """
     taken = {name.lower(): "the harness itself" for name in (*spellings(KINDS.values()), "official")}
-    found: dict[str, Kind] = {}
+    relevant_hits: dict[str, Kind] = {}
     missing: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (_owner(entry), entry.name)):
         try:
-            given = call_foreign(None, entry.load)
+            loaded = call_foreign(None, entry.load)
         except QueryFaultError as error:
             missing[entry.name] = f"of package '{_owner(entry)}' cannot be imported: {error}"
             _log.warning("metric '%s' %s", entry.name, missing[entry.name])
             continue
-        kind, own = _kind(entry, given), f"package '{_owner(entry)}', for '{entry.name}',"
+        kind, source = _kind(entry, loaded), f"package '{_owner(entry)}', for '{entry.name}',"
         for name in spellings([kind]):
             if not _NAME.fullmatch(name):
                 raise MetricError(
-                    f"package '{_owner(entry)}' offers a metric '{name}', which is no name",
+                    f"package '{_owner(entry)}' offers a metric '{name}', which is not a name",
                     fix="a name is a letter, then letters, digits, _ and -",
                 )
-            holder = taken.setdefault(name.lower(), own)
-            if holder != own:
+            holder = taken.setdefault(name.lower(), source)
+            if holder != source:
                 raise MetricError(
                     f"package '{_owner(entry)}' offers a metric '{name}', a name that {holder} has already",
                     fix="uninstall the package, or give its metric another name",
                 )
-        found[kind.name] = kind
-    return Installed(found, missing)
+        relevant_hits[kind.name] = kind
+    return InstalledMetrics(relevant_hits, missing)
 
 
 def _owner(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist is not None else entry.value
 
 
-def _kind(entry: EntryPoint, given: object) -> Kind:
+def _kind(entry: EntryPoint, loaded: object) -> Kind:
     """Return the row for the object of an entry point, under the entry point's name."""
-    what = f"metric '{entry.name}' of package '{_owner(entry)}'"
-    if not isinstance(given, Kind) and not callable(given):
-        raise MetricError(f"{what} is {type(given).__name__}, neither a function nor a Kind")
+    source = f"metric '{entry.name}' of package '{_owner(entry)}'"
+    if not isinstance(loaded, Kind) and not callable(loaded):
+        raise MetricError(f"{source} is {type(loaded).__name__}, neither a function nor a Kind")
     try:
-        kind = given if isinstance(given, Kind) else metric(given)
+        kind = loaded if isinstance(loaded, Kind) else metric(loaded)
     except MetricError as error:
-        raise MetricError(f"{what}: {error.what}", fix=error.fix) from error
+        raise MetricError(f"{source}: {error.problem}", fix=error.fix) from error
     return replace(
         kind,
         name=entry.name,

@@ -16,7 +16,7 @@ from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind
 from harness.metrics.measure import Metric
-from harness.metrics.placement import place_hits
+from harness.metrics.placement import judge_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
 
@@ -44,12 +44,12 @@ def score(
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 1 <= relevance <= HIGHEST_LEVEL:
         raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
-    resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
+    resolved = tuple(dict.fromkeys(_apply_level(measure, relevance) for measure in measures))
     if ties is TieRule.AVERAGE:
         require_closed_form(resolved)
     _refuse_grades_beyond_scale(resolved, qrels)
-    judged = place_hits(run, qrels, ties, unjudged=unjudged)
-    kept, counts = _choose(run, qrels, judged, queries, relevance)
+    judged = judge_hits(run, qrels, ties, unjudged=unjudged)
+    selected, counts = _choose(run, qrels, judged, queries, relevance)
     fill = partial(_values, measures=resolved, relevance=relevance, query_ids=qrels.query_ids)
     values = fill(judged, average=ties is TieRule.AVERAGE)
     tied = bool((judged.tied > 1).any())
@@ -57,12 +57,12 @@ def score(
     exact = np.array([kind_of(measure.name).bounded for measure in resolved])
     low, high = (np.where(exact, side(worst, best), np.nan) for side in (np.minimum, np.maximum))
     _require_within(values, low, high, resolved, qrels.query_ids)
-    low, high = low[kept], high[kept]
-    ids = Ids.of(qrels.query_ids.take(np.flatnonzero(kept)))
-    return Scores(resolved, ids, values[kept], low, high, counts, ties, queries)
+    low, high = low[selected], high[selected]
+    ids = Ids.of(qrels.query_ids.take(np.flatnonzero(selected)))
+    return Scores(resolved, ids, values[selected], low, high, counts, ties, queries)
 
 
-def _with_level(measure: Metric, relevance: int) -> Metric:
+def _apply_level(measure: Metric, relevance: int) -> Metric:
     levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     stated = not levelled or measure.parameter("rel") is not None
     return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
@@ -96,10 +96,10 @@ def _choose(
     filled = np.diff(qrels.indptr) > 0
     best[filled] = judged.ideal[qrels.indptr[:-1][filled]]
     relevant, answered = best >= relevance, judged.retrieved > 0
-    kept = {QuerySet.RELEVANT: relevant, QuerySet.JUDGED: filled, QuerySet.ANSWERED: answered & filled}[queries]
+    selected = {QuerySet.RELEVANT: relevant, QuerySet.JUDGED: filled, QuerySet.ANSWERED: answered & filled}[queries]
     unjudged = int((qrels.query_ids.rows_of(run.query_ids) < 0).sum())
-    return kept, QueryCounts(
-        int(filled.sum()), int(relevant.sum()), int((answered & filled).sum()), int(kept.sum()), unjudged
+    return selected, QueryCounts(
+        int(filled.sum()), int(relevant.sum()), int((answered & filled).sum()), int(selected.sum()), unjudged
     )
 
 
@@ -109,7 +109,7 @@ def _values(
     """Return the value of each query and metric; with ``average`` the expected ones over all orders of ties."""
     if not average:  # to kernels, a ranking without ties is one whose tie groups have one hit each
         judged = judged._replace(above=judged.ranks - 1, tied=np.ones_like(judged.tied))
-    table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
+    table = np.zeros((len(measures), len(judged.hit_counts)), dtype=np.float64)
     for row, measure in zip(table, measures, strict=True):
         kind = kind_of(measure.name)
         try:
@@ -132,12 +132,12 @@ def _require_within(
     slack = _ROUNDING * np.maximum(np.abs(values), 1.0)
     outside = (values < low - slack) | (values > high + slack)
     if outside.any():
-        query, column = (int(place[0]) for place in np.nonzero(outside))
+        query, column = (int(position[0]) for position in np.nonzero(outside))
         value, least, most = (table[query, column] for table in (values, low, high))
         raise MetricError(
-            f"metric '{measures[column]}' of query '{query_ids[query]}': {value:g} lies outside what the best and the "
-            f"worst order of equal scores give, {least:g} to {most:g}",
-            fix="it falls where a higher grade moves up, and rises elsewhere: declare it with bounded=False",
+            f"metric '{measures[column]}' of query '{query_ids[query]}': {value:g} lies outside the range of the "
+            f"best and the worst order of equal scores, {least:g} to {most:g}",
+            fix="it falls when a higher grade moves up, or rises otherwise: declare it with bounded=False",
         )
 
 
@@ -153,7 +153,7 @@ def _extra(measure: Metric, kind: Kind) -> float:
         return float(measure.cutoff)
     for parameter in kind.parameters:
         if parameter.name != "rel":
-            given = measure.parameter(parameter.name)
-            value = parameter.default if given is None else given
+            parameter_value = measure.parameter(parameter.name)
+            value = parameter.default if parameter_value is None else parameter_value
             return parameter.choices[value] if isinstance(value, str) else float(value)
     return kind.floor

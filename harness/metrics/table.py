@@ -24,7 +24,7 @@ _DCG = Parameter(
 _ROWS = (
     Kind(
         "nDCG", kernels.ndcg,
-        "discounted gain of the ranking over that of the ideal ranking of all relevant documents",
+        "discounted gain of the ranking divided by the gain of the ideal ranking of all relevant documents",
         "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
         "optional", average=kernels.expected_ndcg, graded=True, aliases=("NDCG",),
@@ -196,7 +196,7 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType({
     "binG, G": "gain metrics that trec_eval marks as experimental",
     "ideal_dcg": "the ideal's part of nDCG",
     "ndcg_rel, Rndcg": "nDCG averaged over relevant documents, or at R",
-    "relative_P, set_relative_P": "precision divided by the highest possible one",
+    "relative_P, set_relative_P": "precision divided by the highest possible precision",
     "set_map": "SetP · SetR",
     "num_nonrel_judged_ret": "judged non-relevant documents returned; Judged is offered instead",
     "prefs_*": "preference judgments",

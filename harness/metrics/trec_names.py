@@ -30,13 +30,13 @@ def trec_name(measure: Metric, relevance: int = 1, release: Release = 9) -> str 
 
 def in_trec_order(measures: Iterable[Metric], relevance: int = 1, release: Release = 9) -> list[int]:
     """Return the positions of the metrics in trec_eval's order; metrics that it does not have come last, as given."""
-    listed = list(measures)
+    metrics = list(measures)
 
-    def place(at: int) -> tuple[int, float]:
-        kind = kind_of(listed[at].name)
-        family = kind.trec if listed[at].cutoff is None else kind.trec_cut
-        if family not in _ORDER or trec_name(listed[at], relevance, release) is None:
-            return len(_ORDER), at
-        return _ORDER.index(family), float(listed[at].cutoff or 0)
+    def position(number: int) -> tuple[int, float]:
+        kind = kind_of(metrics[number].name)
+        family = kind.trec if metrics[number].cutoff is None else kind.trec_cut
+        if family not in _ORDER or trec_name(metrics[number], relevance, release) is None:
+            return len(_ORDER), number
+        return _ORDER.index(family), float(metrics[number].cutoff or 0)
 
-    return sorted(range(len(listed)), key=place)
+    return sorted(range(len(metrics)), key=position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis, Rescored
+from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis, RescoredRun
 from harness.parity.levels import Level, Parity, QueryParity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import DenseReference, Reference, SparseReference
@@ -20,7 +20,7 @@ __all__ = [
     "QueryParity",
     "Recipe",
     "Reference",
-    "Rescored",
+    "RescoredRun",
     "SparseReference",
     "compare_run",
     "explain",

@@ -76,7 +76,7 @@ class Case:
         return replace(self, run=run, reference=reference, compared=compared, ordered=ordered)
 
 
-class Rescored(NamedTuple):
+class RescoredRun(NamedTuple):
     """The case under one changed assumption.
 
     ``run`` are the engine's hits that count, ``exact`` the exact ranking, ``true_scores`` float32 aligned with
@@ -91,7 +91,7 @@ class Rescored(NamedTuple):
     score_tolerance: Float64Array
 
 
-Rescore = Callable[[Case], Rescored | None]
+Rescore = Callable[[Case], RescoredRun | None]
 """Changes a single aspect of a case; None if it cannot be changed or would change nothing."""
 
 
@@ -104,12 +104,12 @@ class Hypothesis:
     rescore: Rescore
 
 
-def with_reference(case: Case, reference: Reference) -> Rescored:
+def rescore_with_reference(case: Case, reference: Reference) -> RescoredRun:
     """Score the case's run by another reference, with its own k and tolerance."""
     queries = len(case.run.query_ids)
     tolerance = np.full(queries, case.tolerance)
     k = np.full(queries, case.k, dtype=np.int64)
-    return Rescored(case.run, reference.retrieve(case.k), reference.score(case.run), k, tolerance, tolerance)
+    return RescoredRun(case.run, reference.retrieve(case.k), reference.score(case.run), k, tolerance, tolerance)
 
 
 _tried: list[Hypothesis] = []
@@ -127,12 +127,12 @@ def _cause(name: str, meaning: str) -> Callable[[Rescore], Rescore]:
 
 def _recipe_cause(name: str, meaning: str) -> Callable[[Callable[[Recipe], Recipe | None]], object]:
     """Declare a cause by a change of the recipe of sparse vectors."""
-    return lambda change: _cause(name, meaning)(lambda case: _with_recipe(case, change))
+    return lambda change: _cause(name, meaning)(lambda case: _rescore_with_recipe(case, change))
 
 
-def _with_recipe(case: Case, change: Callable[[Recipe], Recipe | None]) -> Rescored | None:
+def _rescore_with_recipe(case: Case, change: Callable[[Recipe], Recipe | None]) -> RescoredRun | None:
     recipe = change(case.reference.recipe) if isinstance(case.reference, SparseReference) else None
-    return None if recipe is None else with_reference(case, SparseReference(recipe))
+    return None if recipe is None else rescore_with_reference(case, SparseReference(recipe))
 
 
 def _vector_cause(name: str, meaning: str) -> Callable[[Callable[[DenseReference], DenseReference | None]], object]:
@@ -140,9 +140,9 @@ def _vector_cause(name: str, meaning: str) -> Callable[[Callable[[DenseReference
 
     def declare(change: Callable[[DenseReference], DenseReference | None]) -> None:
         @_cause(name, meaning)
-        def rescore(case: Case) -> Rescored | None:
+        def rescore(case: Case) -> RescoredRun | None:
             reference = change(case.reference) if isinstance(case.reference, DenseReference) else None
-            return None if reference is None else with_reference(case, reference)
+            return None if reference is None else rescore_with_reference(case, reference)
 
     return declare
 
@@ -159,20 +159,20 @@ def _has_bm25_idf(recipe: Recipe) -> bool:
 
 
 @_cause("missing documents", "the engine does not hold these documents, and counts without them")
-def _missing_documents(case: Case) -> Rescored | None:
+def _missing_documents(case: Case) -> RescoredRun | None:
     def change(recipe: Recipe) -> Recipe | None:
         # weights that were made before stay; an engine with its own BM25 makes them from its contents
         changed = _without(recipe, case.missing_rows)
         if changed is None or recipe.formula is None or recipe.counts is None:
             return changed
-        held = np.setdiff1d(np.arange(len(recipe.counts.documents)), case.missing_rows).astype(np.int32)
-        weighted = weigh(recipe.counts.of_documents(held), recipe.formula)
+        present = np.setdiff1d(np.arange(len(recipe.counts.documents)), case.missing_rows).astype(np.int32)
+        weighted = weigh(recipe.counts.of_documents(present), recipe.formula)
         lengths = np.zeros(len(recipe.doc_ids), dtype=np.int64)
-        lengths[held] = np.diff(weighted.documents.indptr)
+        lengths[present] = np.diff(weighted.documents.indptr)
         documents: DocumentRows = replace(weighted.documents, indptr=offsets_of(lengths))
         return replace(changed, documents=documents, absent=weighted.absent)
 
-    return _with_recipe(case, change)
+    return _rescore_with_recipe(case, change)
 
 
 def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
@@ -181,7 +181,7 @@ def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
 
 
 @_cause("missing documents, IDF kept", "the engine does not return these documents, but its IDF still counts them")
-def _missing_documents_idf_kept(case: Case) -> Rescored | None:
+def _missing_documents_same_idf(case: Case) -> RescoredRun | None:
     def change(recipe: Recipe) -> Recipe | None:
         # deleted and not yet cleaned up
         changed = _without(recipe, case.missing_rows)
@@ -189,12 +189,12 @@ def _missing_documents_idf_kept(case: Case) -> Rescored | None:
             return changed
         return replace(changed, idf=idf_by_shard(recipe, bm25_idf)) if _has_bm25_idf(recipe) else None
 
-    return _with_recipe(case, change)
+    return _rescore_with_recipe(case, change)
 
 
 @_cause("fewer hits", "the engine returned the right documents, and stopped early")
-def _fewer_hits(case: Case) -> Rescored | None:
-    same = with_reference(case, case.reference)
+def _fewer_hits(case: Case) -> RescoredRun | None:
+    same = rescore_with_reference(case, case.reference)
     returned = np.diff(case.run.indptr)
     if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
         return None
@@ -203,43 +203,43 @@ def _fewer_hits(case: Case) -> Rescored | None:
 
 
 @_cause("missing vectors", "the engine does not hold these documents")
-def _missing_vectors(case: Case) -> Rescored | None:
+def _missing_vectors(case: Case) -> RescoredRun | None:
     if not len(case.missing_rows) or not isinstance(case.reference, DenseReference):
         return None
-    return with_reference(case, case.reference.without(case.missing_rows))
+    return rescore_with_reference(case, case.reference.without(case.missing_rows))
 
 
 @_cause(
     "approximate search",
     "the right documents of those that were found, in their order with their scores; the index missed better ones",
 )
-def _approximate_search(case: Case) -> Rescored | None:
+def _approximate_search(case: Case) -> RescoredRun | None:
     # a graph finds the neighbours of the nodes that it visits, and lists are visited in part
     if not case.approximate or isinstance(case.reference, FusedReference):
         return None
-    return of_those_returned(case, case.reference)
+    return rescore_returned(case, case.reference)
 
 
-def of_those_returned(case: Case, reference: Reference) -> Rescored:
+def rescore_returned(case: Case, reference: Reference) -> RescoredRun:
     """Score the hits by the reference, and take them in its order for the exact ranking."""
-    same = with_reference(case, reference)
+    same = rescore_with_reference(case, reference)
     returned = ranking.order(case.run.with_scores(same.true_scores))
     return same._replace(exact=returned, k=np.diff(returned.indptr))
 
 
 @_cause("quantisation", "the index keeps compressed vectors, and these have exactly the scores and the order returned")
-def _quantisation(case: Case) -> Rescored | None:
-    return with_reference(case, case.compared) if case.compared is not None else None
+def _quantisation(case: Case) -> RescoredRun | None:
+    return rescore_with_reference(case, case.compared) if case.compared is not None else None
 
 
 @_cause(
     "quantisation, approximate search",
     "the documents found, in the order of their compressed vectors with their scores; the index missed better ones",
 )
-def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
+def _quantisation_and_approximate_search(case: Case) -> RescoredRun | None:
     if case.compared is None or not case.approximate:
         return None
-    return of_those_returned(case, case.compared)
+    return rescore_returned(case, case.compared)
 
 
 @_cause(
@@ -247,31 +247,31 @@ def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
     "the documents found with the scores of their compressed vectors, in the order of those that the index compares, "
     "which are rounded once more; the index missed better ones",
 )
-def _quantisation_in_the_index(case: Case) -> Rescored | None:
+def _quantisation_in_the_index(case: Case) -> RescoredRun | None:
     if case.compared is None or case.ordered is None or not case.approximate:
         return None
-    found = of_those_returned(case, case.ordered)
+    rescored = rescore_returned(case, case.ordered)
     off = case.run.scores - case.compared.score(case.run)  # how far the scores are from theirs is judged all the same
-    return found._replace(run=case.run.with_scores(found.true_scores + off))
+    return rescored._replace(run=case.run.with_scores(rescored.true_scores + off))
 
 
 @_vector_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")
 def _float16_documents(reference: DenseReference) -> DenseReference | None:
     documents, queries = _normalised(reference.recipe)
-    return _of_normalised(reference.recipe, _float16(documents), queries)
+    return _rescore_normalised(reference.recipe, _float16(documents), queries)
 
 
 @_vector_cause("float16 vectors", "documents and queries are rounded to float16")
 def _float16_vectors(reference: DenseReference) -> DenseReference | None:
     documents, queries = _normalised(reference.recipe)
-    return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
+    return _rescore_normalised(reference.recipe, _float16(documents), _float16(queries))
 
 
 @_vector_cause("dot product", "the engine does not divide by the lengths")
 def _dot_product(reference: DenseReference) -> DenseReference | None:
     if reference.recipe.similarity != "cosine":
         return None
-    return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)
+    return DenseReference(replace(reference.recipe, similarity="dot"), complete=reference)
 
 
 def _normalised(recipe: DenseRecipe) -> tuple[Float32Array, Float32Array]:
@@ -290,7 +290,7 @@ def _float16(vectors: Float32Array) -> Float32Array | None:
     return rounded if np.isfinite(rounded).all() else None
 
 
-def _of_normalised(
+def _rescore_normalised(
     recipe: DenseRecipe, documents: Float32Array | None, queries: Float32Array | None
 ) -> DenseReference | None:
     """Return the reference of changed vectors; for cosine they are of unit length, so their dot product scores them."""
@@ -301,20 +301,20 @@ def _of_normalised(
 
 
 @_cause("zero-score padding", "documents that match nothing fill the list up to k")
-def _zero_score_padding(case: Case) -> Rescored | None:
+def _zero_score_padding(case: Case) -> RescoredRun | None:
     if not isinstance(case.reference, SparseReference):
         return None
-    same = with_reference(case, case.reference)
+    same = rescore_with_reference(case, case.reference)
     matching = np.flatnonzero(same.true_scores)
     if len(matching) == case.run.hits:
         return None
-    return same._replace(run=ranking.hits_at(case.run, matching), true_scores=same.true_scores[matching])
+    return same._replace(run=ranking.select_hits(case.run, matching), true_scores=same.true_scores[matching])
 
 
 @_recipe_cause("IDF over all documents", "N counts documents without terms too")
 def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula) and not recipe.formula.all_documents:
-        return _with_changes(recipe, all_documents=True)
+        return _change_formula(recipe, all_documents=True)
     if not _has_bm25_idf(recipe) or document_frequencies(recipe.documents)[1] == len(recipe.documents):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
@@ -324,10 +324,10 @@ def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
 def _statistics_of_filled_documents(recipe: Recipe) -> Recipe | None:
     if not isinstance(recipe.formula, Bm25Formula) or not recipe.formula.all_documents:
         return None
-    return _with_changes(recipe, all_documents=False)
+    return _change_formula(recipe, all_documents=False)
 
 
-def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:
+def _change_formula(recipe: Recipe, **fields: Any) -> Recipe | None:
     """Return the recipe of an engine's own BM25 with one thing about its formula changed; None for a function."""
     if not isinstance(recipe.formula, Bm25Formula) or recipe.counts is None:
         return None
@@ -338,10 +338,10 @@ def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:
 def _one_idf_for_all_shards(recipe: Recipe) -> Recipe | None:
     if recipe.shards is None:
         return None
-    whole = replace(recipe, shards=None)
+    unsharded = replace(recipe, shards=None)
     if recipe.formula is not None and recipe.counts is not None:
-        return with_formula(whole, recipe.counts, recipe.formula)
-    return whole if recipe.idf == "bm25" else None
+        return with_formula(unsharded, recipe.counts, recipe.formula)
+    return unsharded if recipe.idf == "bm25" else None
 
 
 @_recipe_cause("no IDF", "the engine leaves the IDF out")
@@ -359,7 +359,7 @@ def _query_counts_ignored(recipe: Recipe) -> Recipe | None:
 @_recipe_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
 def _other_constant_factor(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula):
-        return _with_changes(recipe, k1_plus_1=not recipe.formula.k1_plus_1)
+        return _change_formula(recipe, k1_plus_1=not recipe.formula.k1_plus_1)
     if recipe.mode not in ("textbook", "lucene") or recipe.counts is None:
         return None
     changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
@@ -373,7 +373,7 @@ def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = No
 @_recipe_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
 def _byte_lengths(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula):
-        return None if recipe.formula.byte_lengths else _with_changes(recipe, byte_lengths=True)
+        return None if recipe.formula.byte_lengths else _change_formula(recipe, byte_lengths=True)
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
@@ -390,7 +390,7 @@ def _lucene_arithmetic(recipe: Recipe) -> Recipe | None:
 @_recipe_cause("exact lengths", "document lengths are not rounded to a byte")
 def _textbook_arithmetic(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula):
-        return _with_changes(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
+        return _change_formula(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
     if recipe.mode != "lucene" or recipe.counts is None:
         return None
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
@@ -413,9 +413,9 @@ def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
 
 @_cause(
     "within float32 rounding",
-    "nothing is scored anew: the scores lie within the error bound of float32 sums in any order",
+    "nothing is scored again: the scores lie within the error bound of float32 sums in any order",
 )
-def _float32_rounding(case: Case) -> Rescored | None:
+def _float32_rounding(case: Case) -> RescoredRun | None:
     # each of two documents that change places may be off by the error bound of its score
     reference = case.reference
     if isinstance(reference, DenseReference):
@@ -424,7 +424,7 @@ def _float32_rounding(case: Case) -> Rescored | None:
         error = _error_of_terms(reference.recipe)
     else:
         return None
-    return with_reference(case, reference)._replace(
+    return rescore_with_reference(case, reference)._replace(
         tie_tolerance=np.maximum(case.tolerance, 2 * error), score_tolerance=np.maximum(case.tolerance, error)
     )
 
@@ -470,7 +470,7 @@ def hits_of_components(parts: Sequence[Part]) -> tuple[Hypothesis, ...]:
 
     def actual_hits(name: str, meaning: str, labels: Sequence[str]) -> Hypothesis:
         actual = [np.full(len(part.actual.query_ids), part.label in labels) for part in parts]
-        return Hypothesis(name, meaning, _of_actual_hits(parts, actual))
+        return Hypothesis(name, meaning, _rescore_actual_hits(parts, actual))
 
     labels = [part.label for part in parts]
     single = [actual_hits(f"hits of {label}", f"{label} did not return its exact hits", [label]) for label in labels]
@@ -488,18 +488,18 @@ def causes_in_lists(
     """
     within = [_flags(cause is None for cause in causes[part.label]) for part in parts]
     meaning = "the lists are the exact ones up to equal scores and rounding, whose order and bits the fusion shows"
-    yield Hypothesis(WITHIN_LISTS, meaning, _of_actual_hits(parts, within))
-    as_engine = _of_actual_hits(parts, within, fuse_as_engine)
+    yield Hypothesis(WITHIN_LISTS, meaning, _rescore_actual_hits(parts, within))
+    as_engine = _rescore_actual_hits(parts, within, fuse_as_engine)
     yield Hypothesis(FLOAT32_FUSION, f"{meaning}, and the engine fuses them in float32", as_engine)
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         of_list = causes[part.label]
         for name in sorted({cause for cause in of_list if cause is not None} - {UNKNOWN}):
             actual = list(within)
-            actual[place] = within[place] | _flags(cause == name for cause in of_list)
-            rescore = _of_actual_hits(parts, actual, fuse_as_engine)
+            actual[position] = within[position] | _flags(cause == name for cause in of_list)
+            rescore = _rescore_actual_hits(parts, actual, fuse_as_engine)
             yield Hypothesis(f"{name} in the {part.label} list", f"in the {part.label} list: {name}", rescore)
-    known = [_flags(cause != UNKNOWN for cause in causes[part.label]) for part in parts]
-    rescore = _of_actual_hits(parts, known, fuse_as_engine)
+    is_explained = [_flags(cause != UNKNOWN for cause in causes[part.label]) for part in parts]
+    rescore = _rescore_actual_hits(parts, is_explained, fuse_as_engine)
     yield Hypothesis("causes in several lists", "more than one list differs from the exact one", rescore)
 
 
@@ -507,14 +507,14 @@ def _flags(values: Iterable[bool]) -> BoolArray:
     return np.array(list(values), dtype=np.bool_)
 
 
-def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fuse | None = None) -> Rescore:
+def _rescore_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fuse | None = None) -> Rescore:
     """Fuse the parts' actual hits instead of the exact hits, for the queries that ``actual`` (one a part) marks.
 
     If that reproduces the engine's result, the cause of the difference lies in these hits. ``fuse`` replaces the
     reference's own fusion.
     """
 
-    def rescore(case: Case) -> Rescored | None:
+    def rescore(case: Case) -> RescoredRun | None:
         if not isinstance(case.reference, FusedReference):
             return None
         rows = parts[0].exact.query_ids.rows_of(case.run.query_ids)
@@ -522,7 +522,7 @@ def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fu
             Part(part.label, _choose(part.actual, part.exact, flags).of_queries(rows), part.actual.of_queries(rows))
             for part, flags in zip(parts, actual, strict=True)
         )
-        return with_reference(case, replace(case.reference, parts=changed, fuse=fuse or case.reference.fuse))
+        return rescore_with_reference(case, replace(case.reference, parts=changed, fuse=fuse or case.reference.fuse))
 
     return rescore
 
@@ -532,6 +532,6 @@ def _choose(run: Run, other: Run, from_run: BoolArray) -> Run:
     lengths = np.where(from_run, np.diff(run.indptr), np.diff(other.indptr))
     indptr = offsets_of(lengths)
     starts = np.where(from_run, run.indptr[:-1], other.indptr[:-1] + run.hits)
-    places = np.repeat(starts, lengths) + ranks_in(indptr)
+    positions = np.repeat(starts, lengths) + ranks_in(indptr)
     rows, scores = np.concatenate([run.rows, other.rows]), np.concatenate([run.scores, other.scores])
-    return Run(run.query_ids, run.doc_ids, indptr, rows[places], scores[places])
+    return Run(run.query_ids, run.doc_ids, indptr, rows[positions], scores[positions])

@@ -82,9 +82,11 @@ def compare_state(
         vectors: Of the whole corpus.
     """
     recipes = _Recipes(trial, run.query_ids, state, rule, vectors)
-    ids, place = recipes.ids, recipes.place
-    own = replace(run, doc_ids=ids, rows=place[run.rows])
-    record = replace(record, lists=_placed(record.lists, place), remeasured=_placed(record.remeasured, place))
+    ids, position_of = recipes.ids, recipes.position_of
+    run_of_state = replace(run, doc_ids=ids, rows=position_of[run.rows])
+    record = replace(
+        record, lists=_placed(record.lists, position_of), remeasured=_placed(record.remeasured, position_of)
+    )
     references: dict[str, Reference] = {}
     changed: dict[str, Sequence[Hypothesis]] = {}
     if rule.kind != "dense":
@@ -94,20 +96,22 @@ def compare_state(
     if rule.kind in ("dense", "hybrid"):
         references["dense"] = DenseReference(recipes.dense())
     if rule.kind == "hybrid":
-        parity, exact = compare_hybrid(trial, own, record, references, rule, k=record.k, hypotheses=changed)
+        parity, exact = compare_hybrid(trial, run_of_state, record, references, rule, k=record.k, hypotheses=changed)
         return parity, replace(exact, doc_ids=ids)
     ((name, reference),) = references.items()
     scored = ordered = None
     if record.compared is not None:
         compared = record.compared.of_documents(lambda documents: np.ascontiguousarray(documents[recipes.present]))
         scored, ordered = references_of_compared(reference, compared)
-    suggested = causes_of_trial(name, reference, record, trial.parameters, (own.query_ids, own.doc_ids))
+    suggested = causes_of_trial(
+        name, reference, record, trial.parameters, (run_of_state.query_ids, run_of_state.doc_ids)
+    )
     parity = compare_run(
-        own,
+        run_of_state,
         reference,
         k=record.k,
         tolerance=rule.tolerance,
-        missing_rows=place[record.index.missing_rows],
+        missing_rows=position_of[record.index.missing_rows],
         approximate=record.index.approximate,
         compared=scored,
         ordered=ordered,
@@ -116,8 +120,8 @@ def compare_state(
     return parity, replace(reference.retrieve(record.k), doc_ids=ids)
 
 
-def _placed(lists: Mapping[str, Hits], place: Int32Array) -> dict[str, Hits]:
-    return {name: hits._replace(rows=place[hits.rows]) for name, hits in lists.items()}
+def _placed(lists: Mapping[str, Hits], position_of: Int32Array) -> dict[str, Hits]:
+    return {name: hits._replace(rows=position_of[hits.rows]) for name, hits in lists.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +148,11 @@ class _Recipes:
         return Ids(self.state.ids.values.take(numbers(self.present)))
 
     @cached_property
-    def place(self) -> Int32Array:
+    def position_of(self) -> Int32Array:
         """The position of every row among these documents, -1 for other rows."""
-        place = np.full(len(self.state.content), -1, dtype=np.int32)
-        place[self.present] = np.arange(len(self.present), dtype=np.int32)
-        return place
+        position_of = np.full(len(self.state.content), -1, dtype=np.int32)
+        position_of[self.present] = np.arange(len(self.present), dtype=np.int32)
+        return position_of
 
     def dense(self) -> DenseRecipe:
         """Return the recipe of dense vectors."""
@@ -168,8 +172,8 @@ class _Recipes:
         state, vectors, parameters, count = self.state, self.vectors, self.trial.parameters, len(self.present)
         content, ids, order, matching = state.content[self.present], self.ids, None, None
         if state.order is not None:
-            listed = self.place[state.order]
-            order = np.concatenate([listed, np.setdiff1d(np.arange(count), listed)]).astype(np.int32)
+            ordered = self.position_of[state.order]
+            order = np.concatenate([ordered, np.setdiff1d(np.arange(count), ordered)]).astype(np.int32)
         if leftover is not None:
             matching = np.arange(count + len(leftover)) < count
             content = np.concatenate([content, leftover])
@@ -212,12 +216,14 @@ def _causes_of_changes(recipe: Recipe, recipes: _Recipes) -> Iterator[Hypothesis
     for counted in stale:
         yield from _stale(counted)
     if state.rounded is not None and len(state.rounded[0]):
-        yield from _rounded(recipe, recipes.place[state.rounded[0]])
+        yield from _rounded(recipe, recipes.position_of[state.rounded[0]])
         for counted in stale:
             left = (len(recipe.doc_ids) + np.flatnonzero(state.rounded[1])).astype(np.int32)
-            yield from _rounded(counted, np.concatenate([recipes.place[state.rounded[0]], left]), DELETED_IN_STATISTICS)
+            yield from _rounded(
+                counted, np.concatenate([recipes.position_of[state.rounded[0]], left]), DELETED_IN_STATISTICS
+            )
     if state.unindexed is not None and len(state.unindexed):
-        outside = recipes.place[state.unindexed]
+        outside = recipes.position_of[state.unindexed]
         yield from rows_outside_the_index(recipe, outside)
         for counted in stale:
             yield from rows_outside_the_index(counted, outside, DELETED_IN_STATISTICS)

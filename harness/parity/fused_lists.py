@@ -119,8 +119,8 @@ def compare_fused(
     depth = fusion_of_engine.depth
     parts: list[Part] = []
     causes: dict[str, Sequence[str | None]] = {}
-    for name, listed in lists.items():
-        actual, reference = listed, references[name]
+    for name, list_hits in lists.items():
+        actual, reference = list_hits, references[name]
         tried = (*hypotheses.get(name, ()), *HYPOTHESES)
         parity = compare_run(actual, reference, k=depth, tolerance=tolerance, approximate=approximate, hypotheses=tried)
         causes[name] = parity.per_query.cause
@@ -167,29 +167,29 @@ def fuse_like_lancedb(constant: int, runs: Sequence[Run], k: int | None) -> Run:
     """
     runs = [ranking.order(run) for run in runs]
     fused = fusion.rrf(runs, k=constant)
-    listed, first = np.unique(np.concatenate([hit_keys(run) for run in runs]), return_index=True)
-    places = np.lexsort((first[np.searchsorted(listed, hit_keys(fused))], owners(fused.indptr)))
-    fused = replace(fused, rows=fused.rows[places], scores=fused.scores[places])
-    return _cut(ranking.order_as(fused, TieBreak.LISTED), k)
+    keys, first = np.unique(np.concatenate([hit_keys(run) for run in runs]), return_index=True)
+    order_of_hits = np.lexsort((first[np.searchsorted(keys, hit_keys(fused))], owners(fused.indptr)))
+    fused = replace(fused, rows=fused.rows[order_of_hits], scores=fused.scores[order_of_hits])
+    return _cut(ranking.order_as(fused, TieBreak.RUN_ORDER), k)
 
 
 def _cut(run: Run, k: int | None) -> Run:
     return run if k is None else ranking.cut(run, k)
 
 
-def _of_qdrant(parameters: Mapping[str, ParameterValue], _k: int) -> EngineFusion:
+def _qdrant_fusion(parameters: Mapping[str, ParameterValue], _k: int) -> EngineFusion:
     method, constant = str(parameters["fusion"]), int(parameters["rrf_k"])
     fuse, as_engine = partial(fuse_like_qdrant, method, constant), partial(_fuse_in_float32, method, constant)
     return EngineFusion(method, int(parameters["candidates"]), method == "rrf", fuse, as_engine)
 
 
-def _of_lancedb(parameters: Mapping[str, ParameterValue], k: int) -> EngineFusion:
+def _lancedb_fusion(parameters: Mapping[str, ParameterValue], k: int) -> EngineFusion:
     fuse = partial(fuse_like_lancedb, int(parameters["rrf_k"]))
     return EngineFusion("rrf", max(k, int(parameters["candidates"])), by_rank=True, fuse=fuse, as_engine=fuse)
 
 
 FUSIONS: Mapping[str, Callable[[Mapping[str, ParameterValue], int], EngineFusion]] = {
-    "qdrant": _of_qdrant,
-    "lancedb": _of_lancedb,
+    "qdrant": _qdrant_fusion,
+    "lancedb": _lancedb_fusion,
 }
 """Every fusion that a card may name, of a backend's parameters and the number of hits."""

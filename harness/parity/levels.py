@@ -86,8 +86,8 @@ class Parity:
         A query that is different counts by its overlap, so that a document tied at the depth may count as not found.
         """
         agrees = self.per_query.level >= Level.TIE_EQUIVALENT
-        found = {depth: np.where(agrees, 1.0, shares) for depth, shares in self.per_query.overlap.items()}
-        return {depth: float(shares.mean()) if self.queries else 1.0 for depth, shares in found.items()}
+        shares_by_depth = {depth: np.where(agrees, 1.0, shares) for depth, shares in self.per_query.overlap.items()}
+        return {depth: float(shares.mean()) if self.queries else 1.0 for depth, shares in shares_by_depth.items()}
 
 
 class Judgements(NamedTuple):
@@ -143,8 +143,8 @@ def _close(a: float, b: float, tolerance: float, scale: float) -> bool:
 @inner_kernel
 def _differences(scores: Float32Array, true: Float32Array, scale: float) -> tuple[float, float]:
     largest_abs, largest_rel = 0.0, 0.0
-    for place in range(len(scores)):
-        a, b = np.float64(scores[place]), np.float64(true[place])
+    for position in range(len(scores)):
+        a, b = np.float64(scores[position]), np.float64(true[position])
         difference = abs(a - b)
         if difference > 0.0:
             largest_abs = max(largest_abs, difference)
@@ -158,9 +158,9 @@ def _nothing_lost(
 ) -> bool:
     """Return whether the engine has every document of the exact ranking, except those tied with the last at a cut."""
     last = len(rows) - 1
-    for place in range(len(rows)):
-        tied_at_cut = len(rows) == k and _close(np.float64(scores[place]), np.float64(scores[last]), slack, scale)
-        if seen[rows[place]] != query and not tied_at_cut:
+    for position in range(len(rows)):
+        is_tied_at_cut = len(rows) == k and _close(np.float64(scores[position]), np.float64(scores[last]), slack, scale)
+        if seen[rows[position]] != query and not is_tied_at_cut:
             return False
     return True
 
@@ -169,8 +169,8 @@ def _nothing_lost(
 def _are_equal(array: npt.NDArray[np.integer[Any]], other: npt.NDArray[np.integer[Any]]) -> bool:
     """Return whether two arrays of one length are equal; NumPy's function would load SciPy's linear algebra."""
     equal = True
-    for place in range(len(array)):
-        equal &= array[place] == other[place]
+    for position in range(len(array)):
+        equal &= array[position] == other[position]
     return equal
 
 
@@ -202,10 +202,10 @@ def _judge(
             level[query] = _BIT_EQUAL if same_bits else _IDENTICAL
             continue
         equivalent = True
-        for place in range(len(rows)):
-            repeated = seen[rows[place]] == query
-            seen[rows[place]] = query
-            a, b = np.float64(true[place]), np.float64(best_scores[place])
+        for position in range(len(rows)):
+            repeated = seen[rows[position]] == query
+            seen[rows[position]] = query
+            a, b = np.float64(true[position]), np.float64(best_scores[position])
             if repeated or not _close(a, b, tolerance[query], scale[query]):
                 equivalent = False
                 break

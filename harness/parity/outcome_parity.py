@@ -14,7 +14,7 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
 from harness.data.progress import Display
-from harness.data.ranking import candidate_rows, hits_at
+from harness.data.ranking import candidate_rows, select_hits
 from harness.data.types import Ids, Run, Similarity
 from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
@@ -222,7 +222,7 @@ def _key(outcome: Outcome) -> Hashable | None:
     scoring = card.reference.scoring
     formula = formula_of(scoring, trial.parameters) if scoring is not None else None
     placement = tuple(None if part is None else part.tobytes() for part in record.placement or ())
-    return (card.reference.kind, scoring, formula, *vectors.places, *parameters, *placement)
+    return (card.reference.kind, scoring, formula, *vectors.paths, *parameters, *placement)
 
 
 def _dense_recipe(
@@ -232,9 +232,12 @@ def _dense_recipe(
         raise UsageError("the dense reference needs dense vectors", fix="take an encoder that makes them")
     documents, queries = vectors.dense
     ids = dataset.corpus.ids
-    if external is not None:  # its own documents, in its own order
-        own = external.vectors
-        ids, documents = external.ids, own if own is not None else np.ascontiguousarray(documents[external.rows])
+    if external is not None:  # its stored_vectors documents, in its stored_vectors order
+        stored_vectors = external.vectors
+        ids, documents = (
+            external.ids,
+            stored_vectors if stored_vectors is not None else np.ascontiguousarray(documents[external.rows]),
+        )
     return DenseRecipe(
         ids,
         dataset.queries.ids,
@@ -289,6 +292,6 @@ def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
     """Return each query's candidates as rows of ``documents`` that match the filter; None if all compete."""
     if dataset.candidates is None:
         return None
-    listed = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
+    rows = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
     matching = _matching(dataset)
-    return listed if matching is None else hits_at(listed, np.flatnonzero(matching[listed.rows]))
+    return rows if matching is None else select_hits(rows, np.flatnonzero(matching[rows.rows]))

@@ -163,10 +163,10 @@ def with_formula(recipe: Recipe, counts: TermCounts, formula: Formula) -> Recipe
         documents, absent = weigh_rows(counts, formula)
     else:
         values = np.empty(counts.documents.nnz, dtype=np.float32)
-        places = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
+        shard_of_count = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
         for shard in range(shard_count(recipe.shards)):
             rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
-            values[places == shard] = weigh(counts.of_documents(rows), formula).documents.values
+            values[shard_of_count == shard] = weigh(counts.of_documents(rows), formula).documents.values
         documents, absent = with_values(counts.documents, values), None
     return replace(recipe, documents=documents, formula=formula, absent=absent)
 

@@ -84,12 +84,12 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         recipe: AnyRecipe,
         *,
         threads: int = 1,
-        whole: Self | None = None,
+        complete: Self | None = None,
         divided: DividedSearch | None = None,
     ) -> None:
         self.recipe: AnyRecipe = recipe
         self._threads, self._divided = threads, divided
-        self.whole: Self | None = whole if whole is None or whole.whole is None else whole.whole
+        self.complete: Self | None = complete if complete is None or complete.complete is None else complete.complete
         self.retrieved: tuple[int, Run] | None = None
         """The deepest retrieval: its k, and its run."""
 
@@ -112,10 +112,10 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
             except BackendError as error:
                 # malformed data raises again here, with an error that names the rows of the corpus, not of a part
                 if not isinstance(error, RemoteError) or error.type_name != DataError.__name__:
-                    _log.warning("a part of the exact reference failed (%s): searched here instead", error.what)
+                    _log.warning("a part of the exact reference failed (%s): searched here instead", error.problem)
                 self._divided = None
         if top is None:
-            top = self._best_here(k)
+            top = self._search_locally(k)
         return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
 
     @property
@@ -125,7 +125,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         return divided if divided is not None and divided.divides(len(self.recipe.doc_ids)) else None
 
     @abstractmethod
-    def _best_here(self, k: int) -> TopK: ...
+    def _search_locally(self, k: int) -> TopK: ...
 
     @abstractmethod
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK: ...
@@ -139,14 +139,14 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
             queries=recipe.queries.take(rows, axis=0) if isinstance(recipe, DenseRecipe) else recipe.queries.take(rows),
             candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
         )
-        reference = type(self)(part, threads=self._threads, whole=self, divided=self._divided)
+        reference = type(self)(part, threads=self._threads, complete=self, divided=self._divided)
         if self.retrieved is not None:
             k, run = self.retrieved
             reference.retrieved = k, run.of_queries(rows)
         return reference
 
 
-class _Weighted(NamedTuple):
+class _WeightedVectors(NamedTuple):
     """Documents weighted as a recipe says, the weighing of queries, and the formula that turns both into scores."""
 
     documents: DocumentRows
@@ -155,7 +155,7 @@ class _Weighted(NamedTuple):
     tie_break: UInt32Array
 
 
-def _weighted(recipe: Recipe) -> _Weighted:
+def _weighted(recipe: Recipe) -> _WeightedVectors:
     """Weigh documents and queries so that a document's score depends on no other document any more."""
     ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
     if recipe.mode == "lucene" and recipe.counts is not None:
@@ -167,9 +167,9 @@ def _weighted(recipe: Recipe) -> _Weighted:
         documents, queries = LuceneWeights.of(
             counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
         )
-        return _Weighted(documents, queries.weigh, "lucene", ties)
+        return _WeightedVectors(documents, queries.weigh, "lucene", ties)
     if recipe.formula is not None:
-        return _Weighted(
+        return _WeightedVectors(
             recipe.documents, lambda queries: queries, "float32" if recipe.formula.float32_sums else "textbook", ties
         )
     idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
@@ -181,7 +181,7 @@ def _weighted(recipe: Recipe) -> _Weighted:
         spread = queries if shards is None else spread_queries(queries, shard_count(shards))
         return spread if idf is None else with_idf(spread, idf.ravel())
 
-    return _Weighted(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
+    return _WeightedVectors(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
 
 
 class SparseReference(_IndexReference[Recipe]):
@@ -202,33 +202,33 @@ class SparseReference(_IndexReference[Recipe]):
         recipe = self.recipe
         if recipe.candidates is None:
             return self._best(k)
-        listed = recipe.candidates if recipe.order is None else _listed_by(recipe.candidates, recipe.order)
-        run = listed.with_scores(self.score(listed))
-        hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is not a hit
-        ordered = ranking.order(hits) if self.mode == "textbook" else ranking.order_as(hits, TieBreak.LISTED)
+        candidates = recipe.candidates if recipe.order is None else _reorder(recipe.candidates, recipe.order)
+        run = candidates.with_scores(self.score(candidates))
+        hits = ranking.select_hits(run, np.flatnonzero(run.scores))  # a document that scores 0 is not a hit
+        ordered = ranking.order(hits) if self.mode == "textbook" else ranking.order_as(hits, TieBreak.RUN_ORDER)
         return ranking.cut(ordered, k)
 
-    def _best_here(self, k: int) -> TopK:
-        whole = self.search_of_all(k)
-        blocks = self._blocks(whole)
+    def _search_locally(self, k: int) -> TopK:
+        search = self.search_of_all(k)
+        blocks = self._blocks(search)
         if blocks is not None:
-            return whole.retrieve(blocks, self._threads)
-        return self.searched.retrieve(whole.queries, k, threads=self._threads)
+            return search.retrieve(blocks, self._threads)
+        return self.searched.retrieve(search.queries, k, threads=self._threads)
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
         return parts.retrieve(self.search_of_all(k))
 
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
-        whole = self.search_of_all(1)
-        if self._parts is not None or self._blocks(whole) is not None:
-            return whole.score(run.indptr, run.rows)
-        return self.indexed.score(whole.queries, run.indptr, run.rows)
+        search = self.search_of_all(1)
+        if self._parts is not None or self._blocks(search) is not None:
+            return search.score(run.indptr, run.rows)
+        return self.indexed.score(search.queries, run.indptr, run.rows)
 
     @cached_property
-    def weighted(self) -> _Weighted:
+    def weighted(self) -> _WeightedVectors:
         """Weighted documents."""
-        return _weighted(self.recipe) if self.whole is None else self.whole.weighted
+        return _weighted(self.recipe) if self.complete is None else self.complete.weighted
 
     def search_of_all(self, k: int) -> SparseSearch:
         """Return the search of all documents for every query."""
@@ -236,26 +236,26 @@ class SparseReference(_IndexReference[Recipe]):
         recipe = self.recipe
         return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
 
-    def _blocks(self, whole: SparseSearch) -> list[tuple[int, int]] | None:
+    def _blocks(self, search: SparseSearch) -> list[tuple[int, int]] | None:
         """Return the blocks of documents that are searched one after another; None if a single index holds all."""
-        if "indexed" in vars(self.whole or self):
+        if "indexed" in vars(self.complete or self):
             return None
-        blocks = whole.blocks()
+        blocks = search.blocks()
         return blocks if len(blocks) > 1 else None
 
     @cached_property
     def indexed(self) -> ExactIndex:
         """The index of all documents."""
-        if self.whole is not None:
-            return self.whole.indexed
+        if self.complete is not None:
+            return self.complete.indexed
         documents, _, arithmetic, ties = self.weighted
         return exact_index(all_rows(documents), arithmetic, ties, self.recipe.absent)
 
     @cached_property
     def searched(self) -> ExactIndex:
         """The index, or the part of it that a filter leaves."""
-        if self.whole is not None:
-            return self.whole.searched
+        if self.complete is not None:
+            return self.complete.searched
         matching, index = self.recipe.matching, self.indexed
         return index if matching is None else index.filtered(matching)
 
@@ -277,10 +277,10 @@ class DenseReference(_IndexReference[DenseRecipe]):
         else:
             run = self._best(k + len(recipe.missing))
         if len(recipe.missing):
-            run = ranking.hits_at(run, np.flatnonzero(~np.isin(run.rows, recipe.missing)))
+            run = ranking.select_hits(run, np.flatnonzero(~np.isin(run.rows, recipe.missing)))
         return ranking.cut(run, k)
 
-    def _best_here(self, k: int) -> TopK:
+    def _search_locally(self, k: int) -> TopK:
         recipe = self.recipe
         return self.searched.retrieve(recipe.queries, k, self._threads, similarity=recipe.similarity, device="auto")
 
@@ -295,28 +295,28 @@ class DenseReference(_IndexReference[DenseRecipe]):
         """Return the exact score of every hit of ``run``: float32 (H,)."""
         queries, similarity = self.recipe.queries, self.recipe.similarity
         if self._parts is not None:
-            rows, places = np.unique(run.rows, return_inverse=True)
+            rows, positions = np.unique(run.rows, return_inverse=True)
             index = DenseIndex.build(self.recipe.documents[rows])
-            return index.score(queries, run.indptr, places.astype(np.int32), similarity=similarity)
+            return index.score(queries, run.indptr, positions.astype(np.int32), similarity=similarity)
         return self.index.score(queries, run.indptr, run.rows, similarity=similarity)
 
     def without(self, missing: Int32Array) -> DenseReference:
         """Return the same reference, which never returns some rows."""
         recipe = replace(self.recipe, missing=missing)
-        return DenseReference(recipe, threads=self._threads, whole=self, divided=self._divided)
+        return DenseReference(recipe, threads=self._threads, complete=self, divided=self._divided)
 
     @cached_property
     def index(self) -> DenseIndex:
         """The index of all documents."""
-        if self.whole is not None:
-            return self.whole.index
+        if self.complete is not None:
+            return self.complete.index
         return DenseIndex.build(self.recipe.documents, tie_break=self.recipe.doc_ids.tie_rank)
 
     @cached_property
     def searched(self) -> DenseIndex | FilteredDenseIndex:
         """The index, or the part of it that a filter leaves."""
-        if self.whole is not None:
-            return self.whole.searched
+        if self.complete is not None:
+            return self.complete.searched
         matching = self.recipe.matching
         return self.index if matching is None else self.index.filtered(matching)
 
@@ -365,10 +365,10 @@ class FusedReference:
             return scores
         fused_keys, keys = hit_keys(fused), hit_keys(run)
         order = np.argsort(fused_keys)
-        places = np.searchsorted(fused_keys, keys, sorter=order)
-        nearest = order[np.minimum(places, len(order) - 1)]
-        known = fused_keys[nearest] == keys
-        scores[known] = fused.scores[nearest[known]]
+        positions = np.searchsorted(fused_keys, keys, sorter=order)
+        nearest = order[np.minimum(positions, len(order) - 1)]
+        is_fused = fused_keys[nearest] == keys
+        scores[is_fused] = fused.scores[nearest[is_fused]]
         return scores
 
     def of_queries(self, rows: Int32Array) -> Self:
@@ -381,12 +381,12 @@ class FusedReference:
         return self.fuse([part.exact for part in self.parts], None)
 
 
-def _listed_by(run: Run, order: Int32Array) -> Run:
+def _reorder(run: Run, order: Int32Array) -> Run:
     """Return the hits of each query in the order in which their rows appear in ``order``."""
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.arange(len(order))
-    listed = np.lexsort((places[run.rows], owners(run.indptr)))
-    return replace(run, rows=run.rows[listed], scores=run.scores[listed])
+    position_of = np.empty(len(order), dtype=np.int64)
+    position_of[order] = np.arange(len(order))
+    order_of_hits = np.lexsort((position_of[run.rows], owners(run.indptr)))
+    return replace(run, rows=run.rows[order_of_hits], scores=run.scores[order_of_hits])
 
 
 def hit_keys(run: Run) -> Int64Array:

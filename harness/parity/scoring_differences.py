@@ -115,33 +115,39 @@ def scoring_differences(
         A difference for each backend with the same terms and another formula; none if there is nothing to rank again
         because each query has its own candidates.
     """
-    known = [known for outcome in outcomes if outcome.trial.label in exact and (known := _known(outcome)) is not None]
-    if len(known) < 2 or dataset.candidates is not None:
+    claims = [
+        claims for outcome in outcomes if outcome.trial.label in exact and (claims := _claim(outcome)) is not None
+    ]
+    if len(claims) < 2 or dataset.candidates is not None:
         return []
-    base = next((backend for backend in known if backend.label == first), known[0])
+    base = next((backend for backend in claims if backend.label == first), claims[0])
     ranked = cache(partial(_ranked, base.counts, dataset, depth))
-    others = [other for other in known if other.formula != base.formula and other.place == base.place]
-    differences = [ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked))) for other in others]
+    other_claims = [
+        other for other in claims if other.formula != base.formula and other.documents_key == base.documents_key
+    ]
+    differences = [
+        ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked))) for other in other_claims
+    ]
     return [difference for difference in differences if difference.changes]
 
 
-class _Known(NamedTuple):
+class _Claim(NamedTuple):
     """A backend's label and formula, its terms, and their location."""
 
     label: str
     formula: Formula
     counts: TermCounts
-    place: object
+    documents_key: object
 
 
-def _known(outcome: Outcome) -> _Known | None:
+def _claim(outcome: Outcome) -> _Claim | None:
     card, vectors, record = outcome.trial.spec.card, outcome.vectors, outcome.record
     if card is None or vectors is None or vectors.terms is None or record is None or record.external is not None:
         return None
     formula = formula_in_effect(card, outcome.trial.parameters)
     if formula is None:
         return None
-    return _Known(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
+    return _Claim(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
 
 
 def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) -> Run | None:
@@ -168,7 +174,7 @@ def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) 
         return None
 
 
-def _changes(base: _Known, other: _Known, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:
+def _changes(base: _Claim, other: _Claim, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:
     first, second = base.formula, other.formula
     before = ranked(first)
     for name, changed, words in _parts(first, second):
@@ -183,7 +189,7 @@ def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tupl
     The function of another package is a single part: its computation is unknown.
     """
     if not (isinstance(first, Bm25Formula) and isinstance(second, Bm25Formula)):
-        yield "formula", second, _in_words(first, second)
+        yield "formula", second, _describe(first, second)
         return
     for name, fields, words in _PARTS:
         changed = replace(first, **{field: getattr(second, field) for field in fields})
@@ -191,7 +197,7 @@ def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tupl
             yield name, changed, (words(first), words(second))
 
 
-def _in_words(first: Formula, second: Formula) -> tuple[str, str]:
+def _describe(first: Formula, second: Formula) -> tuple[str, str]:
     """Say which two formulas these are; two of one function by the parameters in which they differ."""
     if isinstance(first, ForeignFormula) and isinstance(second, ForeignFormula) and first.name == second.name:
         return _settings(first, second), _settings(second, first)

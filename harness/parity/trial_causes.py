@@ -11,7 +11,7 @@ import numpy as np
 from harness.data.document_rows import all_rows, values_per_row, with_values
 from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors
 from harness.exact.bm25_models import Bm25Formula, idf_of, weigh
-from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned, with_reference
+from harness.parity.causes import Case, Hypothesis, Rescore, RescoredRun, rescore_returned, rescore_with_reference
 from harness.parity.recipes import Recipe
 from harness.parity.references import DenseReference, Reference, SparseReference, hit_keys
 from harness.registry.parameters import ParameterValue
@@ -54,8 +54,8 @@ def rescored_by(reference: SparseReference) -> Rescore:
     return lambda case: _rescored(reference, case)
 
 
-def _rescored(reference: SparseReference, case: Case) -> Rescored:
-    return with_reference(case, reference.of_queries(reference.recipe.query_ids.rows_of(case.run.query_ids)))
+def _rescored(reference: SparseReference, case: Case) -> RescoredRun:
+    return rescore_with_reference(case, reference.of_queries(reference.recipe.query_ids.rows_of(case.run.query_ids)))
 
 
 def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
@@ -67,7 +67,7 @@ def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -
     if counts is None or formula is None:
         return
 
-    def rescore(case: Case) -> Rescored:
+    def rescore(case: Case) -> RescoredRun:
         indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
         documents = all_rows(recipe.documents)
         values = np.array(documents.values)
@@ -83,14 +83,14 @@ def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -
 def _quantised_scores(measured: Run) -> Hypothesis:
     """Return the cause that scores are computed from codes: ``measured`` are the hits with their vectors measured."""
 
-    def rescore(case: Case) -> Rescored | None:
+    def rescore(case: Case) -> RescoredRun | None:
         if not isinstance(case.reference, DenseReference):
             return None
         run = measured.of_queries(measured.query_ids.rows_of(case.run.query_ids))
-        rescored = of_those_returned(replace(case, run=run), case.reference)
-        others = np.setxor1d(hit_keys(run), hit_keys(case.run)) // max(len(run.doc_ids), 1)
+        rescored = rescore_returned(replace(case, run=run), case.reference)
+        differing = np.setxor1d(hit_keys(run), hit_keys(case.run)) // max(len(run.doc_ids), 1)
         tolerance = rescored.score_tolerance.copy()
-        tolerance[others] = -1.0  # no score agrees: if other documents were returned, nothing is proven
+        tolerance[differing] = -1.0  # no score agrees: if other documents were returned, nothing is proven
         return rescored._replace(score_tolerance=tolerance)
 
     meaning = (
@@ -106,22 +106,22 @@ def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothe
     Measured on Milvus Lite 2.5.1, whose weights of terms have the IDF in them.
     """
 
-    def rescore(case: Case) -> Rescored:
+    def rescore(case: Case) -> RescoredRun:
         recipe = reference.recipe
         queries, weights = recipe.queries, np.abs(recipe.queries.values.astype(np.float64))
         if isinstance(recipe.formula, Bm25Formula) and recipe.counts is not None:
             weights *= idf_of(recipe.counts, recipe.formula)[queries.indices]
         changed = replace(recipe, queries=_without_smallest(queries, weights, np.float32(ratio)))
-        return _rescored(SparseReference(changed, whole=reference), case)
+        return _rescored(SparseReference(changed, complete=reference), case)
 
     meaning = "the search leaves out the share drop_ratio_search of each query's weights, the smallest"
     return Hypothesis(SMALL_WEIGHTS, meaning, rescore)
 
 
 def _without_smallest(queries: SparseVectors, weights: Float64Array, ratio: np.float32) -> SparseVectors:
-    kept = np.ones(queries.nnz, dtype=np.bool_)
+    mask = np.ones(queries.nnz, dtype=np.bool_)
     for start, stop in pairwise(queries.indptr):
         dropped = int(ratio * np.float32(stop - start))
         if dropped:
-            kept[start:stop] = weights[start:stop] >= np.sort(weights[start:stop])[dropped]
-    return queries.only(kept)
+            mask[start:stop] = weights[start:stop] >= np.sort(weights[start:stop])[dropped]
+    return queries.only(mask)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from harness.data.id_spelling import respelling
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Queries, Run
-from harness.engines.callable.answers import Answer, Asked, ask
+from harness.engines.callable.answers import Answer, AnsweredQueries, ask
 from harness.engines.callable.http_endpoint import HttpBackend
 from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import EngineFailureError, RankingError
@@ -37,7 +37,7 @@ def ask_callable(
     progress: Progress,
     *,
     max_calls: int | None = None,
-) -> Asked:
+) -> AnsweredQueries:
     """Send every query, ``options.repeat`` times.
 
     Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
@@ -54,7 +54,7 @@ def ask_callable(
         job = AskJob(called.target, file, k, options.repeat, options.warms_up, called.framework, called.id_key)
         save(folder, job)
         create_executor(options).run(folder, progress)
-        return load(folder, Asked)
+        return load(folder, AnsweredQueries)
     if called.http is not None:
         limits = replace(called.http.limits, max_calls=max_calls)
         backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits))
@@ -80,17 +80,17 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
     their negative is kept. The documents are those that were found, and the ``expected`` documents: a backend that
     finds none of these has a run of the same collection in which everything is missed.
     """
-    kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
-    scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
+    distinct_ids = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
+    scores = [_scores(answer, hits) for answer, hits in zip(answers, distinct_ids, strict=True)]
     if _rise(scores):
         scores = [0.0 - values for values in scores]
-    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
-    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in distinct_ids for doc_id in hits), *expected]))
+    row_of = {doc_id: row for row, doc_id in enumerate(doc_ids)}
     return Run(
         query_ids=query_ids,
         doc_ids=doc_ids,
-        indptr=np.cumsum([0, *map(len, kept)], dtype=np.int64),
-        rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
+        indptr=np.cumsum([0, *map(len, distinct_ids)], dtype=np.int64),
+        rows=np.array([row_of[doc_id] for hits in distinct_ids for doc_id in hits], dtype=np.int32),
         scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
     )
 
@@ -114,7 +114,7 @@ def _scores(answer: Answer, hits: Sequence[str]) -> Float32Array:
     return np.array([first[doc_id] for doc_id in hits], dtype=np.float32)
 
 
-def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
+def require_rankings(outcome: AnsweredQueries, run: Run, documents: Ids) -> None:
     """Refuse answers that a comparison cannot score; a check's preflight reports more about them.
 
     Args:
@@ -128,13 +128,13 @@ def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
             their scores.
     """
     query_ids = run.query_ids
-    failed = np.flatnonzero((asked.search_ns < 0).any(axis=0)).tolist()
+    failed = np.flatnonzero((outcome.search_ns < 0).any(axis=0)).tolist()
     if failed:
-        reasons = [reason for query in failed if (reason := asked.answers[query].failure) is not None]
+        reasons = [reason for query in failed if (reason := outcome.answers[query].failure) is not None]
         raise EngineFailureError(
             f"{len(failed):,} of {counted(len(query_ids), 'query')} failed, query '{query_ids[failed[0]]}' first: "
             + (reasons[0] if reasons else "it was answered in an earlier pass"),
-            fix="mend the backend: a query without an answer cannot be scored",
+            fix="correct the backend: a query without an answer cannot be scored",
         )
     if not run.hits:
         raise EngineFailureError(
@@ -148,9 +148,9 @@ def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
             f"'{documents[0]}'{f'; {spelling}' if spelling is not None else ''}",
             fix="return the ids of the dataset's documents",
         )
-    for query_id, answer in zip(query_ids, asked.answers, strict=True):
+    for query_id, answer in zip(query_ids, outcome.answers, strict=True):
         if len(set(answer.ids)) < len(answer.ids):
-            twice = next(doc_id for place, doc_id in enumerate(answer.ids) if doc_id in answer.ids[:place])
+            twice = next(doc_id for position, doc_id in enumerate(answer.ids) if doc_id in answer.ids[:position])
             raise RankingError(
                 f"a document is ranked twice: query '{query_id}', document '{twice}'",
                 fix="a ranking lists each document once",
@@ -160,5 +160,5 @@ def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
     if len(rising):
         raise RankingError(
             f"hits are not in the order of their scores: query '{query_ids[int(owner[rising[0]])]}'",
-            fix="sort the hits by score, the best first; where the order is meant, return ids alone",
+            fix="sort the hits by score, best first; if the order counts, return ids without scores",
         )

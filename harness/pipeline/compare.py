@@ -31,9 +31,9 @@ from harness.parity.scoring_differences import DEPTH, scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.probes import probes_of
 from harness.pipeline.run import run_plan
-from harness.plan.callables import LABEL, Function, function_expression, named_expression, with_names
+from harness.plan.callables import LABEL, Function, function_expression, labelled_expression, with_names
 from harness.plan.config import LOCAL, BackendsLike, CompareOutput, CompareRequest, Output
-from harness.plan.dataset_list import in_dataset_list
+from harness.plan.dataset_list import quote_dataset
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
 from harness.results import schema, schema_base
@@ -47,7 +47,7 @@ from harness.results.hit_rules import HitRules
 from harness.results.leaderboard import Across, differences_across, make_leaderboard
 from harness.results.published import PublishedHere, published_means, published_numbers
 from harness.results.schema_base import Json
-from harness.results.scored import QrelsOf, Scored, latency_table, parity_table, per_query_table, score_outcome
+from harness.results.scored import QrelsOf, ScoredTrial, latency_table, parity_table, per_query_table, score_outcome
 from harness.results.trial_result import failed_result, trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
@@ -93,23 +93,23 @@ def compare(
         UsageError: for wrong arguments, before any engine starts.
         DataError: for a malformed dataset if it is the only dataset, before any engine starts.
     """
-    names, at_hand = _named(dataset) if dataset is not None else (None, {})
+    names, in_memory = _name_dataset(dataset) if dataset is not None else (None, {})
     functions: dict[str, Function] = {}
     with_functions = callable(backends) or (isinstance(backends, list | tuple) and any(map(callable, backends)))
     if with_functions or isinstance(backends, Mapping):
-        listed = with_names(backends, "backends")
-        functions = {name or function_expression(item): item for name, item in listed if callable(item)}
-        backends = [named_expression(name, item, LABEL) for name, item in listed]
+        expressions = with_names(backends, "backends")
+        functions = {name or function_expression(item): item for name, item in expressions if callable(item)}
+        backends = [labelled_expression(name, item, LABEL) for name, item in expressions]
     request, output = from_keywords(
         "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
     )
     require(output)
     if output.save_runs is not None and output.out is None:
         raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
-    plan = plan_for(request, at_hand, functions)
+    plan = plan_for(request, in_memory, functions)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
-    comparison = run(plan, display, output, at_hand)
+    comparison = run(plan, display, output, in_memory)
     if output.out is None:
         return comparison
     return comparison.save(
@@ -117,50 +117,50 @@ def compare(
     )
 
 
-def _named(dataset: object) -> tuple[str, dict[str, Dataset]]:
+def _name_dataset(dataset: object) -> tuple[str, dict[str, Dataset]]:
     """Return one or several datasets as a list's text, and the objects among them, by name."""
     items = list(dataset) if isinstance(dataset, list | tuple) else [dataset]
-    at_hand: dict[str, Dataset] = {}
+    in_memory: dict[str, Dataset] = {}
     for item in items:
         if not isinstance(item, str | Path | Dataset):
             raise UsageError(
                 f"--dataset is {item!r}, of type {type(item).__name__}",
                 fix="give a name, a path, harness.Dataset.of(corpus, queries, qrels), or a list of such",
             )
-        if isinstance(item, Dataset) and at_hand.setdefault(item.name, item) is not item:
+        if isinstance(item, Dataset) and in_memory.setdefault(item.name, item) is not item:
             raise UsageError(f"two datasets are called '{item.name}'", fix="name them: Dataset.of(…, name='…')")
     if not items:
-        raise UsageError("the list of datasets is empty", fix="give one at least")
-    return ",".join(in_dataset_list(item.name) if isinstance(item, Dataset) else str(item) for item in items), at_hand
+        raise UsageError("the list of datasets is empty", fix="give at least one")
+    return ",".join(quote_dataset(item.name) if isinstance(item, Dataset) else str(item) for item in items), in_memory
 
 
 def run(
     plan: Plan,
     display: Display | None = None,
     output: Output | None = None,
-    at_hand: Mapping[str, Dataset] = MappingProxyType({}),
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
 ) -> Comparison:
     """Run a plan that ``plan_for`` made; see :func:`compare`.
 
     One dataset is open at a time. One of several that cannot be loaded, or for whose language a backend has no
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
     """
-    cache, shown = Cache(), display if display is not None else SilentDisplay()
+    cache, visible_display = Cache(), display if display is not None else SilentDisplay()
     if plan.request.executor != LOCAL and (cluster := reach_cluster(plan.request.executor)) is not None:
-        shown.done("ray", str(cluster))
+        visible_display.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
     with WorkerPool(deadline_s=plan.request.deadline) as pool:
-        for named in plan.datasets:
-            of_one = plan.on(named)
-            section = shown if len(plan.datasets) == 1 else DisplayOfPart(shown, named.name)
+        for planned in plan.datasets:
+            of_one = plan.on(planned)
+            section = visible_display if len(plan.datasets) == 1 else DisplayOfPart(visible_display, planned.name)
             taken = {part.dataset for part in parts}
             try:
                 with cache.intact():
-                    part = _compare_on(of_one, at_hand.get(named.name), taken, cache, section, pool)
+                    part = _compare_on(of_one, in_memory.get(planned.name), taken, cache, section, pool)
             except HarnessError as error:
                 failures.append(error)
-                section.done("load", f"failed: {error.what.splitlines()[0]}")
+                section.done("load", f"failed: {error.problem.splitlines()[0]}")
                 part = _failed(of_one, failure_of(error))
             except KeyboardInterrupt as interrupted:
                 if parts:
@@ -202,7 +202,7 @@ class _Part:
 
 def _compare_on(
     plan: Plan,
-    at_hand: Dataset | None,
+    in_memory: Dataset | None,
     taken: Collection[str],
     cache: Cache,
     display: Display,
@@ -210,16 +210,16 @@ def _compare_on(
 ) -> _Part:
     """Run a plan on its only dataset, which is called by its path if another dataset has its name."""
     budget = MemoryBudget(plan.request.memory_limit)
-    whole = load_planned(plan, cache, display, at_hand)
-    if whole.name in taken:
-        whole = replace(whole, name=plan.only_dataset)
-    plan = resolved_for(plan, whole)
-    size = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
-    display.done("load", f"{whole.name}, {size}")
-    in_data = dataset_findings(whole, plan.request.relevance, cache)
+    full_dataset = load_planned(plan, cache, display, in_memory)
+    if full_dataset.name in taken:
+        full_dataset = replace(full_dataset, name=plan.only_dataset)
+    plan = resolved_for(plan, full_dataset)
+    size = f"{counted(len(full_dataset.corpus), 'document')}, {counted(len(full_dataset.queries), 'query')}"
+    display.done("load", f"{full_dataset.name}, {size}")
+    in_data = dataset_findings(full_dataset, plan.request.relevance, cache)
     for finding in in_data:
         display.done("load", str(finding))
-    dataset = sampled(whole, plan)
+    dataset = sampled(full_dataset, plan)
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool, budget=budget)
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = reference_label(plan, scored)
@@ -230,12 +230,12 @@ def _compare_on(
         dataset.name,
         plan,
         trials,
-        dataset_info(dataset, plan, whole),
+        dataset_info(dataset, plan, full_dataset),
         reference=reference,
         differences=differences,
         scorings=scorings,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, trials, differences)],
-        published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
+        published=PublishedHere() if in_memory is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)) if plan.reference is not None else (),
         values=per_query_table(scored, dataset.name),
         agreement=parity_table(scored, dataset.name),
@@ -250,7 +250,7 @@ def _compare_on(
 
 
 def _scorings(
-    scored: Sequence[Scored], reference: str | None, dataset: Dataset, depth: int
+    scored: Sequence[ScoredTrial], reference: str | None, dataset: Dataset, depth: int
 ) -> list[schema.ScoringDifference]:
     """Return the formula differences of backends that all match their exact references."""
     outcomes = [trial.outcome for trial in scored]
@@ -278,7 +278,7 @@ def run_on(
     deeper: int = 0,
     pool: WorkerPool | None = None,
     budget: MemoryBudget | None = None,
-) -> list[Scored]:
+) -> list[ScoredTrial]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
     ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget``
@@ -323,7 +323,7 @@ def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> Non
     display.done("reference", "kernels are compiled")
 
 
-def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, rules: HitRules) -> Scored:
+def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, rules: HitRules) -> ScoredTrial:
     """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out."""
     try:
         parity = references.compare(outcome)
@@ -332,15 +332,15 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
             k = None if stored else plan.request.k
             outcome = replace(
                 outcome,
-                run=rules.kept(outcome.run, k),
-                rebuilds=tuple(rules.kept(run, k) for run in outcome.rebuilds),
+                run=rules.filter_hits(outcome.run, k),
+                rebuilds=tuple(rules.filter_hits(run, k) for run in outcome.rebuilds),
                 notes=(*outcome.notes, *rules.not_returned(outcome.run)),
             )
             if parity is not None and parity.exact is not None:
-                parity = parity._replace(exact=rules.kept(parity.exact, k))
+                parity = parity._replace(exact=rules.filter_hits(parity.exact, k))
         return score_outcome(outcome, parity, plan, judge, rules.documents)
     except HarnessError as error:
-        return Scored(replace(outcome, failure=failure_of(error), run=None), None, None)
+        return ScoredTrial(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
 def _failed(plan: Plan, failure: Failure) -> _Part:
@@ -362,7 +362,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
         board = board.model_copy(update={"notes": across.notes})
     latencies = [part.latencies for part in parts if part.latencies is not None]
-    record = schema_base.PlanRecord(arguments=plan.given(), resolved=_resolved(plan, parts, reference))
+    record = schema_base.PlanRecord(arguments=plan.arguments(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
         schema=schema.SCHEMA_VERSION,
@@ -399,9 +399,9 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
 def _families(plan: Plan, parts: Sequence[_Part]) -> dict[str, list[str]]:
     """Return aggregated tasks -> their datasets, by the names that results have."""
     families: dict[str, list[str]] = {}
-    for named, part in zip(plan.datasets, parts, strict=True):
-        if named.task is not None:
-            families.setdefault(named.task, []).append(part.dataset)
+    for planned, part in zip(plan.datasets, parts, strict=True):
+        if planned.task is not None:
+            families.setdefault(planned.task, []).append(part.dataset)
     return families
 
 
@@ -411,7 +411,7 @@ def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict
     if len(parts) == 1 and info.identical_ids is not None:
         of_one = {"identical_ids": info.identical_ids.rule, "split": info.provenance.get("split", plan.request.split)}
     return {
-        **plan.given(),
+        **plan.arguments(),
         "backends": [trial.label for trial in plan.trials],
         "metrics": [str(measure) for measure in plan.measures],
         "queries": plan.queries.value,

@@ -30,7 +30,7 @@ from harness.metrics.kind import Release
 from harness.metrics.placement import NothingJudgedError
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
-from harness.results.findings import JudgedRun, metric_findings, named_measures, run_findings
+from harness.results.findings import JudgedRun, metric_findings, requested_metrics, run_findings
 from harness.wording import counted
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class EvaluatedRun(Scores):
     """
 
     judged: JudgedRun
-    named: tuple[Metric, ...]
+    requested: tuple[Metric, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -97,9 +97,9 @@ class EvaluatedRun(Scores):
 
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
-        """Return warnings about the judgments, and about named measures that they cannot support, for any run."""
-        judged, named = self.judged, named_measures(self.named, EVAL_METRICS)
-        of_measures = metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries)
+        """Return warnings about the judgments, and about requested measures that they cannot support, for any run."""
+        judged, requested = self.judged, requested_metrics(self.requested, EVAL_METRICS)
+        of_measures = metric_findings(judged.qrels, requested, relevance=judged.relevance, queries=self.queries)
         return (*repeated_judgments(judged.qrels), *of_measures)
 
     @cached_property
@@ -149,7 +149,7 @@ def evaluate_run(
         fix = f"{error.fix}; if they do, score the run with --accept {NOTHING_JUDGED}: it is 0"
         raise DataError(error.source, error.problems, fix=fix) from error
     judged = JudgedRun(run, qrels, scores, how.relevance, ordered, drops_itself=drops_itself)
-    return EvaluatedRun(**vars(scores), judged=judged, named=tuple(measures))
+    return EvaluatedRun(**vars(scores), judged=judged, requested=tuple(measures))
 
 
 def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequence[str]) -> bool:
@@ -242,8 +242,8 @@ def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run])
     later = only_labels(read_labels(labels))
     labelled = {query for query, _ in later}
     if all(labelled.isdisjoint(ids) for ids in (qrels.query_ids, *(run.query_ids for run in runs))):
-        what = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
-        raise DataError(str(labels), [what], fix="give labels of this dataset")
+        problem = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
+        raise DataError(str(labels), [problem], fix="give labels of this dataset")
     return with_labels(qrels, later)
 
 
@@ -295,12 +295,12 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
     """
     before, after = _rankings(original, "-og"), _rankings(changed, "-changed")
     values = {}
-    for query, listed in documents.items():
-        if isinstance(listed, str):
-            raise UsageError(f"the documents of query '{query}' are a text: '{listed}'", fix="give a list of ids")
-        ranks = [(before(query, document), after(query, document)) for document in listed]
+    for query, ids in documents.items():
+        if isinstance(ids, str):
+            raise UsageError(f"the documents of query '{query}' are a text: '{ids}'", fix="give a list of ids")
+        ranks = [(before(query, document), after(query, document)) for document in ids]
         if any((r is None) != (s is None) for r, s in ranks):
-            raise DataError("run", [f"query '{query}' is in one of the runs alone"], fix="ask both of the same queries")
+            raise DataError("run", [f"query '{query}' is in only one of the runs"], fix="ask both of the same queries")
         moved = [1 - r / s if r < s else s / r - 1 for r, s in ranks if r is not None and s is not None]
         if moved:
             values[query] = float(np.mean(moved))
@@ -336,7 +336,7 @@ def _read(
     drops = identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop")
     unnumbered = are_hits(run)
     if unnumbered and isinstance(qrels, Dataset):
-        run, unnumbered = _by_query(run, qrels), False
+        run, unnumbered = _runs_by_query(run, qrels), False
     hits = as_run(run)
     if not columns:
         judgments = as_qrels(qrels)
@@ -372,22 +372,23 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
     return read_shape(qrels, _QRELS)
 
 
-def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
+def _runs_by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
     """Return sentence-transformers' lists by the ids of the dataset's queries, whose order they have.
 
     If every ``corpus_id`` is an integer, it is the position of a document, as ``semantic_search`` gives it.
     """
     if len(run) != len(dataset.queries):
         queries = counted(len(dataset.queries), "query")
-        what = f"the run has {counted(len(run), 'list')}, and the dataset '{dataset.name}' {queries}"
-        raise UsageError(what, fix="give one list for each query, in the dataset's order")
+        problem = f"the run has {counted(len(run), 'list')}, and the dataset '{dataset.name}' {queries}"
+        raise UsageError(problem, fix="give one list for each query, in the dataset's order")
     documents = [hit["corpus_id"] for hits in run for hit in hits]
     if documents and all(isinstance(document, int | np.integer) for document in documents):
         positions = np.array(documents, dtype=np.int64)
         if positions.min() < 0 or positions.max() >= len(dataset.corpus):
-            what = f"the run names documents by position, from {positions.min():,} to {positions.max():,}"
+            problem = f"the run names documents by position, from {positions.min():,} to {positions.max():,}"
             raise UsageError(
-                f"{what}, and '{dataset.name}' has {len(dataset.corpus):,}", fix="give ids that are documents' as text"
+                f"{problem}, and '{dataset.name}' has {len(dataset.corpus):,}",
+                fix="give ids that are documents' as text",
             )
         ids = iter(dataset.corpus.ids.take(positions))
         run = [[{**hit, "corpus_id": next(ids)} for hit in hits] for hits in run]
@@ -396,12 +397,12 @@ def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:
 
 def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
     """Refuse a run of lists without query ids if judgments name queries otherwise than by their numbers."""
-    known = set(run.query_ids)
-    others = [query for query in judgments.query_ids if query not in known]
-    if others:
+    run_queries = set(run.query_ids)
+    missing = [query for query in judgments.query_ids if query not in run_queries]
+    if missing:
         raise UsageError(
             f"the run's {counted(len(run.query_ids), 'list')} name no query, so that they are numbered from 0, and the "
-            f"judgments name {counted(len(others), 'query', 'queries')} otherwise, such as '{others[0]}'",
+            f"judgments name {counted(len(missing), 'query', 'queries')} otherwise, such as '{missing[0]}'",
             fix="give {query id: list}, or a harness.Dataset in place of the judgments, in whose order the lists are",
         )
 

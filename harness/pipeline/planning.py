@@ -21,7 +21,7 @@ from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import NamedDataset, parse_datasets
 from harness.plan.option_fields import Mistakes
-from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
+from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
 from harness.user_path import existing_path
@@ -43,7 +43,7 @@ __all__ = [
 
 def plan_for(
     request: CompareRequest,
-    at_hand: Mapping[str, Dataset] = MappingProxyType({}),
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
     functions: Mapping[str, Function] = MappingProxyType({}),
 ) -> Plan:
     """Return the plan of a request on this machine.
@@ -59,11 +59,11 @@ def plan_for(
         DataError: a dataset is missing.
     """
     plan = plan_of_backends(request, functions)
-    listed = parse_datasets(plan.dataset_list, request.cards, at_hand=at_hand)
+    named_datasets = parse_datasets(plan.dataset_list, request.cards, in_memory=in_memory)
     datasets: list[NamedDataset] = []
     mistakes = Mistakes()
-    for dataset in listed.datasets:
-        if dataset.name in at_hand:
+    for dataset in named_datasets.datasets:
+        if dataset.name in in_memory:
             datasets.append(dataset)
             continue
         with mistakes.collected(HarnessError):
@@ -73,13 +73,13 @@ def plan_for(
                 check_dataset(dataset.name, files=plan.files, cards=request.cards)
     mistakes.raise_if_any()
     if len(datasets) > 1:
-        datasets = _each_once(datasets, at_hand)
-    _refuse_parts_of_one(plan, datasets, at_hand)
-    notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]
+        datasets = _each_once(datasets, in_memory)
+    _refuse_parts_of_one(plan, datasets, in_memory)
+    notes = [*named_datasets.notes, *([_note_on_objects(list(in_memory))] if in_memory else [])]
     return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
 
 
-def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> list[NamedDataset]:
+def _each_once(datasets: Sequence[NamedDataset], in_memory: Collection[str]) -> list[NamedDataset]:
     """Return the datasets, each once: one that is named by itself too counts as the part of its task.
 
     Raises UsageError for a dataset that is a part of two tasks, or that is written in two ways.
@@ -92,23 +92,23 @@ def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> li
         once[dataset.name] = NamedDataset(dataset.name, task or dataset.task)
     written: dict[Path, str] = {}
     for name in once:
-        place = existing_path(name)
-        if name in at_hand or place is None:
+        path = existing_path(name)
+        if name in in_memory or path is None:
             continue
-        other = written.setdefault(place.resolve(), name)
+        other = written.setdefault(path.resolve(), name)
         if other != name:
             raise UsageError(f"'{other}' and '{name}' are one dataset", fix="name it once")
     return list(once.values())
 
 
-def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> None:
+def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory: Collection[str]) -> None:
     """Refuse files of one dataset given with several, and all choices of parts given with a dataset already read."""
     request = plan.request
     files = {"queries=FILE": plan.files.queries, "qrels": plan.files.qrels}
     of_one = [name for name, value in files.items() if value is not None]
     if len(datasets) > 1 and of_one:
-        what = f"{', '.join(of_one)} with {len(datasets)} datasets: such a file is of one"
-        raise UsageError(what, fix="compare on that one by itself")
+        problem = f"{', '.join(of_one)} with {len(datasets)} datasets: such a file belongs to one dataset"
+        raise UsageError(problem, fix="compare on that dataset separately")
     choices = {
         "split": request.split,
         "queries=FILE": plan.files.queries,
@@ -116,14 +116,14 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], at_hand: 
         "columns": plan.files.columns or None,
         "filter": plan.filter or None,
     }
-    named = [name for name, value in choices.items() if value is not None]
+    options = [name for name, value in choices.items() if value is not None]
     if request.labels is not None:
         from harness.pipeline.regress.labels import read_labels, refuse_unnamed
 
         refuse_unnamed(read_labels(request.labels), [dataset.name for dataset in datasets])
-    if at_hand and named:
+    if in_memory and options:
         raise UsageError(
-            f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
+            f"{', '.join(options)} with a Dataset, which is already loaded", fix="give them to Dataset.of, or a path"
         )
 
 
@@ -147,20 +147,20 @@ def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
-    return in_language(plan, dataset.language, dataset.analyzer)
+    return set_language(plan, dataset.language, dataset.analyzer)
 
 
-def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | None = None) -> Dataset:
+def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset | None = None) -> Dataset:
     """Load the only dataset of a plan, or take the given dataset: with later judgments, filtered, not yet sampled."""
     request, progress = plan.request, display.section("load")
     files, cards = plan.files, request.cards
-    dataset = at_hand or load_dataset(
+    dataset = in_memory or load_dataset(
         plan.only_dataset, files=files, split=request.split, cards=cards, cache=cache, progress=progress
     )
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        several = len(parse_datasets(plan.dataset_list, cards, at_hand={plan.only_dataset}).datasets) > 1
+        several = len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
         dataset = _labelled(dataset, request.labels, display, several=several)
     fields = plan.request.filter_sweep.fields
     if fields:
@@ -209,7 +209,7 @@ class Preview(NamedTuple):
     """A plan as it would run on one dataset, and the known facts about each of its trials, in its order."""
 
     plan: Plan
-    known: list[LookUp]
+    look_ups: list[LookUp]
 
 
 def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
@@ -219,8 +219,8 @@ def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
     but engines are asked for their versions. ``reason`` says so if a key cannot be made on this machine. Raises
     DataError for malformed collections.
     """
-    cache, shown = Cache(), display if display is not None else SilentDisplay()
-    return [_preview(plan.on(dataset), cache, shown) for dataset in plan.datasets]
+    cache, visible_display = Cache(), display if display is not None else SilentDisplay()
+    return [_preview(plan.on(dataset), cache, visible_display) for dataset in plan.datasets]
 
 
 def _preview(plan: Plan, cache: Cache, display: Display) -> Preview:
@@ -238,4 +238,4 @@ def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, c
         look_up = stored.look_up(trial)
         return replace(look_up, remote=remote_calls(trial, dataset, cache), builds=builds_of(trial, plan))
     except HarnessError as error:
-        return LookUp(None, None, f"no key can be made: {error.what}")
+        return LookUp(None, None, f"no key can be made: {error.problem}")

@@ -27,7 +27,7 @@ from harness.data.dataset import Dataset
 from harness.data.filtering import metadata_digest
 from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
-from harness.engines.interface import Identified
+from harness.engines.interface import HasIdentity
 from harness.pipeline.probes import PROBES, probes_of
 from harness.plan.config import Resume
 from harness.plan.plan import Plan, Trial
@@ -45,7 +45,7 @@ from harness.worker.failure import Failure
 from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
 from harness.worker.pool import WorkerPool, engine_key
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 
 SCHEME = 21
 """Increase this when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
@@ -54,14 +54,14 @@ Condition = str | int | float | bool | None | list[str | int | float | bool]
 Conditions = Mapping[str, Mapping[str, Condition]]
 """Names to values in six groups: machine, versions, timing, probes, limits, builds."""
 
-_OWN = "harness"
+_PACKAGE = "harness"
 _GIBIBYTE = 1024**3
 _FINISHED, _FAILED = "finished", "failed"
-_KEPT = ("EngineFailureError", "LostDocumentsError", "RankingError", "RejectedInputError")
+_STORED_ERRORS = ("EngineFailureError", "LostDocumentsError", "RankingError", "RejectedInputError")
 """Failures of the engine itself. Others are of this machine and this moment: a missing package, a server that is down,
 a full disk."""
 _OF_LIMITS = ("EngineTimeoutError", "MemoryLimitError")
-_SHOWN = 3
+_MAX_DIFFERENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ class Identities:
         Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
         """
         engine = load_engine(card)
-        own: dict[str, str] = self._ask(card, parameters) if isinstance(engine, Identified) else {}
-        identity = {**versions_of(*getattr(engine, "packages", ())), **own}
+        identities: dict[str, str] = self._ask(card, parameters) if isinstance(engine, HasIdentity) else {}
+        identity = {**versions_of(*getattr(engine, "packages", ())), **identities}
         package = engine.__module__.partition(".")[0]
-        if package == _OWN:
+        if package == _PACKAGE:
             return identity
         file = getattr(sys.modules.get(engine.__module__), "__file__", None)
         code = {"module_sha256": file_digest(Path(file))} if file is not None else {}
@@ -103,7 +103,7 @@ class Identities:
 
 def _distributions_of(package: str) -> Mapping[str, str]:
     """Return the distributions that install a package, with their versions."""
-    return _distributions_in(tuple((place, _changed_ns(Path(place))) for place in sys.path), package)
+    return _distributions_in(tuple((folder, _changed_ns(Path(folder))) for folder in sys.path), package)
 
 
 @functools.cache
@@ -113,12 +113,12 @@ def _distributions_in(_folders: tuple[tuple[str, int], ...], package: str) -> Ma
     Files are listed as text: `importlib.metadata.packages_distributions` makes paths of them, for a third of a second.
     """
     module = re.compile(rf"^{re.escape(package)}(/.*)?(\.[\w-]+)?\.(py|so|pyd)(,|$)", re.MULTILINE)
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for one in distributions():
         declared = (one.read_text("top_level.txt") or "").split()
         if package in declared or (not declared and module.search(_files(one))):
-            found.setdefault(one.name, one.version)  # of two on the path Python takes the first
-    return found
+            versions.setdefault(one.name, one.version)  # of two on the path Python takes the first
+    return versions
 
 
 def _files(distribution: Distribution) -> str:
@@ -126,14 +126,14 @@ def _files(distribution: Distribution) -> str:
     return distribution.read_text("RECORD") or "\n".join(map(str, distribution.files or ()))
 
 
-def _changed_ns(place: Path) -> int:
+def _changed_ns(folder: Path) -> int:
     try:
-        return place.stat().st_mtime_ns
+        return folder.stat().st_mtime_ns
     except OSError:
         return 0
 
 
-def is_kept(trial: Trial) -> bool:
+def keeps_index(trial: Trial) -> bool:
     """Return whether the outcome is stored; the outcomes of user-made runs and of external indexes are not."""
     return trial.spec.card is not None and not trial.external
 
@@ -152,13 +152,13 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
     parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
     filtered = dataset.filtered
-    kept: dict[str, JSON] = {}
+    extra: dict[str, JSON] = {}
     if filtered is not None:
-        kept = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
+        extra = {"filter": {**filtered.conditions}, "metadata": filtered.digest}
     if dataset.attributes is not None:
-        kept["attributes"] = metadata_digest(dataset.attributes)
+        extra["attributes"] = metadata_digest(dataset.attributes)
     if dataset.candidates is not None:
-        kept["candidates"] = dataset.candidates_digest
+        extra["candidates"] = dataset.candidates_digest
     return {
         "scheme": SCHEME,
         "engine": card.engine,
@@ -168,7 +168,7 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
         "documents": dataset.corpus.digest,
         "queries": dataset.queries.digest,
         "k": k,
-        **kept,
+        **extra,
     }
 
 
@@ -263,7 +263,7 @@ class StoredOutcome:
     measured: str
     conditions: Conditions
     record: TrialRecord | None
-    memory: Finished | None
+    memory: FinishedProcess | None
     failure: Failure | None
     measurements: Measurements = field(default_factory=dict)
 
@@ -310,7 +310,7 @@ class StoredTrials:
 
     def __init__(self, cache: Cache, plan: Plan, dataset: Dataset, identities: Identities) -> None:
         self._cache, self._plan, self._dataset, self._identities = cache, plan, dataset, identities
-        self._own: set[str] = set()
+        self._written_keys: set[str] = set()
 
     def look_up(self, trial: Trial) -> LookUp:
         """Return whether the trial runs or a stored outcome takes its place.
@@ -320,13 +320,13 @@ class StoredTrials:
         """
         card = trial.spec.card
         if trial.spec.components:
-            return LookUp(None, None, "made anew of its components each time")
-        if card is None or not is_kept(trial):
+            return LookUp(None, None, "combined again from its components each time")
+        if card is None or not keeps_index(trial):
             return LookUp(None, None, "never stored")
         key = trial_key(trial, card, self._dataset, self._plan.request.k, self._identities)
         if self._plan.request.resume is Resume.NEVER:
             return LookUp(key, None, "--resume never")
-        if entry_name(KIND, key) in self._own:
+        if entry_name(KIND, key) in self._written_keys:
             return LookUp(key, None, "its stored outcome is of this very comparison")
         stored = self._stored(key)
         if stored is None:
@@ -346,12 +346,12 @@ class StoredTrials:
         CacheError.
         """
         failure = outcome.failure
-        if look_up.key is None or (failure is not None and failure.type not in (*_KEPT, *_OF_LIMITS)):
+        if look_up.key is None or (failure is not None and failure.type not in (*_STORED_ERRORS, *_OF_LIMITS)):
             return False
         if failure is not None and self._outlives(look_up.key, failure, outcome.conditions):
             return False
         about = f"{trial.label} on {self._dataset.name}"
-        self._own.add(entry_name(KIND, look_up.key))
+        self._written_keys.add(entry_name(KIND, look_up.key))
         state = _FINISHED if failure is None else _FAILED
         self._cache.put(KIND, look_up.key, outcome.save, about=about, state=state)
         return True
@@ -379,17 +379,17 @@ class StoredTrials:
             if stored.failure.type in _OF_LIMITS and stored.conditions["limits"] != now["limits"]:
                 return f"it failed on {stored.measured} under other limits"
             if _builds_in(stored.conditions) > _builds_in(now):
-                return f"it failed on {stored.measured} when more builds were asked for"
+                return f"it failed on {stored.measured} when more builds were requested"
         elif lacks := _lacking(stored.conditions, now):
             return f"its stored outcome was measured without {', '.join(lacks)}"
         elif failed and resume is not Resume.MISSING:
             return f"a measurement of its stored outcome failed: {failed[0]}"
         if differs and resume is not Resume.ALWAYS:
-            return f"its stored outcome is of other conditions: {in_short(differs)}"
+            return f"its stored outcome is of other conditions: {summarise_differences(differs)}"
         return None
 
 
-def in_short(differs: tuple[str, ...]) -> str:
+def summarise_differences(differs: tuple[str, ...]) -> str:
     """Return the first differences, and how many more there are."""
-    more = f"; and {len(differs) - _SHOWN} more" if len(differs) > _SHOWN else ""
-    return "; ".join(differs[:_SHOWN]) + more
+    more = f"; and {len(differs) - _MAX_DIFFERENCES} more" if len(differs) > _MAX_DIFFERENCES else ""
+    return "; ".join(differs[:_MAX_DIFFERENCES]) + more

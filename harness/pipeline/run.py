@@ -26,7 +26,14 @@ from harness.loaders.trec import read_run
 from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers, taken_for_distances
 from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.probe import OpenIndexProbing, Probe, ProbedTrial, run_probes
-from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
+from harness.pipeline.resume import (
+    Identities,
+    LookUp,
+    StoredOutcome,
+    StoredTrials,
+    conditions_of,
+    summarise_differences,
+)
 from harness.plan.callables import CallableSpec
 from harness.plan.config import RunOptions
 from harness.plan.plan import Plan, Trial
@@ -39,7 +46,7 @@ from harness.store.machine_state import machine_error
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.attach import changed_too
-from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, of_build
+from harness.worker.builds import SharedBuild, SharedBuilds, build_progress, builds_of
 from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
@@ -48,7 +55,7 @@ from harness.worker.failure import Failure, RemoteError, failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
 from harness.worker.pool import WorkerPool, engine_key, shares_workers
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.second_stages import SecondStage, fuse, second_stage
 from harness.worker.threads import side_by_side
 from harness.worker.vectors import Vectors
@@ -106,8 +113,8 @@ def run_plan(
                 outcomes[trial.label] = trials.combine(trial, [outcomes[part.label] for part in plan.components(trial)])
         return [outcomes[trial.label] for trial in plan.trials]
     except KeyboardInterrupt as interrupted:
-        if trials.kept:
-            count = f"{len(trials.kept)} of {len(plan.trials)} backends had finished"
+        if trials.kept_labels:
+            count = f"{len(trials.kept_labels)} of {len(plan.trials)} backends had finished"
             interrupted.add_note(f"{count}, and their outcomes are stored: run again with --resume missing")
         raise
 
@@ -126,8 +133,8 @@ class _InputFiles:
             save_table(self.metadata, dataset.filtered.metadata)
         self.candidates = work / "candidates.arrow" if dataset.candidates is not None else None
         if dataset.candidates is not None and self.candidates is not None:
-            listed = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
-            save_candidates(self.candidates, listed)
+            candidate_rows = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
+            save_candidates(self.candidates, candidate_rows)
 
 
 def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
@@ -149,7 +156,7 @@ class _Trials:
     work: Path
     display: Display
     pool: WorkerPool | None
-    kept: list[str] = field(default_factory=list)
+    kept_labels: list[str] = field(default_factory=list)
 
     def run(self, trial: Trial) -> Outcome:
         """Return the outcome of a backend that is not made of others, stored or from running it now."""
@@ -215,12 +222,12 @@ class _Trials:
         """Return a stored outcome instead of running the trial."""
         notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
         if differs:
-            notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
+            notes.append(f"its times and memory were measured under other conditions: {summarise_differences(differs)}")
         vectors, run, record = None, None, stored.record
         if record is not None:
             vectors = self.encodings.vectors(trial, weights=_weighed_by_reference(trial))
             run = checked_run(record, self.dataset)
-        self.kept.append(trial.label)
+        self.kept_labels.append(trial.label)
         outcome = Outcome(
             trial,
             run=run,
@@ -233,7 +240,7 @@ class _Trials:
             notes=tuple(notes),
             measurements=stored.measurements,
         )
-        return self._with_further_runs(outcome) if outcome.measurements else outcome
+        return self._add_further_runs(outcome) if outcome.measurements else outcome
 
     def _execute(self, trial: Trial, look_up: LookUp) -> Outcome:
         """Run the trial, and store its outcome."""
@@ -263,34 +270,34 @@ class _Trials:
         )
         try:
             if self.stored.keep(trial, look_up, stored):
-                self.kept.append(trial.label)
+                self.kept_labels.append(trial.label)
         except CacheError as error:
-            return replace(outcome, notes=(f"it could not be stored for --resume: {error.what}",))
+            return replace(outcome, notes=(f"it could not be stored for --resume: {error.problem}",))
         return outcome
 
     def _ask(self, trial: Trial, called: CallableSpec) -> Outcome:
         """Send every query to a user's own code; no key holds its content, so that its outcome is not stored."""
         request, queries = self.plan.request, self.dataset.queries
         folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
-        asked = ask_callable(
+        outcome = ask_callable(
             called, queries, request.k, self.plan.request, folder, progress, max_calls=request.max_calls
         )
         judged = self.dataset.qrels.doc_ids if self.dataset.qrels is not None else Ids.of([])
-        run = run_of_answers(queries.ids, asked.answers, request.k, judged)
-        require_rankings(asked, run, self.dataset.corpus.ids)
+        run = run_of_answers(queries.ids, outcome.answers, request.k, judged)
+        require_rankings(outcome, run, self.dataset.corpus.ids)
         refuse_unmatched(run, self.dataset)
         if self.dataset.candidates is not None:
             run = ranking.among_candidates(run, self.dataset.candidates)
-        notes = ["its own code answers: nothing was indexed, and there is no exact reference", *asked.notes]
-        if taken_for_distances(asked.answers, request.k):
+        notes = ["its own code answers: nothing was indexed, and there is no exact reference", *outcome.notes]
+        if taken_for_distances(outcome.answers, request.k):
             notes.append("its scores rise from the first hit on: they are taken for distances, and the order stays")
-        longer = sum(len(answer.ids) > request.k for answer in asked.answers)
+        longer = sum(len(answer.ids) > request.k for answer in outcome.answers)
         if longer:
             notes.append(f"{counted(longer, 'query', 'queries')} got more than k hits: the first {request.k:,} count")
-        if asked.repeated:
-            calls = counted(asked.repeated, "call")
+        if outcome.repeated:
+            calls = counted(outcome.repeated, "call")
             notes.append(f"made again after a failure: {calls}; its milliseconds include that")
-        return Outcome(trial, run=run, asked=asked, notes=(*notes, *called.notes))
+        return Outcome(trial, run=run, answers=outcome, notes=(*notes, *called.notes))
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
         capabilities = load_engine(card).capabilities
@@ -326,14 +333,14 @@ class _Trials:
         if later := self._probes(trial, on_index=False):
             measured = run_probes(later, probed, self.display.section(trial.label))
             outcome = replace(outcome, measurements={**outcome.measurements, **measured})
-        return self._with_further_runs(outcome) if outcome.measurements else outcome
+        return self._add_further_runs(outcome) if outcome.measurements else outcome
 
     def _probes(self, trial: Trial, *, on_index: bool) -> list[Probe[object]]:
         """Return the probes that the plan requests while the trial's index exists, or the probes after it."""
         measuring = [probe for probe in probes_of(self.plan) if probe.record is not None and probe.on_index is on_index]
-        return [probe for probe in measuring if probe.wanted(trial, self.plan)]
+        return [probe for probe in measuring if probe.applies_to(trial, self.plan)]
 
-    def _with_further_runs(self, outcome: Outcome) -> Outcome:
+    def _add_further_runs(self, outcome: Outcome) -> Outcome:
         probes = probes_of(self.plan, [outcome])
         runs = [run for probe in probes for run in probe.runs(outcome, self.plan, self.dataset)]
         return replace(outcome, rebuilds=tuple(runs))
@@ -344,7 +351,7 @@ class _Trials:
         job = probed.job if build is None else build.share(probed.job)
         progress = self.display.section(trial.label)
         if self.plan.request.rebuilds > 1:
-            progress = of_build(progress, 1, builds_of(trial, self.plan))
+            progress = build_progress(progress, 1, builds_of(trial, self.plan))
         job.index_folder.mkdir(parents=True, exist_ok=job.built is not None)
         if trial.external:
             terms = vectors.terms if vectors is not None else None
@@ -380,7 +387,7 @@ class _Trials:
 
     def _run_with_probes(
         self, probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress
-    ) -> tuple[Finished, dict[str, object] | None]:
+    ) -> tuple[FinishedProcess, dict[str, object] | None]:
         """Run the engine's job, and measure the index while a server's worker holds it; None for another engine."""
         measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
         with OpenIndexProbing(measure, probed.job.release) as probing:
@@ -444,8 +451,8 @@ def _summary(outcome: Outcome) -> str:
         return f"failed: {outcome.failure.message.splitlines()[0]}"
     if outcome.combined is not None:
         return f"made of {', '.join(outcome.combined.of)}"
-    if outcome.asked is not None:
-        return f"{counted(len(outcome.asked.answers), 'query')} asked"
+    if outcome.answers is not None:
+        return f"{counted(len(outcome.answers.answers), 'query')} queried"
     if outcome.record is None:
         return "read"
     index = outcome.record.index

@@ -37,7 +37,7 @@ from harness.plan.plan import Trial
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.lookup import dataset_names, find_cards, find_dataset, unknown_dataset
 from harness.registry.parameters import ParameterValue
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.results.hit_rules import HitRules
 from harness.results.verification import (
     IndexFact,
@@ -82,7 +82,7 @@ _ONLY_OF_MODEL = {"k1": "bm25", "b": "bm25", "mu": "ql"}
 _TIES = {
     TieRule.TREC_EVAL.value: TieBreak.ID_DESCENDING,
     TieRule.TREC_EVAL_10.value: TieBreak.ID_DESCENDING,
-    TieRule.ENGINE.value: TieBreak.LISTED,
+    TieRule.ENGINE.value: TieBreak.RUN_ORDER,
 }
 _COUNTABLE = {
     QuerySet.RELEVANT.value: Countable.RELEVANT,
@@ -110,15 +110,15 @@ def verify(datasets: str | Sequence[str] = (), *, display: Display | None = None
         UsageError: Nothing is named, or there are names in addition to ``all`` or ``available``.
         UnknownNameError: The dataset does not exist.
     """
-    named = [datasets] if isinstance(datasets, str) else list(datasets)
-    (request,) = from_keywords("harness.verify", {"datasets": named, **options}, VerifyRequest)
+    dataset_names = [datasets] if isinstance(datasets, str) else list(datasets)
+    (request,) = from_keywords("harness.verify", {"datasets": dataset_names, **options}, VerifyRequest)
     return run(request, display)
 
 
 def run(request: VerifyRequest, display: Display | None = None) -> Verification:
     """Verify the datasets of a request; see :func:`verify`."""
     require(request)
-    shown, cards = display if display is not None else SilentDisplay(), request.cards
+    visible_display, cards = display if display is not None else SilentDisplay(), request.cards
     data = [request.data] if isinstance(request.data, str | Path) else request.data
     folders = [user_path(folder) for folder in data]
     sweeping = request.all or request.available
@@ -141,16 +141,16 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
             )
         for split in dict.fromkeys(row.split for row in rows):
             of_split = [row for row in rows if row.split == split]
-            place = _place(name, folders)
-            missing = _missing(name, split, cards) if sweeping and place == name else None
+            spec = _dataset_spec(name, folders)
+            missing = _missing(name, split, cards) if sweeping and spec == name else None
             if missing is None:
-                verified.append(_Verifier(name, split, place, request.explain, cards, shown).run(of_split))
+                verified.append(_Verifier(name, split, spec, request.explain, cards, visible_display).run(of_split))
             elif not request.available:
                 verified.append(VerifiedDataset(name=name, split=split, unavailable=missing))
     return Verification(datasets=verified)
 
 
-def published_configurations(name: str, cards: Path | None = None) -> list[Published]:
+def published_configurations(name: str, cards: Path | None = None) -> list[PublishedNumber]:
     """Return the published scores of a dataset that state which backend computes them.
 
     Raises:
@@ -162,10 +162,10 @@ def published_configurations(name: str, cards: Path | None = None) -> list[Publi
     return [row for row in card.published if row.backend is not None]
 
 
-def _place(name: str, folders: Sequence[Path]) -> str:
+def _dataset_spec(name: str, folders: Sequence[Path]) -> str:
     """Return the folder of a dataset, or its name if none of the folders holds it."""
-    places = (folder / part for folder in folders for part in (name, name.rpartition("/")[2]))
-    return next((str(place) for place in places if place.exists()), name)
+    candidates = (folder / part for folder in folders for part in (name, name.rpartition("/")[2]))
+    return next((str(path) for path in candidates if path.exists()), name)
 
 
 def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
@@ -176,7 +176,7 @@ def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
     try:
         downloaded = stored_files(name, cards=cards).downloaded or {}
     except HarnessError as error:
-        return error.what.replace(f"'{name}' ", "")
+        return error.problem.replace(f"'{name}' ", "")
     local = downloaded.get(split or "", downloaded.get(""))
     if local is not None and (local.complete or (local.complete is None and local.paths)):
         return None
@@ -189,12 +189,12 @@ class _Verifier:
 
     name: str
     split: str | None
-    place: str
+    spec: str
     explain: bool
     cards: Path | None
     display: Display
 
-    def run(self, rows: Sequence[Published]) -> VerifiedDataset:
+    def run(self, rows: Sequence[PublishedNumber]) -> VerifiedDataset:
         try:
             dataset = self.load()
             if dataset.qrels is None:
@@ -216,20 +216,20 @@ class _Verifier:
     def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
         """Read the dataset; ``fields`` are a document's searched fields, None for the fields of its card."""
         progress = self.display.section("load")
-        if self.place == self.name:
+        if self.spec == self.name:
             return load_dataset(self.name, split=self.split, cards=self.cards, progress=progress, fields=fields)
         card = find_dataset(self.name, self.cards)
         rules = card if isinstance(card, DatasetCard) else None
-        return load_dataset(Path(self.place), progress=progress, fields=fields, card=rules)
+        return load_dataset(Path(self.spec), progress=progress, fields=fields, card=rules)
 
-    def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
+    def outcomes(self, dataset: Dataset, claims: Sequence[tuple[PublishedNumber, str]]) -> list[Outcome]:
         """Run backends, each as deep as its row was published; backends of the same depth share their indexes."""
         cards = find_cards("backends", self.cards)
-        identity_of = {text: parse_backend_specs([text], cards)[0].identity for _, text in wanted}
+        identity_of = {text: parse_backend_specs([text], cards)[0].identity for _, text in claims}
         done: dict[tuple[int, Hashable], Outcome] = {}
-        for k in dict.fromkeys(_depth(row) for row, _ in wanted):
+        for k in dict.fromkeys(_depth(row) for row, _ in claims):
             # one backend may be written in two ways
-            backends = {identity_of[text]: text for row, text in wanted if _depth(row) == k}
+            backends = {identity_of[text]: text for row, text in claims if _depth(row) == k}
             request = CompareRequest(
                 backends=list(backends.values()),
                 dataset=self.name,
@@ -241,47 +241,47 @@ class _Verifier:
             )
             plan = resolved_for(plan_of_backends(request), dataset)
             # hits with their query's id are dropped after the cut, as in the publications
-            kept = replace(dataset, identical_ids="keep")
+            unfiltered = replace(dataset, identical_ids="keep")
             cache = Cache()
             with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
-                ran = run_plan(HitRules.of(kept).deepened(plan), kept, cache, work, self.display)
+                ran = run_plan(HitRules.of(unfiltered).deepened(plan), unfiltered, cache, work, self.display)
             done |= {(k, outcome.trial.spec.identity): outcome for outcome in ran}
-        return [done[_depth(row), identity_of[text]] for row, text in wanted]
+        return [done[_depth(row), identity_of[text]] for row, text in claims]
 
     def explained(self, claims: Sequence[_Claim], dataset: Dataset) -> list[_Claim]:
         """Return the claims; missed claims have the single changes that give the printed number."""
         missed = {
-            place: claim
-            for place, claim in enumerate(claims)
+            position: claim
+            for position, claim in enumerate(claims)
             if claim.result.measured is not None and not claim.result.agrees
         }
         if not missed:
             return list(claims)
-        tried = {place: list(_rescored(claim, dataset)) for place, claim in missed.items()}
-        for place, variant in self._again(missed, dataset):
-            tried[place].append(variant)
+        tried = {position: list(_rescored(claim, dataset)) for position, claim in missed.items()}
+        for position, variant in self._again(missed, dataset):
+            tried[position].append(variant)
         return [
-            claim._replace(result=_with_variants(claim.result, tried[place])) if place in missed else claim
-            for place, claim in enumerate(claims)
+            claim._replace(result=_add_variants(claim.result, tried[position])) if position in missed else claim
+            for position, claim in enumerate(claims)
         ]
 
     def _again(self, missed: Mapping[int, _Claim], dataset: Dataset) -> Iterator[tuple[int, Variant]]:
         """Run again with one change at a time; yield the position of the missed claim, and the result of the change."""
         changes = [
-            (place, *change)
-            for place, claim in missed.items()
+            (position, *change)
+            for position, claim in missed.items()
             for change in self._other_backends(claim.outcome.trial)
             if not isinstance(claim.result, IndexFact) or change[0].aspect in _OF_INDEX
         ]
         searches = [(dataset, changes)]
         for change, other in self._other_datasets(dataset):
-            searches.append((other, [(place, change, str(claim.row.backend)) for place, claim in missed.items()]))
-        for searched, wanted in searches:
-            outcomes = self.outcomes(searched, [(missed[place].row, backend) for place, _, backend in wanted])
-            for (place, change, _), outcome in zip(wanted, outcomes, strict=True):
-                value = missed[place].measure(outcome)
+            searches.append((other, [(position, change, str(claim.row.backend)) for position, claim in missed.items()]))
+        for searched, claims in searches:
+            outcomes = self.outcomes(searched, [(missed[position].row, backend) for position, _, backend in claims])
+            for (position, change, _), outcome in zip(claims, outcomes, strict=True):
+                value = missed[position].measure(outcome)
                 if value is not None:
-                    yield place, _variant(change, value)
+                    yield position, _variant(change, value)
 
     def _other_backends(self, trial: Trial) -> Iterator[tuple[Change, str]]:
         """Yield the changes of a backend's parameters that it takes and that can have an effect."""
@@ -310,7 +310,7 @@ class _Verifier:
                 except HarnessError:  # it cannot be read so: no variant
                     continue
                 if other is not None:
-                    yield Change("texts of documents", _named(searched), _named(fields)), other
+                    yield Change("texts of documents", _join_names(searched), _join_names(fields)), other
         if len(empty := dataset.corpus.empty_rows):
             filled = np.delete(np.arange(len(dataset.corpus)), empty)
             ids = Ids(dataset.corpus.ids.values.take(numbers(filled)))
@@ -323,12 +323,12 @@ class _Claim(NamedTuple):
     """A published number or statistic and the measured one, and how it is measured when something is changed."""
 
     result: PrintedNumber | IndexFact
-    row: Published
+    row: PublishedNumber
     outcome: Outcome
     measure: Callable[[Outcome], float | None]
 
 
-def _claims(rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dataset) -> list[_Claim]:
+def _claims(rows: Sequence[PublishedNumber], outcomes: Sequence[Outcome], dataset: Dataset) -> list[_Claim]:
     """Return the published statistics of indexes, each once, then the published scores."""
     facts, numbers = dict[tuple[str, int, int | None], _Claim](), list[_Claim]()
     for row, outcome in zip(rows, outcomes, strict=True):
@@ -344,7 +344,7 @@ def _claims(rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dat
     return [*facts.values(), *numbers]
 
 
-def _with_variants(result: PrintedNumber | IndexFact, tried: Sequence[Variant]) -> PrintedNumber | IndexFact:
+def _add_variants(result: PrintedNumber | IndexFact, tried: Sequence[Variant]) -> PrintedNumber | IndexFact:
     printed = str(result.printed)
     giving = [variant for variant in tried if as_printed(variant.value, printed) == printed]
     nearest = min(tried, key=lambda variant: abs(variant.value - printed_value(printed)), default=None)
@@ -352,7 +352,7 @@ def _with_variants(result: PrintedNumber | IndexFact, tried: Sequence[Variant]) 
     return result.model_copy(update=explanation)
 
 
-def _depth(row: Published) -> int:
+def _depth(row: PublishedNumber) -> int:
     return int(row.options.get("k", _DEPTH))
 
 
@@ -365,7 +365,7 @@ def _spelt(values: Mapping[str, ParameterValue]) -> str:
     return ", ".join(f"{name}={spell(value)}" for name, value in values.items())
 
 
-def _named(fields: Sequence[str]) -> str:
+def _join_names(fields: Sequence[str]) -> str:
     return " and ".join(fields) if len(fields) > 1 else f"{fields[0]} alone"
 
 
@@ -375,12 +375,12 @@ def _statistic(outcome: Outcome, name: str) -> int | None:
         return None
     facts = outcome.vectors.facts if outcome.vectors is not None else {}
     index = outcome.record.index
-    known = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state, "documents": index.indexed}
-    value = known.get(name)
+    facts_by_name = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state, "documents": index.indexed}
+    value = facts_by_name.get(name)
     return value if isinstance(value, int) else None
 
 
-def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
+def _measure(row: PublishedNumber, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
     """Score a run as the number was published."""
     measured, error = None, None
     if outcome.run is None or dataset.qrels is None:
@@ -402,7 +402,7 @@ def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) ->
     )
 
 
-def _scores(row: Published, metric: str, run: Run, qrels: Qrels, dataset: Dataset) -> Scores:
+def _scores(row: PublishedNumber, metric: str, run: Run, qrels: Qrels, dataset: Dataset) -> Scores:
     """Score a run as the number was published; raises the errors of :func:`harness.metrics.score`."""
     return score(
         without_identical_ids(run) if _drops(row, dataset) else run,
@@ -414,15 +414,15 @@ def _scores(row: Published, metric: str, run: Run, qrels: Qrels, dataset: Datase
     )
 
 
-def _mean(row: Published, metric: str, dataset: Dataset, outcome: Outcome) -> float | None:
+def _mean(row: PublishedNumber, metric: str, dataset: Dataset, outcome: Outcome) -> float | None:
     return _measure(row, metric, outcome, dataset).measured
 
 
 def _variant(change: Change, value: float) -> Variant:
-    return Variant(aspect=change.aspect, before=change.here, after=change.there, value=value)
+    return Variant(aspect=change.aspect, before=change.harness_value, after=change.other_value, value=value)
 
 
-def _drops(row: Published, dataset: Dataset) -> bool:
+def _drops(row: PublishedNumber, dataset: Dataset) -> bool:
     return row.options.get("identical_ids", dataset.identical_ids) == "drop"
 
 

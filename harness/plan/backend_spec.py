@@ -16,8 +16,8 @@ from harness.errors import HarnessError, UnknownNameError, UsageError
 from harness.plain_url import DATABASE_FORM, PLAIN_FORM, is_plain_database_url, is_plain_url
 from harness.plan.callables import CALLABLE_FORMS, CALLABLE_KINDS, LABEL, CallableSpec, Function, parse_callable
 from harness.plan.expressions import (
-    in_list,
-    in_parentheses,
+    parenthesise,
+    quote_list_item,
     quoted,
     split_fusion,
     split_outside,
@@ -72,15 +72,15 @@ class BackendSpec:
     @property
     def expression(self) -> str:
         """The backend as written in a list of backends."""
-        return in_list(self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}")
+        return quote_list_item(self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}")
 
     @property
     def identity(self) -> Hashable:
         """Equal for specifications that are the same backend, however they are written."""
         parts = tuple(component.identity for component in self.components)
-        place = self.run_path.resolve() if self.run_path is not None else self.called
+        target = self.run_path.resolve() if self.run_path is not None else self.called
         function = id(self.called.function) if self.called is not None else None
-        return (self.name, place, function, *sorted(self.parameters.items()), parts)
+        return (self.name, target, function, *sorted(self.parameters.items()), parts)
 
 
 def parse_backends(
@@ -125,8 +125,8 @@ def parse_backend_specs(
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        listed = "".join(f"\n  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
-        raise UsageError(f"{len(problems)} problems in the backends{listed}")
+        problem_lines = "".join(f"\n  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
+        raise UsageError(f"{len(problems)} problems in the backends{problem_lines}")
     return specs
 
 
@@ -135,9 +135,15 @@ def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
 
     A component that is one of ``specs`` too has its label there; a label that a user gave it anywhere comes first.
     """
-    named = {spec.identity: spec for spec in specs}
-    named |= {part.identity: part for spec in specs for part in parts_of(spec) if part.unlabelled is not None}
-    return list({part.identity: named.get(part.identity, part) for spec in specs for part in parts_of(spec)}.values())
+    specs_by_identity = {spec.identity: spec for spec in specs}
+    specs_by_identity |= {
+        part.identity: part for spec in specs for part in parts_of(spec) if part.unlabelled is not None
+    }
+    return list(
+        {
+            part.identity: specs_by_identity.get(part.identity, part) for spec in specs for part in parts_of(spec)
+        }.values()
+    )
 
 
 def parts_of(spec: BackendSpec) -> list[BackendSpec]:
@@ -154,11 +160,11 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
     """
     values: list[str] = []
     if _URL in text:
-        known = {name for card in cards.values() for name in card.parameters}
-        ends = (rf";\s*{_any_of(known)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
+        parameter_names = {name for card in cards.values() for name in card.parameters}
+        ends = (rf";\s*{_any_of(parameter_names)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
         values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
-    shown = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
-    urls = [url for value in shown if (url := value.strip().strip("\"'"))]
+    visible_values = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
+    urls = [url for value in visible_values if (url := value.strip().strip("\"'"))]
     if _URL_WITH_USER.search(text) or not all(is_plain_url(url) or is_plain_database_url(url) for url in urls):
         raise UsageError(
             f"a 'url' in the backends is not of the form {PLAIN_FORM} or {DATABASE_FORM}; reports would store any user "
@@ -169,14 +175,14 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
         )
 
 
-def _refuse_cut_endpoints(items: Sequence[str], known: Sequence[str]) -> None:
+def _refuse_cut_endpoints(items: Sequence[str], names: Sequence[str]) -> None:
     """Refuse, unseen, text after an endpoint that begins like no backend: it may be part of a password."""
-    names = _any_of([*known, *fusions(), _RUN, *CALLABLE_KINDS])
+    names = _any_of([*names, *fusions(), _RUN, *CALLABLE_KINDS])
     backend = re.compile(rf"[\s(]*(?:[\w.-]+\s*=\s*)?{names}\s*(?:[:|)]|$)")
     for before, item in pairwise(items):
         if item.strip() and backend.match(item) is None and _ENDPOINT.match(before.strip()) is not None:
             raise UsageError(
-                "what follows an endpoint in the list is no backend",
+                "the text after an endpoint in the list is not a backend",
                 fix="put an endpoint whose URL or body holds a comma into parentheses: (http:url=…;ids=…); "
                 "`harness backends` lists the names of backends",
             )
@@ -201,7 +207,7 @@ class _Parser(Mistakes):
         labelled: Sequence[BackendSpec],
     ) -> None:
         super().__init__()
-        self.cards, self._functions, self._whole = cards, functions, ""
+        self.cards, self._functions, self._uncut = cards, functions, ""
         self._names = {*cards, *fusions(), _RUN, *CALLABLE_KINDS}
         self._labelled: dict[str, BackendSpec | None] = {
             part.label: part for spec in labelled for part in parts_of(spec) if part.unlabelled is not None
@@ -225,7 +231,7 @@ class _Parser(Mistakes):
         ``before`` is the text before the preceding comma, which may have been meant as part of a value.
         """
         cut = _LAST_VALUE.search(before)
-        self._whole = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
+        self._uncut = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
         return self._item(item)
 
     def _item(self, item: str) -> BackendSpec | None:
@@ -237,19 +243,19 @@ class _Parser(Mistakes):
         label, backend = labelled["label"], labelled["backend"]
         if self._definitions.setdefault(label, backend) == backend:
             return self._define(label)
-        return self._named(label, backend)  # a label that is given twice, which is refused later
+        return self._parse_labelled(label, backend)  # a label that is given twice, which is refused later
 
     def _define(self, label: str) -> BackendSpec | None:
         """Return the backend that an item gives a label to, parsed once."""
         if label not in self._labelled:
             self._open.append(label)
             try:
-                self._labelled[label] = self._named(label, self._definitions[label])
+                self._labelled[label] = self._parse_labelled(label, self._definitions[label])
             finally:
                 self._open.pop()
         return self._labelled[label]
 
-    def _named(self, label: str, backend: str) -> BackendSpec | None:
+    def _parse_labelled(self, label: str, backend: str) -> BackendSpec | None:
         spec = self.catch(partial(self._parse, without_parentheses(backend)))
         if spec is None:
             return None
@@ -264,22 +270,22 @@ class _Parser(Mistakes):
             raise UsageError(f"the label '{name}' is used in its own definition", fix="give it another backend")
         return name in self.labels and name not in self._open
 
-    def _by_label(self, label: str, rest: str | None) -> BackendSpec | None:
+    def _parse_label(self, label: str, rest: str | None) -> BackendSpec | None:
         """Return the backend with a label, with the parameters in ``rest`` added to its own."""
         spec = self._define(label)
         if spec is None or rest is None:
             return spec
         if spec.card is None and spec.kind not in ("fusion", "rerank"):
             raise UsageError(f"'{label}' has no parameters: it is {spec.unlabelled}", fix=f"write {label} alone")
-        known = spec.card or {"fusion": fusions, "rerank": rerankers}[spec.kind]()[spec.name]
-        before, changed = len(self.errors), self._overrides(label, rest, known.parameters)
+        definition = spec.card or {"fusion": fusions, "rerank": rerankers}[spec.kind]()[spec.name]
+        before, changed = len(self.errors), self._overrides(label, rest, definition.parameters)
         overrides = {key: value for key, value in spec.overrides.items() if key not in changed} | changed
         self._check_overrides(spec, overrides)
         if len(self.errors) > before:
             return None
         parameters = {**spec.parameters, **overrides}
-        shown = f"{label}:{_spelt(changed)}"
-        return replace(spec, label=shown, unlabelled=None, parameters=parameters, overrides=overrides)
+        spelling = f"{label}:{_spelt(changed)}"
+        return replace(spec, label=spelling, unlabelled=None, parameters=parameters, overrides=overrides)
 
     def _check_overrides(self, spec: BackendSpec, overrides: Mapping[str, ParameterValue]) -> None:
         """Refuse parameters that do not fit the kind of backend."""
@@ -298,7 +304,7 @@ class _Parser(Mistakes):
         if not name:
             raise UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value")
         if self._is_label(name):
-            return self._by_label(name, rest if colon else None)
+            return self._parse_label(name, rest if colon else None)
         if name == _RUN:
             return self._run(item, rest)
         if name in CALLABLE_KINDS and name not in self.cards:
@@ -308,36 +314,36 @@ class _Parser(Mistakes):
         card = self.cards.get(name)
         if card is None and "|" in name:
             raise UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers())
-        label, labelled, named = (part.strip() for part in name.partition("="))
-        if card is None and labelled and any(label in known.parameters for known in self.cards.values()):
+        label, labelled, named_part = (part.strip() for part in name.partition("="))
+        if card is None and labelled and any(label in suggestions.parameters for suggestions in self.cards.values()):
             raise UsageError(  # csr:k1=3,b=0.95
-                f"'{label}=…' is a parameter, and stands where a backend is expected",
+                f"'{label}=…' is a parameter, but a backend is expected here",
                 fix="separate parameters with ';', backends with ',', and quote a value that has one: "
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
-        known_names = {*self.labels, *self.cards, *fusions(), *CALLABLE_KINDS, _RUN}
-        if card is None and named in known_names and not re.fullmatch(LABEL, label):
+        valid_names = {*self.labels, *self.cards, *fusions(), *CALLABLE_KINDS, _RUN}
+        if card is None and named_part in valid_names and not re.fullmatch(LABEL, label):
             plain = re.sub(r"[^\w.-]+", "-", label).strip("-") or "label"
             raise UsageError(
                 f"'{label}' is not a label: a label has letters, digits, '.', '_' and '-' only",
-                fix=f"write {plain}={named}",
+                fix=f"write {plain}={named_part}",
             )
         if card is None:
-            known = (*self.labels, *self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
-            quoting = f'quote a value that has a comma: "{self._whole}"; ' if self._whole else ""
-            not_a_card = reason_not_a_card("backends", named or name)
-            raise UnknownNameError("backend", named or name, known, or_else=not_a_card + quoting)
+            suggestions = (*self.labels, *self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
+            quoting = f'quote a value that has a comma: "{self._uncut}"; ' if self._uncut else ""
+            not_a_card = reason_not_a_card("backends", named_part or name)
+            raise UnknownNameError("backend", named_part or name, suggestions, or_else=not_a_card + quoting)
         before = len(self.errors)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
         self.errors += _about_external(name, card, overrides)
         if len(self.errors) > before:
             return None
-        shown = _spelt(overrides)
+        spelling = _spelt(overrides)
         # an external index says some parameters itself: they are empty until it is opened
         unread = card.external.read if card.external is not None and overrides.get(_EXTERNAL) else ()
         return BackendSpec(
             name=name,
-            label=f"{name}:{shown}" if shown else name,
+            label=f"{name}:{spelling}" if spelling else name,
             kind="engine",
             card=card,
             parameters={**card.defaults, **dict.fromkeys(unread, ""), **overrides},
@@ -347,7 +353,7 @@ class _Parser(Mistakes):
     def _callable(self, name: str, item: str) -> BackendSpec:
         called = parse_callable(item)
         if called is None:
-            raise UsageError(f"'{name}' does not say what answers the queries", fix=f"write {CALLABLE_FORMS}")
+            raise UsageError(f"'{name}' does not name a backend", fix=f"write {CALLABLE_FORMS}")
         expression = called.expression
         called = replace(called, function=self._functions.get(expression))
         parameters = {"expression": expression}
@@ -372,7 +378,7 @@ class _Parser(Mistakes):
         try:
             parts = split_fusion(rest)
         except UsageError as error:
-            raise UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix) from error
+            raise UsageError(f"fusion '{method.name}': {error.problem}", fix=error.fix) from error
         parsed = [self._item(part) for part in parts.components]
         overrides = self._overrides(method.name, parts.parameters, method.parameters) if parts.parameters else {}
         components = tuple(component for component in parsed if component is not None)
@@ -382,7 +388,7 @@ class _Parser(Mistakes):
         self.errors += _repeated(components)
         if len(self.errors) > before:
             return None
-        labels = "+".join(in_parentheses(component.label) for component in components)
+        labels = "+".join(parenthesise(component.label) for component in components)
         return BackendSpec(
             name=method.name,
             label=";".join(filter(None, [f"{method.name}:{labels}", _spelt(overrides)])),
@@ -396,8 +402,8 @@ class _Parser(Mistakes):
     def _check_weights(self, method: str, components: int, overrides: Mapping[str, ParameterValue]) -> None:
         weights = parse_weights(str(overrides.get("weights", "")))
         if weights is not None and (len(weights) != components or not any(weights)):
-            what = f"fusion '{method}' has {components} components and the weights {overrides['weights']}"
-            self.refuse(what, "give one number for each, one of them above 0: weights=0.3+0.7")
+            problem = f"fusion '{method}' has {components} components and the weights {overrides['weights']}"
+            self.refuse(problem, "give one number for each, one of them above 0: weights=0.3+0.7")
 
     def _reranked(self, first: BackendSpec | None, stages: Sequence[str]) -> BackendSpec | None:
         """Put second stages after ``first``, each on the hits of the stage before it."""
@@ -410,10 +416,10 @@ class _Parser(Mistakes):
             overrides = self._overrides(name, rest, reranker.parameters) if colon else {}
             if spec is None or len(self.errors) > before:
                 return None
-            shown = f"{name}:{_spelt(overrides)}" if overrides else name
+            spelling = f"{name}:{_spelt(overrides)}" if overrides else name
             spec = BackendSpec(
                 name=name,
-                label=f"{spec.label}|{shown}",
+                label=f"{spec.label}|{spelling}",
                 kind="rerank",
                 card=None,
                 parameters={**reranker.defaults, **overrides},
@@ -431,10 +437,10 @@ class _Parser(Mistakes):
             key = names.get(written, written)
             if not equals or not key:
                 word, *more = part.split() or [""]
-                shown = f"'{word}{' …' if more else ''}'"  # text after a name may be a password
+                quoted_word = f"'{word}{' …' if more else ''}'"  # text after a name may be a password
                 if "@" in part:  # it may be a URL whose 'url=' was forgotten
-                    shown = "a part"
-                self.refuse(f"backend '{name}': {shown} is not key=value", "separate them with ';'")
+                    quoted_word = "a part"
+                self.refuse(f"backend '{name}': {quoted_word} is not key=value", "separate them with ';'")
             elif key == _EXTERNAL and key not in parameters:
                 self.refuse(f"backend '{name}' cannot search an external index: its engine does not do it")
             elif key not in parameters:
@@ -465,9 +471,9 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
     rules = card.external
     if rules is None:
         return []
-    where = [key for key in rules.where if overrides.get(key)]
+    set_options = [key for key in rules.required_options if overrides.get(key)]
     if not overrides.get(_EXTERNAL):
-        stray = [key for key in (*rules.where, *rules.only) if key in overrides]
+        stray = [key for key in (*rules.required_options, *rules.only) if key in overrides]
         return [
             UsageError(f"backend '{name}': '{key}' is about an external index", fix="add external=true, or drop it")
             for key in stray
@@ -477,12 +483,12 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         for key in rules.building
         if key in overrides
     ]
-    if len(where) != 1:
-        stated = f"{' and '.join(where)} both say" if where else "nothing says"
-        named = " or ".join(f"{key}=…" for key in rules.where)
-        comma = "" if where else _after_comma(overrides, rules.where)
-        fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
-        problems.append(UsageError(f"backend '{name}', external=true: {stated} where the index is", fix=fix))
+    if len(set_options) != 1:
+        stated = f"{' and '.join(set_options)} both say" if set_options else "nothing says"
+        options_text = " or ".join(f"{key}=…" for key in rules.required_options)
+        comma = "" if set_options else _after_comma(overrides, rules.required_options)
+        fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {options_text}"
+        problems.append(UsageError(f"backend '{name}', external=true: {stated} the location of the index", fix=fix))
     elif overrides.get("path") and existing_path(str(overrides["path"])) is None:
         problems.append(
             UsageError(f"there is no folder or file '{overrides['path']}' (backend '{name}')", fix="name the index's")
@@ -520,8 +526,8 @@ def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
         if spec.identity in seen and (seen[spec.identity] != spec.label or spec.unlabelled is None):
             problems.append(UsageError(f"backends '{seen[spec.identity]}' and '{spec.label}' are the same"))
         elif spec.label in seen.values():
-            what = f"two backends have the label '{spec.label}'"
-            problems.append(UsageError(what, fix="give another to one of them"))
+            problem = f"two backends have the label '{spec.label}'"
+            problems.append(UsageError(problem, fix="give one of them another label"))
         seen.setdefault(spec.identity, spec.label)
     return problems
 
@@ -533,8 +539,8 @@ def _contradicting_labels(specs: Sequence[BackendSpec]) -> list[HarnessError]:
     problems: list[HarnessError] = []
     for part in [part for spec in specs for part in parts_of(spec) if part.unlabelled is not None]:
         if backends.setdefault(part.label, part.identity) != part.identity:
-            what = f"two backends have the label '{part.label}'"
-            problems.append(UsageError(what, fix="give another to one of them"))
+            problem = f"two backends have the label '{part.label}'"
+            problems.append(UsageError(problem, fix="give one of them another label"))
         elif labels.setdefault(part.identity, part.label) != part.label:
             problems.append(UsageError(f"backends '{labels[part.identity]}' and '{part.label}' are the same"))
     return problems

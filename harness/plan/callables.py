@@ -53,8 +53,8 @@ class CallableSpec:
     def notes(self) -> tuple[str, ...]:
         """Return the notes needed to repeat the command."""
         hidden = (
-            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
-            "in again before you repeat it; a key can come from the environment, key_env="
+            f"{HIDDEN} in its command replaces text that could be secret (user name, password, query, body): write "
+            "it in again before you repeat the command; a key can come from the environment, key_env="
         )
         return (hidden,) if HIDDEN in self.expression else ()
 
@@ -67,12 +67,12 @@ def parse_callable(text: str) -> CallableSpec | None:
     kind, _, rest = text.partition(":")
     if kind not in CALLABLE_KINDS or not rest:
         return None
-    shown = without_secrets(text)
+    visible_text = without_secrets(text)
     if kind == "http":
-        return _endpoint(rest, shown)
+        return _endpoint(rest, visible_text)
     path, *options = rest.split(";") if kind in FRAMEWORKS else [rest]
-    target, id_key = _target(kind, path.strip(), shown), _id_key(kind, options)
-    return CallableSpec(shown, shown, target, kind if kind in FRAMEWORKS else "", id_key)
+    target, id_key = _target(kind, path.strip(), visible_text), _id_key(kind, options)
+    return CallableSpec(visible_text, visible_text, target, kind if kind in FRAMEWORKS else "", id_key)
 
 
 def function_expression(function: Function) -> str:
@@ -91,45 +91,47 @@ def with_names(
     """
     if isinstance(backends, Mapping):
         return [(str(name), backend) for name, backend in backends.items()]
-    listed = [backends] if isinstance(backends, str) or callable(backends) else backends
+    backend_list = [backends] if isinstance(backends, str) or callable(backends) else backends
     functions: dict[str, Function] = {}
-    for function in filter(callable, listed):
+    for function in filter(callable, backend_list):
         expression = function_expression(function)
         if functions.setdefault(expression, function) is not function:
             fix = f'name them: {keyword}={{"a": f, "b": g}}'
             raise UsageError(f"two functions are called '{expression}'", fix=fix)
-    return [("", backend) for backend in listed]
+    return [("", backend) for backend in backend_list]
 
 
-def named_expression(name: str, backend: str | Function, form: str) -> str:
+def labelled_expression(name: str, backend: str | Function, form: str) -> str:
     """Return a backend as written, after ``NAME=`` if it has a name; raises UsageError for another ``form``."""
     expression = function_expression(backend) if callable(backend) else backend
     if name and not re.fullmatch(form, name):
         allowed = "letters, digits, spaces and . _ -" if " " in form else "letters, digits and . _ -"
-        raise UsageError(f"'{name}' is no name of a backend", fix=f"{allowed} will do")
+        raise UsageError(f"'{name}' is not a name of a backend", fix=f"{allowed} will do")
     return f"{name}={expression}" if name else expression
 
 
-def _endpoint(rest: str, shown: str) -> CallableSpec:
+def _endpoint(rest: str, visible_text: str) -> CallableSpec:
     if rest.startswith("//"):
         fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
-        raise UsageError(f"'{shown}' is a URL, and does not say where the ids are in its answers", fix=fix)
+        raise UsageError(f"'{visible_text}' is a URL, without the location of the ids in its answers", fix=fix)
     options = _http_options(rest)
     settings = HttpSettings.of(options)
-    listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
+    option_texts = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
     label = f"http:{settings.base}{settings.target.partition('?')[0]}"
-    return CallableSpec(f"http:{';'.join(listed)}", label, http=settings)
+    return CallableSpec(f"http:{';'.join(option_texts)}", label, http=settings)
 
 
-def _target(kind: str, text: str, shown: str) -> str:
+def _target(kind: str, text: str, visible_text: str) -> str:
     """Return ``MODULE:NAME``; raise UsageError for another form, with the form that is meant."""
     if _TARGET.fullmatch(text):
         return text
-    what = "FUNCTION" if kind == "python" else "RETRIEVER"
+    argument = "FUNCTION" if kind == "python" else "RETRIEVER"
     module, dot, name = text.rpartition(".")
     meant = f"{module}:{name}"
     example = meant if dot and _TARGET.fullmatch(meant) else f"my_app:{'search' if kind == 'python' else 'retriever'}"
-    raise UsageError(f"'{shown}' names no {what.lower()}", fix=f"write {kind}:MODULE:{what}, as {kind}:{example}")
+    raise UsageError(
+        f"'{visible_text}' names no {argument.lower()}", fix=f"write {kind}:MODULE:{argument}, as {kind}:{example}"
+    )
 
 
 def _id_key(kind: str, options: Sequence[str]) -> str:
@@ -138,7 +140,7 @@ def _id_key(kind: str, options: Sequence[str]) -> str:
     for key, equals, value in values:
         if key.strip() != "id_key" or not equals or not value.strip():
             raise UsageError(
-                f"'{key.strip()}' is no option of {kind}:MODULE:RETRIEVER",
+                f"'{key.strip()}' is not an option of {kind}:MODULE:RETRIEVER",
                 fix="known: id_key=FIELD, the field of a document's metadata that holds its id",
             )
     if len(values) > 1:

@@ -13,7 +13,7 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 
-OWN_ADAPTERS = "harness.engines."
+BUILT_IN_ENGINES = "harness.engines."
 """Prefix of the harness's own engines: the meaning of their parameters is known."""
 
 
@@ -33,7 +33,7 @@ def refuse_impossible(plan: Plan) -> None:
         except HarnessError:
             continue
         impossible = list(_impossible(plan, engine.capabilities, external=trial.external)) if options else []
-        mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in impossible]
+        mistakes += [UsageError(f"backend '{trial.label}': {problem}", fix=fix) for problem, fix in impossible]
         try:
             if not impossible:
                 # nodes of a cluster have their own variables, which may name the server
@@ -52,30 +52,30 @@ def refuse_parameters(
     With ``addresses``, a server that neither they nor the environment name is refused too. Only the harness's own
     engines are tried: creating other engines may be slow or fail in ways that only a worker survives.
     """
-    if not card.engine.startswith(OWN_ADAPTERS):
+    if not card.engine.startswith(BUILT_IN_ENGINES):
         return
     try:
         engine = load_engine(card)(parameters)
         if addresses:
             engine.require_address()
     except (UsageError, RejectedInputError, EngineUnavailableError) as error:
-        raise UsageError(f"backend '{label}': {error.what}", fix=error.fix) from error
+        raise UsageError(f"backend '{label}': {error.problem}", fix=error.fix) from error
 
 
 def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> Iterator[tuple[str, str | None]]:
     """Yield the options that such an engine or index cannot serve, each with a fix."""
-    request, options, foreign = plan.request, "--cold, --concurrency and --rate", "built, not on an external one"
+    request, options, foreign = plan.request, "--cold, --concurrency and --rate", "built, not on an external index"
     several = request.concurrency or request.open_loop
     if request.measures_load and external:
-        what = f"{options} are measured on an index that the harness {foreign}"
-        yield what, "leave them or this backend out"
+        problem = f"{options} are measured on an index that the harness {foreign}"
+        yield problem, "leave them or this backend out"
     elif request.measures_load and not capabilities.reopens:
         yield f"{options} need an engine that can open its index again", "leave them or this backend out"
     elif several and request.clients is ClientKind.THREADS and not capabilities.threads:
-        what = "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared"
-        yield what, "use --clients processes"
+        problem = "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared"
+        yield problem, "use --clients processes"
     if plan.filter and external:
-        what = f"--filter works on an index that the harness {foreign}, with its metadata"
-        yield what, "leave --filter or this backend out"
+        problem = f"--filter works on an index that the harness {foreign}, with its metadata"
+        yield problem, "leave --filter or this backend out"
     elif plan.filter and not capabilities.filters:
         yield "--filter: this engine does not filter searches", "leave --filter or this backend out"

@@ -35,9 +35,9 @@ else:
     # importing them takes longer than all other imports here; code that reads one looks at its type
     Dataset = FilterSweep = GoldenSet = object
 
-COMPARED = "What to compare"
+COMPARED = "Backends and data"
 SEARCH = "How to search"
-MEASURED = "What to measure"
+MEASURED = "Measurements"
 STATISTICS = "Statistics"
 GATE = "How to judge"
 TIMING = "Timing and load"
@@ -131,8 +131,8 @@ RELEVANCE = Option(
     flags=("--relevance-level", "-l"),
 )
 IDENTICAL_IDS = Option(
-    "Hits that have their query's id: keep or drop them before scoring, or as the dataset says (auto), which "
-    "keeps them where it says nothing.",
+    "Hits that have their query's id: keep or drop them before scoring, or follow the dataset (auto), which keeps "
+    "them by default.",
     MEASURED,
     choices=IDENTICAL_ID_RULES,
 )
@@ -145,13 +145,13 @@ CACHE_KINDS = (
     "texts", "metadata", "terms", "term-texts", "bm25", "embeddings", "rerank", "trials", "digests", "hub", "judgments",
 )  # fmt: skip
 LABELS = Option(
-    "Judgments that came later, a filled-in to-label.jsonl of regress or diff: they add to those of the data.",
+    "Later judgments, in a filled-in to-label.jsonl of regress or diff: they are added to the dataset's judgments.",
     COMPARED,
     metavar="FILE",
 )
 MAX_DROP = Option(
-    "Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. Metrics that "
-    "none is for have no gate.",
+    "Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. Other metrics have "
+    "no gate.",
     GATE,
     common=True,
     metavar="[METRIC=]DROP",
@@ -181,8 +181,8 @@ class RunOptions(Options):
         "Timed passes over all queries; percentiles use every sample.", TIMING, common=True, least=1
     ).default(1)
     warm_up: float = Option(
-        "Ask queries unmeasured before any is timed, at most as many as are timed (1,000 of a JVM) and for so long; 0: "
-        "none.",
+        "Seconds of unmeasured queries before any is timed, at most as many queries as are timed (1,000 for a JVM); "
+        "0: none.",
         TIMING,
         common=True,
         metavar="SECONDS",
@@ -194,7 +194,7 @@ class RunOptions(Options):
         takes=float | None,
     ).parsed()
     threads: int = Option(
-        "Threads of the exact reference, as a backend and as what engines are held against.", SEARCH, least=1
+        "Threads of the exact reference, as a backend and as the reference of engines.", SEARCH, least=1
     ).default(1)
     jobs: int = Option("Backends that run side by side; more than one needs --no-timing.", SEARCH, least=1).default(1)
     resume: Resume = Option("Stored outcomes to use instead of running again.", SEARCH, choices=tuple(Resume)).default(
@@ -212,20 +212,20 @@ class RunOptions(Options):
         takes=int | str | None,
     ).parsed()
     isolation: Isolation = Option(
-        "process: each backend in a worker of its own. none: in the harness's process, for debuggers.",
+        "process: each backend in a separate worker. none: in the harness's process, for debuggers.",
         SEARCH,
         choices=tuple(Isolation),
     ).default(Isolation.PROCESS)
     executor: str = Option(
-        "Where backends, encoders, rerankers and the exact reference run: local, on this machine; ray, on a Ray "
-        "cluster that is started here or that RAY_ADDRESS names; ray:ADDRESS, on that one.",
+        "Machines for backends, encoders, rerankers and the exact reference: local, this machine; ray, a Ray "
+        "cluster that is started here or named by RAY_ADDRESS; ray:ADDRESS, the cluster at that address.",
         SEARCH,
         metavar="local|ray[:ADDRESS]",
         form="local, ray or ray:ADDRESS",
     ).default(LOCAL)
     max_calls: int | None = Option(
-        "Calls of a remote model that each backend may make; --dry-run says how many it needs. With 0, what the cache "
-        "does not hold is an error.",
+        "Calls of a remote model that each backend may make; --dry-run says how many it needs. With 0, anything "
+        "that is not in the cache is an error.",
         SEARCH,
         least=0,
     ).default(None)
@@ -267,7 +267,7 @@ class CompareRequest(ScoringOptions):
     ).default(None)
     backends: str | Sequence[str] = Option(
         "Backends, separated by commas: name, name:key=value;key=value, label=name:…, run:FILE, your own code "
-        "(python:MODULE:FUNCTION, http:url=…;ids=…), a fusion of such: rrf:A+B, or a second stage on one: A|RERANKER.",
+        "(python:MODULE:FUNCTION, http:url=…;ids=…), a fusion: rrf:A+B, or a second stage: A|RERANKER.",
         COMPARED,
         common=True,
         metavar="LIST",
@@ -275,14 +275,15 @@ class CompareRequest(ScoringOptions):
         completes="backends",
     ).default("qdrant,lucene,csr")
     sweep: Sequence[str] = Option(
-        "One more backend for each value of a parameter, on one build if the engine can: chroma:ef_search=10,50,100.",
+        "One more backend for each value of a parameter, on one shared build if the engine can: "
+        "chroma:ef_search=10,50,100.",
         COMPARED,
         metavar="NAME:KEY=LIST",
         repeated=True,
     ).default(())
     queries: Sequence[str] = Option(
-        "Queries that means are taken over: relevant, judged or answered. Or the file of the queries: a table, TREC "
-        "topics or a golden set. One of each at most.",
+        "Queries to average over: relevant, judged or answered. Or the file of the queries: a table, TREC topics or "
+        "a golden set. At most one of each.",
         COMPARED,
         metavar="RULE|FILE",
         repeated=True,
@@ -330,12 +331,12 @@ class CompareRequest(ScoringOptions):
     metrics: str | Sequence[str] = METRICS.default(COMPARE_METRICS)
     ties: str = TIES.default("trec_eval")
     reference: str | None = Option(
-        "The backend that all others are compared with, as the tables name it; the first by default.",
+        "The backend with which all others are compared, as named in the tables (default: the first).",
         STATISTICS,
         metavar="NAME",
     ).default(None)
     all_pairs: bool = Option(
-        "Compare every backend with every other, not with one alone.", STATISTICS, two_sided=True
+        "Compare every pair of backends, not only with the reference.", STATISTICS, two_sided=True
     ).default(False)
     rebuilds: int = Option(
         "Builds in all, the first among them, of each backend whose engine gives other rankings on each build; the "
@@ -344,7 +345,7 @@ class CompareRequest(ScoringOptions):
         least=1,
     ).default(1)
     concurrency: tuple[int, ...] = Option(
-        "Also time so many clients at once, each asking when it was answered: 1,2,4,8.",
+        "Also time this many concurrent clients, each sending its next query after an answer: 1,2,4,8.",
         TIMING,
         metavar="LIST",
         commas=True,
@@ -353,8 +354,8 @@ class CompareRequest(ScoringOptions):
         takes=str | int | Sequence[int] | None,
     ).parsed()
     rate: tuple[float, ...] | str = Option(
-        "Also ask so many queries a second, whether the backend keeps up or not: 50,100. Or sweep: raise the rate to "
-        "saturation, and mark the knee.",
+        "Also send this many queries per second, whether the backend keeps up or not: 50,100. Or sweep: raise the "
+        "rate to saturation, and mark the knee.",
         TIMING,
         metavar="LIST|sweep",
         commas=True,
@@ -363,7 +364,7 @@ class CompareRequest(ScoringOptions):
         takes=str | float | Sequence[float] | None,
     ).parsed()
     cold: bool = Option(
-        "Also time a pass on the index opened anew, its files out of the page cache.", TIMING, two_sided=True
+        "Also time a pass on the reopened index, with its files out of the page cache.", TIMING, two_sided=True
     ).default(False)
     clients: ClientKind = Option(
         "processes, or threads on one engine where its client releases the GIL.", TIMING, choices=tuple(ClientKind)
@@ -382,8 +383,8 @@ class CompareRequest(ScoringOptions):
         takes=str | None,
     ).parsed()
     load_seconds: float = Option(
-        "How long each level of --concurrency and --rate is held; the calls under way then are finished, and queries "
-        "of an overloaded rate are asked for as long again.",
+        "Seconds at each level of --concurrency and --rate; calls in progress are then finished, and queries of an "
+        "overloaded rate are sent for as long again.",
         TIMING,
         metavar="SECONDS",
         least=0,
@@ -448,9 +449,7 @@ class CompareOutput(Output):
         keyword=False,
         written=True,
     ).default(None)
-    dry_run: bool = Option("Print what would run, and run nothing.", OUTPUT, recorded=False, keyword=False).default(
-        False
-    )
+    dry_run: bool = Option("Print the plan without running it.", OUTPUT, recorded=False, keyword=False).default(False)
 
 
 BackendLike = str | Callable[..., object]
@@ -466,8 +465,8 @@ GOLDEN = Option(
 DEFAULT_DATASET = "cacm"
 """The bundled collection that ``harness compare`` uses if neither a dataset nor its files are named."""
 CORPUS = Option(
-    "The documents: a table, a folder of text files, or a dataset's name, folder or .zip. A name may stand before "
-    "it: small=a.jsonl. By default the golden set's own dataset.",
+    "The documents: a table, a folder of text files, or a dataset's name, folder or .zip. A name may precede it: "
+    "small=a.jsonl. By default the golden set's own dataset.",
     COMPARED,
     common=True,
     metavar="[NAME=]PLACE",
@@ -481,10 +480,10 @@ CHECKED_BACKENDS = Option(
     metavar="LIST",
     commas=True,
     completes="backends",
-    default_text="lucene,csr, and none with --against alone",
+    default_text="lucene,csr, and none with only --against",
 )
 AGAINST = Option(
-    "What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, a retriever of LangChain, "
+    "An existing backend, only read: python:MODULE:FUNCTION, http:url=…;ids=…, a retriever of LangChain, "
     "LlamaIndex, Haystack or PyTerrier as langchain:MODULE:RETRIEVER;id_key=FIELD, or an index as "
     "chroma:path=…;collection=…;model=….",
     COMPARED,
@@ -512,7 +511,7 @@ class CheckRequest(ScoringOptions):
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     k: int = DEPTH.default(5)
     require: Sequence[str] = Option(
-        "What must hold: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'.",
+        "Requirement: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'.",
         MEASURED,
         common=True,
         metavar="REQUIREMENT",
@@ -520,12 +519,13 @@ class CheckRequest(ScoringOptions):
     ).default(())
     metrics: str | Sequence[str] = replace(METRICS, default_text="Hit, MRR, Recall and nDCG at k").default(())
     match: str = Option(
-        "exact: expected ids are those of the corpus. document, prefix: the corpus holds chunks of them.",
+        "exact: expected ids are ids of the corpus. document, prefix: the corpus holds chunks of the expected "
+        "documents.",
         MEASURED,
         choices=MATCH_RULES,
     ).default("exact")
     delimiter: str | None = Option(
-        "What stands between a document's id and its chunk's, for --match.", MEASURED, metavar="TEXT"
+        "Delimiter between a document's id and its chunk's, for --match.", MEASURED, metavar="TEXT"
     ).default(None)
     slice: Sequence[str] = Option(
         "A field of the golden set: one row of figures for each of its values.",
@@ -552,7 +552,7 @@ class JudgedOutput(Output):
     """Place and form of a verdict, in continuous integration too."""
 
     junit: Path | None = Option(
-        "Also write JUnit XML: one case for each thing that is judged.",
+        "Also write JUnit XML: one case for each requirement.",
         OUTPUT,
         metavar="FILE",
         recorded=False,
@@ -563,7 +563,7 @@ class JudgedOutput(Output):
         "Also append Markdown to this file.",
         OUTPUT,
         metavar="FILE",
-        default_text="the one that GITHUB_STEP_SUMMARY names, if any",
+        default_text="the file that GITHUB_STEP_SUMMARY names, if any",
         recorded=False,
         keyword=False,
         written=True,
@@ -584,14 +584,16 @@ class VerifyRequest(Options):
     """Settings of ``harness verify``."""
 
     datasets: Sequence[str] = Option(
-        "Names of datasets, members of families, or families; what is not on this machine is downloaded.",
+        "Names of datasets, members of families, or families; missing datasets are downloaded.",
         argument=True,
         metavar="DATASET",
         repeated=True,
         completes="dataset",
     ).default(())
     all: bool = Option(
-        "Every dataset with published configurations; those that are not here are listed, not downloaded.", COMPARED
+        "Every dataset with published configurations; datasets that are not on this machine are listed, not "
+        "downloaded.",
+        COMPARED,
     ).default(False)
     available: bool = Option("Every such dataset that is on this machine.", COMPARED).default(False)
     data: str | Path | Sequence[str | Path] = Option(
@@ -647,7 +649,7 @@ class EvalRequest(ScoreOptions):
     """Settings of ``harness eval``."""
 
     qrels: Path = Option(
-        "Judgments: TREC or BEIR layout, JSON or Parquet; plain or compressed. May stand first, without the flag.",
+        "Judgments: TREC or BEIR layout, JSON or Parquet; plain or compressed. Can come first, without the flag.",
         COMPARED,
         common=True,
         metavar="FILE",
@@ -671,14 +673,14 @@ class EvalRequest(ScoreOptions):
         MEASURED,
     ).default(False)
     published: str | None = Option(
-        "With --audit: a number from a paper, as printed (0.397, or nDCG@10=39.7). Names what gives it.",
+        "With --audit: a number from a paper, as printed (0.397, or nDCG@10=39.7). Names the convention that gives it.",
         MEASURED,
         metavar="VALUE",
     ).default(None)
     per_query: bool = Option("Every query's values too.", OUTPUT, common=True, flags=("-q",)).default(False)
     format: str = replace(
         FORMAT,
-        help="How the result is printed; trec_eval: as release 9 prints it, or that of --trec-eval.",
+        help="Output format; trec_eval: as release 9 prints it, or the release of --trec-eval.",
         choices=(*FORMATS, "trec_eval"),
     ).default("table")
 
@@ -696,8 +698,8 @@ class GateOptions(Options):
         choices=GATE_RULES,
     ).default("test")
     when_not_judged: str = Option(
-        "What a gate counts as that would have passed even after the loss of everything: pass (exit code 0), fail "
-        "(1) or invalid (3).",
+        "Outcome of a gate that would have passed even after the loss of everything: pass (exit code 0), fail (1) "
+        "or invalid (3).",
         GATE,
         common=True,
         choices=NOT_JUDGED_RULES,
@@ -707,16 +709,14 @@ class GateOptions(Options):
     ).default(0.01)
     test: str = Option("Paired test.", GATE, choices=PAIRED_TESTS).default("randomisation")
     pair: Sequence[str] = Option(
-        "Labels of a backend before and after, where names do not tell: 'lucene->qdrant'.",
+        "Labels of a backend before and after, if its name changed: 'lucene->qdrant'.",
         GATE,
         metavar="BEFORE->AFTER",
         repeated=True,
     ).default(())
     labels: Path | None = LABELS.default(None)
-    dossier: int = Option(
-        "Queries of each backend that are told in full, the most changed first.", OUTPUT, least=0
-    ).default(50)
-    dossier_depth: int = Option("Documents of each ranking that --dossier tells of.", OUTPUT, least=1).default(10)
+    dossier: int = Option("Queries of each backend to report in full, most changed first.", OUTPUT, least=0).default(50)
+    dossier_depth: int = Option("Documents of each ranking that --dossier reports.", OUTPUT, least=1).default(10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -724,7 +724,7 @@ class RegressRequest(GateOptions):
     """Settings of ``harness regress``; :func:`rerun_fields` are further changes of the plan."""
 
     baseline: Path = Option(
-        "What --save-baseline wrote, or a result folder.", COMPARED, common=True, metavar="FILE.json|DIR"
+        "A file from --save-baseline, or a result folder.", COMPARED, common=True, metavar="FILE.json|DIR"
     ).required()
     set: Sequence[str] = Option(
         "Change parameters of a backend of the plan: lucene:k1=3;b=0.95, or '*:model=…' for all that have it.",
@@ -797,7 +797,7 @@ class InitRequest(Options):
         metavar="NAME|PATH",
         completes="dataset",
     ).default(None)
-    force: bool = Option("Replace a harness.toml that is there.", OUTPUT).default(False)
+    force: bool = Option("Replace an existing harness.toml.", OUTPUT).default(False)
 
 
 def _server(name: str, variable: str) -> str:
@@ -817,7 +817,7 @@ class DoctorRequest(Options):
     weaviate_url: str = _server("A Weaviate", "HARNESS_WEAVIATE_URL")
     postgres_url: str = _server("A PostgreSQL", "HARNESS_POSTGRES_URL")
     remove_left_collections: bool = Option(
-        "Only remove what killed comparisons left on the servers; asks first, after naming each.", SERVERS
+        "Only remove collections that killed comparisons left on the servers; names each and asks first.", SERVERS
     ).default(False)
     yes: bool = replace(YES, group=SERVERS).default(False)
     format: str = LISTING_FORMAT.default("table")
@@ -837,7 +837,7 @@ class BackendsRequest(ListRequest):
 
     format: str = replace(FORMAT, choices=("table", "markdown", "json")).default("table")
     backend: str | None = Option(
-        "Show this one with its parameters, or those that NAME:key=value sets.",
+        "Show this backend with its parameters, or with the values that NAME:key=value sets.",
         argument=True,
         metavar="BACKEND",
         completes="backends",
@@ -903,7 +903,7 @@ class CacheRemoveRequest(Options):
     ).default(())
     kind: str | None = CACHE_KIND.default(None)
     older_than: str | None = Option(
-        "Only what is older than this: 45m, 12h, 30d, 8w.", SELECTION, metavar="AGE"
+        "Only entries older than this: 45m, 12h, 30d, 8w.", SELECTION, metavar="AGE"
     ).default(None)
     all: bool = Option("Every entry.", SELECTION).default(False)
     yes: bool = YES.default(False)

@@ -45,7 +45,7 @@ class DatasetList(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[str] = ()) -> DatasetList:
+def parse_datasets(text: str, cards: Path | None = None, *, in_memory: Collection[str] = ()) -> DatasetList:
     """Expand a list of datasets; a text that is an existing path is one dataset, even if it has commas.
 
     Args:
@@ -58,25 +58,25 @@ def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
             unknown names are refused when the dataset is located.
     """
-    items = [text] if text in at_hand else _items(text)
+    items = [text] if text in in_memory else _items(text)
     expanded: list[NamedDataset] = []
     notes: list[str] = []
     mistakes = Mistakes()
     family: DatasetFamily | None = None
     for item in items:
-        if item in at_hand:
+        if item in in_memory:
             expanded.append(NamedDataset(item))
             continue
         with mistakes.collected():
-            name = _in_family(item, family, cards) if family is not None else item
+            name = _member_name(item, family, cards) if family is not None else item
             family = _family_of(name, cards)
-            named = find_dataset(name, cards) if existing_path(name) is None else None
-            expanded += _members(named, cards, notes) if named is not None else [NamedDataset(name)]
+            card = find_dataset(name, cards) if existing_path(name) is None else None
+            expanded += _members(card, cards, notes) if card is not None else [NamedDataset(name)]
     mistakes.raise_if_any()
     return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
 
 
-def in_dataset_list(name: str) -> str:
+def quote_dataset(name: str) -> str:
     """Return a name as a list holds it: in quotes if a comma or a quote would cut it."""
     return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
 
@@ -102,15 +102,15 @@ def _items(text: str) -> list[str]:
     return items
 
 
-def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
+def _member_name(item: str, family: DatasetFamily, cards: Path | None) -> str:
     """Return the full name of an item that follows a member of ``family``."""
     if re.search(r"^[.~]|[/:]", item) or os.sep in item:  # a path, or a loader's spec
         return item
     is_path, is_name = Path(item).exists(), find_dataset(item, cards) is not None
     if family.member(item) is None:
         if not is_path and not is_name:
-            known = (*family.members, *dataset_names(cards))
-            raise UnknownNameError(f"dataset or member of {family.name}", item, known)
+            names = (*family.members, *dataset_names(cards))
+            raise UnknownNameError(f"dataset or member of {family.name}", item, names)
         return item
     if is_path or is_name:
         other = f"the folder ./{item}" if is_path else f"the dataset '{item}'"
@@ -126,29 +126,36 @@ def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:
     stem, slash, _ = name.partition("/")
     if not slash or ":" in stem or stem in ("", ".", "..", "~"):
         return None
-    named = find_dataset(stem, cards)
-    return named if isinstance(named, DatasetFamily) else None
+    card = find_dataset(stem, cards)
+    return card if isinstance(card, DatasetFamily) else None
 
 
-def _members(named: DatasetCard | DatasetFamily, cards: Path | None, notes: list[str]) -> Iterator[NamedDataset]:
+def _members(
+    card_or_family: DatasetCard | DatasetFamily, cards: Path | None, notes: list[str]
+) -> Iterator[NamedDataset]:
     """Yield the datasets of a card or a family."""
-    if isinstance(named, DatasetFamily):
-        below = {part for card in named.members.values() if _is_aggregate(card, named.name) for part in card.parts}
-        for name, card in named.members.items():
+    if isinstance(card_or_family, DatasetFamily):
+        below = {
+            part
+            for card in card_or_family.members.values()
+            if _is_aggregate(card, card_or_family.name)
+            for part in card.parts
+        }
+        for name, card in card_or_family.members.items():
             if card.obtain is not None:
                 notes.append(f"{card.name} is left out: its owners give it out themselves")
-            elif name not in below and (not card.parts or _is_aggregate(card, named.name)):
+            elif name not in below and (not card.parts or _is_aggregate(card, card_or_family.name)):
                 yield from _members(card, cards, notes)
         return
-    if not named.parts:
-        yield NamedDataset(named.name)
+    if not card_or_family.parts:
+        yield NamedDataset(card_or_family.name)
         return
-    family = named.name.partition("/")[0]
-    task = named.name if _is_aggregate(named, family) else None
-    for part in named.parts:
+    family = card_or_family.name.partition("/")[0]
+    task = card_or_family.name if _is_aggregate(card_or_family, family) else None
+    for part in card_or_family.parts:
         yield NamedDataset(f"{family}/{part}", task)
 
 
 def _is_aggregate(card: DatasetCard, family: str) -> bool:
-    own = card.name.removeprefix(f"{family}/")
-    return bool(card.parts) and all(part.startswith(f"{own}/") for part in card.parts)
+    member_name = card.name.removeprefix(f"{family}/")
+    return bool(card.parts) and all(part.startswith(f"{member_name}/") for part in card.parts)

@@ -47,14 +47,16 @@ class Swept(NamedTuple):
 
 def split_outside(text: str, separator: str) -> list[str]:
     """Split ``text`` at every ``separator`` (one character) that lies outside all parentheses."""
-    return _cut(text, [place for place in _outside(text) if text[place] == separator])
+    return _cut(text, [position for position in _outside(text) if text[position] == separator])
 
 
 def split_stages(text: str, rerankers: Collection[str]) -> list[str]:
     """Split an item into its first stage and the rerankers after it; ``rerankers`` are their possible names."""
-    named = re.compile(rf"\|\s*(?:{'|'.join(map(re.escape, rerankers))})\s*(?:[:|]|$)") if rerankers else None
-    places = [place for place in _outside(text) if named is not None and named.match(text, place)]
-    return [part.strip() for part in _cut(text, places)]
+    stage_pattern = re.compile(rf"\|\s*(?:{'|'.join(map(re.escape, rerankers))})\s*(?:[:|]|$)") if rerankers else None
+    positions = [
+        position for position in _outside(text) if stage_pattern is not None and stage_pattern.match(text, position)
+    ]
+    return [part.strip() for part in _cut(text, positions)]
 
 
 def split_fusion(rest: str) -> FusionParts:
@@ -67,10 +69,10 @@ def split_fusion(rest: str) -> FusionParts:
     for part in parts:
         name, colon, _ = part.partition(":")
         if colon and name.strip() != "run" and not part.startswith("("):
-            shown = f"{name}:…" if "//" in part else part  # of a URL, a password may lie on both sides of a '+'
+            visible_part = f"{name}:…" if "//" in part else part  # of a URL, a password may lie on both sides of a '+'
             raise UsageError(
-                f"the component '{shown}' is more than a name, and has no parentheses",
-                fix=f"write ({shown}): what follows ';' outside them is the fusion's own",
+                f"the component '{visible_part}' is more than a name, and has no parentheses",
+                fix=f"write ({visible_part}): parameters after ';' outside them belong to the fusion",
             )
     return FusionParts(tuple(without_parentheses(part) for part in parts), ";".join(parameters))
 
@@ -83,13 +85,13 @@ def without_parentheses(text: str) -> str:
     return inner
 
 
-def in_parentheses(label: str) -> str:
+def parenthesise(label: str) -> str:
     """Return a label as a component: in parentheses unless it is a plain name or a plain ``run:FILE``."""
     plain = re.fullmatch(r"[\w.-]+|run:[^+;|(),\"']+", label)
     return label if plain else f"({label})"
 
 
-def in_list(item: str) -> str:
+def quote_list_item(item: str) -> str:
     """Return an item as written among others: in parentheses if a comma would cut it."""
     return item if split_outside(item, ",") == [item] else f"({item})"
 
@@ -122,20 +124,20 @@ def expand(sweep: str) -> list[str]:
 def swept(sweep: str) -> Swept:
     """Parse a sweep; raises UsageError for one of another form."""
     base, values = _parse_sweep(sweep)
-    place = max(base.rfind(";"), base.rfind(":"))
-    return Swept(base[:place].strip(), base[place + 1 :].strip(), tuple(values))
+    position = max(base.rfind(";"), base.rfind(":"))
+    return Swept(base[:position].strip(), base[position + 1 :].strip(), tuple(values))
 
 
 def _parse_sweep(sweep: str) -> tuple[str, list[str]]:
     """Return the expression up to the swept parameter's name, and its values."""
-    *parts, listed = split_outside(sweep, "=")
+    *parts, values_text = split_outside(sweep, "=")
     try:
-        base, values = "=".join(parts), [quoted(unquoted(value)) for value in split_outside(listed, ",")]
+        base, values = "=".join(parts), [quoted(unquoted(value)) for value in split_outside(values_text, ",")]
     except ValueError as error:
         raise UsageError(f"--sweep {sweep}: {error}") from error
     if not parts or ":" not in base or any(not value for value in values):
-        what = f"--sweep {sweep}: not of the form NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
-        raise UsageError(what, fix="write --sweep chroma:ef_search=10,50,100")
+        problem = f"--sweep {sweep}: not of the form NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
+        raise UsageError(problem, fix="write --sweep chroma:ef_search=10,50,100")
     if len(values) < 2:
         raise UsageError(f"--sweep {sweep}: needs at least two values", fix="name one value in --backends")
     twice = next((value for value in values if values.count(value) > 1), None)
@@ -145,8 +147,8 @@ def _parse_sweep(sweep: str) -> tuple[str, list[str]]:
     return base.strip(), values
 
 
-def _cut(text: str, places: Sequence[int]) -> list[str]:
-    starts, ends = [0, *(place + 1 for place in places)], [*places, len(text)]
+def _cut(text: str, positions: Sequence[int]) -> list[str]:
+    starts, ends = [0, *(position + 1 for position in positions)], [*positions, len(text)]
     return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
@@ -156,15 +158,15 @@ def _outside(text: str) -> Iterator[int]:
     Raises UsageError for a quote or a parenthesis without its counterpart.
     """
     opened: list[int] = []
-    for place, character in enumerate(_without_quoted(text)):
+    for position, character in enumerate(_without_quoted(text)):
         if character == "(":
-            opened.append(place)
+            opened.append(position)
         elif character == ")":
             if not opened:
-                raise _unmatched(text, place, "that is closed", "opened")
+                raise _unmatched(text, position, "that is closed", "opened")
             opened.pop()
         elif not opened and character != _INSIDE:
-            yield place
+            yield position
     if opened:
         raise _unmatched(text, opened[-1], "that is opened", "closed")
 
@@ -188,8 +190,8 @@ def _without_quoted(text: str) -> str:
     return _BEGINS.sub(replace, text)
 
 
-def _unmatched(text: str, place: int, present: str, missing: str) -> UsageError:
+def _unmatched(text: str, position: int, present: str, missing: str) -> UsageError:
     return UsageError(
-        f"the parenthesis {present} at character {place + 1} of '{text}' is not {missing}",
-        fix='parentheses stand around components, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
+        f"the parenthesis {present} at character {position + 1} of '{text}' is not {missing}",
+        fix='put components in parentheses, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
     )

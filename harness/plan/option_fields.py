@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
-from harness.plan.expressions import in_list
+from harness.plan.expressions import quote_list_item
 from harness.user_path import user_path
 from harness.wording import shortened
 
@@ -168,7 +168,7 @@ class OptionField:
         return {"bool": "true or false", "path": "a path"}.get(self.kind, "text")
 
     @property
-    def shown_default(self) -> str:
+    def default_text(self) -> str:
         """The default as help shows it; empty without a default."""
         if self.option.default_text:
             return self.option.default_text
@@ -203,15 +203,15 @@ class OptionField:
             return self.hint(value)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)
-        listed = any(typing.get_origin(member) is Sequence for member in members)
-        if self.option.commas and not listed:
+        takes_several = any(typing.get_origin(member) is Sequence for member in members)
+        if self.option.commas and not takes_several:
             if isinstance(value, PathLike):
                 return str(value)
             if isinstance(value, list | tuple) and all(isinstance(item, str | PathLike) for item in value):
                 return ",".join(map(str, value))
-        if self.option.repeated and listed and isinstance(value, str):
+        if self.option.repeated and takes_several and isinstance(value, str):
             return (value,)
-        return tuple(value) if listed and isinstance(value, list) else value
+        return tuple(value) if takes_several and isinstance(value, list) else value
 
     @property
     def final_default(self) -> object:
@@ -233,7 +233,7 @@ class OptionField:
         try:
             return user_path(value)
         except UsageError as error:
-            raise UsageError(f"{self.flag}: {error.what}", fix=error.fix) from error
+            raise UsageError(f"{self.flag}: {error.problem}", fix=error.fix) from error
 
     def problem(self, value: object) -> UsageError | None:
         """Return a value's problem: its type, a choice that does not exist, a number out of range."""
@@ -249,9 +249,9 @@ class OptionField:
             return None
         for item in value if isinstance(value, tuple) else (value,):
             if option.choices and isinstance(item, str) and item not in option.choices:
-                known = ", ".join(option.choices)
+                choices_text = ", ".join(option.choices)
                 return UsageError(
-                    f"{self.flag} {item}: no such choice{nearest(item, option.choices)}", fix=f"known: {known}"
+                    f"{self.flag} {item}: no such choice{nearest(item, option.choices)}", fix=f"known: {choices_text}"
                 )
         if option.least is not None and isinstance(value, int | float):
             low = value <= option.least if option.above else value < option.least
@@ -293,7 +293,7 @@ class Options:
                 del as_given[name]
         object.__setattr__(self, "as_given", as_given)
 
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Return the value of each option before it was parsed."""
         return {name: self.as_given.get(name, getattr(self, name)) for name in option_fields(type(self))}
 
@@ -303,25 +303,25 @@ def _parsed_default(field: OptionField) -> object:
     return field.finish(field.default)
 
 
-_KNOWN: dict[type, Mapping[str, OptionField]] = {}
+_FIELDS_OF: dict[type, Mapping[str, OptionField]] = {}
 
 
 def option_fields(settings: type[Options]) -> Mapping[str, OptionField]:
     """Return the options of a dataclass by name: its own in the order of their declaration, then its bases'."""
-    if settings not in _KNOWN:
-        _KNOWN[settings] = types.MappingProxyType(_declared(settings))
-    return _KNOWN[settings]
+    if settings not in _FIELDS_OF:
+        _FIELDS_OF[settings] = types.MappingProxyType(_declared(settings))
+    return _FIELDS_OF[settings]
 
 
 def _declared(settings: type[Options]) -> dict[str, OptionField]:
-    hints, own = typing.get_type_hints(settings), {field.name: field for field in fields(settings)}
-    order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in own]
+    hints, dataclass_fields = typing.get_type_hints(settings), {field.name: field for field in fields(settings)}
+    order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in dataclass_fields]
     declared = {}
     for name in dict.fromkeys(order):
-        option: Option | None = own[name].metadata.get(_DECLARATION)
+        option: Option | None = dataclass_fields[name].metadata.get(_DECLARATION)
         if option is not None:
             hint = hints[name] if option.takes is None else option.takes
-            declared[name] = OptionField(name, hint, own[name].default, option)
+            declared[name] = OptionField(name, hint, dataclass_fields[name].default, option)
     return declared
 
 
@@ -339,15 +339,19 @@ def from_keywords(
     Raises:
         UsageError: for all unknown keywords, with the nearest name; with them, for all wrong values.
     """
-    known = {name for kind in kinds for name, field in option_fields(kind).items() if field.option.keyword}
+    keyword_names = {name for kind in kinds for name, field in option_fields(kind).items() if field.option.keyword}
     made = [
-        kind(**{name: value for name, value in keywords.items() if name in known and name in option_fields(kind)})
+        kind(
+            **{name: value for name, value in keywords.items() if name in keyword_names and name in option_fields(kind)}
+        )
         for kind in kinds
     ]
     mistakes = [
-        UsageError(f"{call}() has no keyword '{name}'", fix=UnknownNameError("keyword", name, {*known, *also}).fix)
+        UsageError(
+            f"{call}() has no keyword '{name}'", fix=UnknownNameError("keyword", name, {*keyword_names, *also}).fix
+        )
         for name in keywords
-        if name not in known
+        if name not in keyword_names
     ]
     if mistakes:
         raise_together([*mistakes, *(problem for options in made for problem in _problems(options).values())])
@@ -360,17 +364,19 @@ def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
     A call without an argument that has no default raises UsageError, as one with a wrong keyword does.
     """
 
-    def shown(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        named = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-        known = {entry.name for entry in named}
+        parameters = [
+            entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        parameter_names = {entry.name for entry in parameters}
         declared = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.hint)
             for kind in kinds
             for name, field in option_fields(kind).items()
-            if field.option.keyword and name not in known
+            if field.option.keyword and name not in parameter_names
         ]
-        needed = [entry.name for entry in named if entry.default is inspect.Parameter.empty]
+        needed = [entry.name for entry in parameters if entry.default is inspect.Parameter.empty]
 
         @functools.wraps(function)
         def complete(*args: object, **keywords: object) -> object:
@@ -379,10 +385,10 @@ def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
                     raise _missing_keyword(f"harness.{function.__name__}", name, keywords)
             return function(*args, **keywords)
 
-        complete.__signature__ = signature.replace(parameters=[*named, *declared])  # type: ignore[attr-defined]
+        complete.__signature__ = signature.replace(parameters=[*parameters, *declared])  # type: ignore[attr-defined]
         return cast("Function", complete)
 
-    return shown
+    return decorate
 
 
 def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageError:
@@ -393,13 +399,13 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
 
 def is_set(settings: Options, *names: str) -> bool:
     """Return whether one of these options has another value than its default."""
-    known = option_fields(type(settings))
-    return any(settings.as_given.get(name, getattr(settings, name)) != known[name].default for name in names)
+    fields_by_name = option_fields(type(settings))
+    return any(settings.as_given.get(name, getattr(settings, name)) != fields_by_name[name].default for name in names)
 
 
 def _problems(settings: Options) -> dict[str, UsageError]:
     """Return the problems of options' values, by field; a default is right unless the environment sets it."""
-    values = settings.given()
+    values = settings.arguments()
     problems = {
         name: field.problem(values[name])
         for name, field in option_fields(type(settings)).items()
@@ -422,8 +428,8 @@ def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
     problems = _problems(settings)
     if not problems:
         return settings, []
-    known = option_fields(type(settings))
-    defaults = {name: known[name].default for name in problems}
+    fields_by_name = option_fields(type(settings))
+    defaults = {name: fields_by_name[name].default for name in problems}
     if MISSING in defaults.values():
         raise_together(list(problems.values()))
     return replace(settings, **cast("dict[str, Any]", defaults)), list(problems.values())
@@ -435,9 +441,9 @@ class Mistakes:
     def __init__(self) -> None:
         self.errors: list[HarnessError] = []
 
-    def refuse(self, what: str, fix: str | None = None) -> None:
+    def refuse(self, problem: str, fix: str | None = None) -> None:
         """Keep a user's mistake, with its fix."""
-        self.errors.append(UsageError(what, fix=fix))
+        self.errors.append(UsageError(problem, fix=fix))
 
     def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
         """Return the resolved value; None if it raises UsageError, which is kept."""
@@ -496,7 +502,7 @@ def option_words(field: OptionField, value: object) -> list[str]:
 
 def keyword_arguments(settings: Options) -> dict[str, object]:
     """Return the keywords of a call in Python that set values other than the defaults."""
-    declared, values = option_fields(type(settings)), settings.given()
+    declared, values = option_fields(type(settings)), settings.arguments()
     return {
         name: value
         for name, value in values.items()
@@ -513,7 +519,7 @@ def flat(
 
 def _recorded(settings: Options) -> dict[str, Any]:
     """Return the values as the user wrote them; a list from Python that is parsed becomes the text for it."""
-    values = settings.given()
+    values = settings.arguments()
     for name, field in option_fields(type(settings)).items():
         value = values[name]
         if field.option.parse is not None and field.option.commas and value not in (None, ()):
@@ -536,7 +542,7 @@ def _flat(value: object) -> str | int | float | list[str] | None:
 def _text(value: object) -> str:
     """Return a value as one word of the command line."""
     if isinstance(value, list | tuple):
-        return ",".join(f"{item:.10g}" if isinstance(item, float) else in_list(str(item)) for item in value)
+        return ",".join(f"{item:.10g}" if isinstance(item, float) else quote_list_item(str(item)) for item in value)
     return str(value)
 
 

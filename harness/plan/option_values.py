@@ -53,23 +53,23 @@ def parse_churn(value: str | None) -> Churn | None:
         return None
     parts = [part.partition("=") for part in value.split(",")]
     texts = {name.strip(): text.strip() for name, _, text in parts}
-    what = f"--churn {value}"
+    option_text = f"--churn {value}"
     strange = [name for name in texts if name not in ("insert", "delete", "update", "steps")]
     if strange or len(texts) < len(parts):
         odd = f"'{strange[0]}' is not known" if strange else "a part occurs twice"
-        raise UsageError(f"{what}: {odd}", fix=f"write {_CHURN}")
+        raise UsageError(f"{option_text}: {odd}", fix=f"write {_CHURN}")
     of_steps = texts.pop("steps", "1")
     steps = int(of_steps) if of_steps.isdecimal() else 0
     if not 1 <= steps <= _MOST_STEPS:
-        raise UsageError(f"{what}: steps is '{of_steps}'", fix=f"give a number from 1 to {_MOST_STEPS}")
+        raise UsageError(f"{option_text}: steps is '{of_steps}'", fix=f"give a number from 1 to {_MOST_STEPS}")
     shares = {name: share(text, f"--churn {name}") for name, text in texts.items()}
     if not shares:
-        raise UsageError(f"{what}: it changes nothing", fix=f"write {_CHURN}")
+        raise UsageError(f"{option_text}: it changes nothing", fix=f"write {_CHURN}")
     churn = Churn(**shares, steps=steps)
     left = 1 + (steps - 1) * (churn.insert - churn.delete) - churn.delete - churn.update
     if min(left, 1 - churn.delete - churn.update) <= 0:
-        what = f"{what}: in some step more documents would be deleted and updated than there are"
-        raise UsageError(what, fix="give smaller shares, or fewer steps")
+        option_text = f"{option_text}: in some step more documents would be deleted and updated than there are"
+        raise UsageError(option_text, fix="give smaller shares, or fewer steps")
     return churn
 
 
@@ -126,7 +126,7 @@ def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
     """Parse numbers of clients, ``1,2,4,8`` or a sequence; none for None. Raises UsageError."""
     levels = _numbers(value, int, "--concurrency", "1,2,4,8")
     if any(not 1 <= level <= _MOST_CLIENTS for level in levels):
-        raise UsageError(f"--concurrency {_shown(value)}", fix=f"numbers of clients are from 1 to {_MOST_CLIENTS}")
+        raise UsageError(f"--concurrency {_as_text(value)}", fix=f"numbers of clients are from 1 to {_MOST_CLIENTS}")
     return levels
 
 
@@ -136,7 +136,7 @@ def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...
         return SWEEP
     rates = _numbers(value, float, "--rate", "50,100, or sweep")
     if any(not 0 < rate <= _HIGHEST_RATE for rate in rates):
-        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0 and at most a million")
+        raise UsageError(f"--rate {_as_text(value)}", fix="rates are queries a second, above 0 and at most a million")
     return rates
 
 
@@ -154,7 +154,7 @@ def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> Fil
     if equated is not None:
         raise UsageError(
             f"--filter-sweep {equated}: a field goes without a value",
-            fix=f"write --filter-sweep {equated.partition('=')[0]}, which takes its values one by one",
+            fix=f"write --filter-sweep {equated.partition('=')[0]}, which uses each of its values",
         )
     fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
     sweep = FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
@@ -162,8 +162,8 @@ def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> Fil
     twice = next((word for word in words if words.count(word) > 1), None)
     if twice is not None or "" in names:
         odd = "a share or a field is empty" if "" in names else f"{twice} occurs twice"
-        what = f"--filter-sweep '{_shown(value)}': {odd}"
-        raise UsageError(what, fix="write shares and fields, each once: 0.5,0.1,0.01")
+        problem = f"--filter-sweep '{_as_text(value)}': {odd}"
+        raise UsageError(problem, fix="write shares and fields, each once: 0.5,0.1,0.01")
     return sweep
 
 
@@ -176,11 +176,13 @@ def _numbers(
     try:
         numbers = tuple(kind(part) for part in parts)
     except ValueError as error:
-        raise UsageError(f"{option} {_shown(value)}: not a list of numbers", fix=f"write {option} {example}") from error
+        raise UsageError(
+            f"{option} {_as_text(value)}: not a list of numbers", fix=f"write {option} {example}"
+        ) from error
     if len(set(numbers)) != len(numbers):
-        raise UsageError(f"{option} {_shown(value)}: a number occurs twice", fix=f"write {option} {example}")
+        raise UsageError(f"{option} {_as_text(value)}: a number occurs twice", fix=f"write {option} {example}")
     return numbers
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ",".join(map(str, value if isinstance(value, Sequence) else [value]))

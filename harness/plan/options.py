@@ -19,13 +19,13 @@ def contradictions(options: RunOptions) -> Iterator[UsageError]:
         yield UsageError(f"--executor {options.executor}: no such executor", fix="use local, ray or ray:ADDRESS")
     if options.jobs > 1 and options.timing and options.executor == LOCAL:  # on a cluster each has a node to itself
         yield UsageError(
-            f"--jobs {options.jobs} with timing: backends that run side by side slow one another down",
+            f"--jobs {options.jobs} with timing: backends that run at the same time slow each other down",
             fix="add --no-timing, or leave --jobs out",
         )
     if options.repeat > 1 and not options.timing:
         yield UsageError(
             f"--repeat {options.repeat} with --no-timing: passes are repeated for their times only",
-            fix="leave one of the two out",
+            fix="leave out one of the two",
         )
     if options.isolation is Isolation.NONE:
         set_options = {
@@ -41,8 +41,8 @@ def contradictions(options: RunOptions) -> Iterator[UsageError]:
             )
     if "warm_up" not in options.as_given and options.warm_up and not options.timing:
         yield UsageError(
-            f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only",
-            fix="leave one of the two out",
+            f"--warm-up {options.warm_up:g} with --no-timing: warm-up queries only serve timing",
+            fix="leave out one of the two",
         )
 
 
@@ -56,7 +56,7 @@ def load_contradictions(request: CompareRequest) -> Iterator[UsageError]:
     if request.measures_load and request.executor != LOCAL:
         yield UsageError(
             f"--cold, --concurrency and --rate with --executor {request.executor}: load is measured on the machine "
-            "that asks",
+            "that sends the queries",
             fix="leave --executor out, on the machine that is to be measured",
         )
     unused = []
@@ -71,11 +71,11 @@ def load_contradictions(request: CompareRequest) -> Iterator[UsageError]:
         yield UsageError(f"{option} without {needed}: it would change nothing", fix=f"add {needed}")
     if request.churn is not None and request.filter:
         yield UsageError(
-            "--churn with --filter: an index with metadata to filter by is not changed", fix="leave one of the two out"
+            "--churn with --filter: an index with metadata to filter by is not changed", fix="leave out one of the two"
         )
     if request.filter and request.filter_sweep:
         yield UsageError(
-            "--filter-sweep with --filter: it compares filters with no filter", fix="leave one of the two out"
+            "--filter-sweep with --filter: it compares filters with no filter", fix="leave out one of the two"
         )
 
 
@@ -91,11 +91,11 @@ def execution_notes(options: RunOptions) -> Iterator[str]:
         yield f"no times were taken (--no-timing): {left_out}"
     if options.executor != LOCAL:
         yield (
-            f"backends run on nodes of a Ray cluster (--executor {options.executor}): times and memory are those "
-            "of a node, and the machine that is described is the one where the command ran"
+            f"backends run on nodes of a Ray cluster (--executor {options.executor}): times and memory are measured "
+            "on a node, while the machine described is the one where the command ran"
         )
     if options.isolation is Isolation.NONE:
         yield (
             "backends run in the harness's own process (--isolation none): their memory is not measured, "
-            "and their times may hold what earlier backends left in it"
+            "and earlier backends may affect their times"
         )

@@ -28,7 +28,7 @@ from harness.plan.backend_spec import BackendSpec, parse_backends, with_componen
 from harness.plan.callables import Function
 from harness.plan.config import DEFAULT_DATASET, QUERY_RULES, CompareRequest
 from harness.plan.dataset_list import NamedDataset
-from harness.plan.expressions import in_list, split_outside
+from harness.plan.expressions import quote_list_item, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat, is_set
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.options import contradictions, execution_notes, load_contradictions
@@ -36,7 +36,7 @@ from harness.plan.sweeps import PlannedSweep, with_sweeps
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
-from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
+from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
 
 _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_seconds", "churn", "filter")
 """Options among which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
@@ -82,7 +82,7 @@ class Trial:
         for name in unread:
             if name not in state:
                 raise EngineFailureError(
-                    f"the engine was asked for the '{name}' of the index, and does not tell it",
+                    f"the engine does not report the '{name}' of the index",
                     fix="the engine is at fault: IndexHandle.state needs what external_index.read of the card names",
                 )
         return replace(self, parameters={**self.parameters, **{name: state[name] for name in unread}})
@@ -153,18 +153,20 @@ class Plan:
     def command(self) -> list[str]:
         """Return the command line that repeats this plan: its backends, and options that differ from the defaults."""
         backends = self.without_secrets().get("backends", self.request.backends)
-        listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
-        if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier covers the sweep
-            listed = ",".join(trial.spec.expression for trial in self.trials)
-        named = ["--backends", listed, "--dataset", self.dataset_list]
+        backends_text = backends if isinstance(backends, str) else ",".join(map(quote_list_item, backends))
+        if (
+            not self.request.sweep or not backends_text
+        ):  # a sweep is not resolved: the report's frontier covers the sweep
+            backends_text = ",".join(trial.spec.expression for trial in self.trials)
+        words = ["--backends", backends_text, "--dataset", self.dataset_list]
         resolved = self._resolved() | {"backends": None, "dataset": None}
         if not self.request.sweep or not self.request.backends:
             resolved["sweep"] = None
         if self.request.warm_up == WARM_UP_SECONDS:
             resolved["warm_up"] = None
-        return ["harness", "compare", *named, *command_words(self.request, resolved)]
+        return ["harness", "compare", *words, *command_words(self.request, resolved)]
 
-    def given(self) -> dict[str, str | int | float | list[str] | None]:
+    def arguments(self) -> dict[str, str | int | float | list[str] | None]:
         """Return the request as flat values for the report."""
         return flat(self.request, self._resolved())
 
@@ -176,9 +178,9 @@ class Plan:
         if not self.request.sweep:
             return {"backends": [trial.spec.expression for trial in self.trials]}
         items = split_outside(backends, ",") if isinstance(backends, str) else list(backends)
-        named = parse_backends([item for item in items if item.strip()], cards) if items else []
+        specs = parse_backends([item for item in items if item.strip()], cards) if items else []
         return {
-            "backends": [spec.expression for spec in named],
+            "backends": [spec.expression for spec in specs],
             "sweep": [sweep.expression for sweep in self.sweeps],
         }
 
@@ -220,8 +222,8 @@ def make_plan(
     filtered = mistakes.resolve(request.filter or None, parse_filter)
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     parsed = mistakes.catch(lambda: _backends(request, functions))
-    named, sweeps = parsed if parsed is not None else ([], ())
-    specs = with_components(named)
+    named_specs, sweeps = parsed if parsed is not None else ([], ())
+    specs = with_components(named_specs)
     if measures is not None and ties is TieRule.AVERAGE:
         mistakes.catch(lambda: require_closed_form(measures))
     if lucene_available is None:
@@ -247,7 +249,10 @@ def make_plan(
         files=files,
         identical_ids=identical_ids_rule(request.identical_ids),
         reference=reference,
-        remarks=(*(_notes_on_components(trials, named) if len(trials) > len(named) else ()), *execution_notes(request)),
+        remarks=(
+            *(_notes_on_components(trials, named_specs) if len(trials) > len(named_specs) else ()),
+            *execution_notes(request),
+        ),
         on_analyzers=_notes_on_analyzers(trials) if len(trials) > 1 else (),
         on_candidates=tuple(_notes_on_candidates(trials, request.k)) if len(trials) > 1 else (),
         lucene_available=lucene_available,
@@ -271,10 +276,10 @@ def _backends(
     request: CompareRequest, functions: Mapping[str, Function]
 ) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
     """Return the backends of a request and of its sweeps, each once, and the sweeps; raises UsageError."""
-    named = []
+    specs = []
     if request.backends or not request.sweep:
-        named = parse_backends(request.backends, request.cards, functions)
-    return with_sweeps(named, request.sweep, request.cards) if request.sweep else (named, ())
+        specs = parse_backends(request.backends, request.cards, functions)
+    return with_sweeps(specs, request.sweep, request.cards) if request.sweep else (specs, ())
 
 
 def among_candidates_of_dataset(plan: Plan) -> Plan:
@@ -282,13 +287,13 @@ def among_candidates_of_dataset(plan: Plan) -> Plan:
     labels = ", ".join(trial.label for trial in plan.trials if trial.spec.kind == "rerank")
     note = (
         f"the dataset names the candidates of each query: a second stage scores all of them and "
-        f"nothing else, whatever candidates= and --k say ({labels}); those that the stage before did not "
-        "return stand last in its order"
+        f"nothing else, whatever candidates= and --k say ({labels}); documents that the previous stage did not "
+        "return come last in its order"
     )
     return replace(plan, on_candidates=(note,) if labels else ())
 
 
-def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -> Plan:
+def set_language(plan: Plan, language: str | None, analyzer: str | None = None) -> Plan:
     """Return the plan for a dataset in ``language``: each unnamed analyzer becomes the language's.
 
     Lucene's is used when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
@@ -304,10 +309,13 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
         raise UnknownNameError("analyzer, which the dataset's card names,", analyzer, analyzer_names())
     if not any(trial.follows_language for trial in plan.trials):
         return plan
-    known = known_language(language)
+    supported = supported_language(language)
     mistakes = Mistakes()
     trials = tuple(
-        (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=plan.lucene_available)) or trial)
+        (
+            mistakes.catch(partial(_following, trial, supported, analyzer, lucene_available=plan.lucene_available))
+            or trial
+        )
         if trial.follows_language
         else trial
         for trial in plan.trials
@@ -316,16 +324,16 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
     ours = [trial for trial in trials if trial.follows_language and not _analyses_itself(trial)]
     names = sorted({str(trial.analyzer) for trial in ours if trial.analyzer != analyzer})
     unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
-    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None and names else ()
+    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if supported is None and names else ()
     return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
 
 
-def _following(trial: Trial, language: str | None, named: str | None, *, lucene_available: bool) -> Trial:
-    """Return the trial with its analyzer for a language, or the card's ``named`` analyzer; as :func:`in_language`."""
-    if language is None and named is not None and _takes(trial.spec, named):
-        analyzer = named
+def _following(trial: Trial, language: str | None, requested: str | None, *, lucene_available: bool) -> Trial:
+    """Return a trial with the analyzer for a language, or with the ``requested`` analyzer."""
+    if language is None and requested is not None and _takes(trial.spec, requested):
+        analyzer = requested
     else:
-        analyzer = _analyzer_for(trial.spec, language or ENGLISH, named, lucene_available=lucene_available)
+        analyzer = _analyzer_for(trial.spec, language or ENGLISH, requested, lucene_available=lucene_available)
     return replace(trial, parameters={**trial.parameters, "analyzer": analyzer}, analyzer=analyzer)
 
 
@@ -335,8 +343,8 @@ def _takes(spec: BackendSpec, analyzer: str) -> bool:
     return spec.card.parameters["analyzer"].takes(analyzer)
 
 
-def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *, lucene_available: bool) -> str:
-    """Return the first analyzer of a language that the backend takes and that can run, else the ``named`` analyzer.
+def _analyzer_for(spec: BackendSpec, language: str, requested: str | None = None, *, lucene_available: bool) -> str:
+    """Return the first analyzer of a language that the backend takes and that can run, else the ``requested`` analyzer.
 
     Raises UsageError and EngineUnavailableError as :func:`in_language` does.
     """
@@ -345,20 +353,21 @@ def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *,
     def usable(names: Iterable[str]) -> list[str]:
         return [name for name in names if _takes(spec, name) and (with_lucene or not name.startswith("lucene-"))]
 
-    own = preferred_analyzers(language, analyzer_names())
-    here = usable([*own, *([named] if named is not None else [])])
-    if here:
-        return here[0]
-    if any(_takes(spec, name) for name in own):
+    preferred = preferred_analyzers(language, analyzer_names())
+    available = usable([*preferred, *([requested] if requested is not None else [])])
+    if available:
+        return available[0]
+    if any(_takes(spec, name) for name in preferred):
         raise EngineUnavailableError(
             f"the dataset's language is {in_words(language)}, whose analyzer is Lucene's, and Lucene is not installed "
             f"(backend '{spec.label}')",
             fix="pip install 'retrieval-harness[lucene]', or name another analyzer: analyzer=whitespace",
         )
-    others = f" but {', '.join(own)}, which it does not take" if own else ""
+    refused_text = f" but {', '.join(preferred)}, which it does not take" if preferred else ""
     offered = [f"analyzer={name} to {aim}" for aim, names in _LANGUAGELESS.items() for name in usable(names)[:1]]
     raise UsageError(
-        f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
+        f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of "
+        f"it{refused_text}",
         fix=f"name one: {', '.join(offered) or f'harness backends {spec.name} says which it takes'}",
     )
 
@@ -377,8 +386,8 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
     if len(files) > 1:
         raise UsageError(f"--queries names two files, '{files[0]}' and '{files[1]}'", fix="keep one")
     if files and not Path(files[0]).is_file():
-        known = ", ".join(sorted(QUERY_RULES))
-        raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {known}; or a file")
+        rules_text = ", ".join(sorted(QUERY_RULES))
+        raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {rules_text}; or a file")
     return DatasetFiles(
         Path(files[0]) if files else None, request.qrels, parse_columns(request.columns) if request.columns else {}
     )
@@ -420,8 +429,8 @@ def _reference(request: CompareRequest, trials: Sequence[Trial], name: str) -> s
     """Return the label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
     name, labels = name.strip(), [trial.label for trial in trials]
     if request.all_pairs:
-        what = f"--reference {name} and --all-pairs: where every pair is compared there is no reference"
-        raise UsageError(what, fix="leave one of them out")
+        problem = f"--reference {name} and --all-pairs: if every pair is compared there is no reference"
+        raise UsageError(problem, fix="leave out one of them")
     if name in labels:
         return name
     with suppress(UsageError):  # no backend at all: unknown below, with the names of the compared backends
@@ -429,7 +438,7 @@ def _reference(request: CompareRequest, trials: Sequence[Trial], name: str) -> s
         same = [trial.label for trial in trials if trial.spec.identity == spec.identity]
         if same:
             return same[0]
-    raise UnknownNameError("backend in --reference, among those that are compared:", name, labels)
+    raise UnknownNameError("backend in --reference, among the compared ones:", name, labels)
 
 
 def _check_model(trial: Trial) -> None:
@@ -446,12 +455,12 @@ def _check_model(trial: Trial) -> None:
     try:
         refuse_missing(Settings.of(encoder, trial.parameters), documents=not trial.external)
     except (UsageError, DataError) as error:
-        raise UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix) from error
+        raise UsageError(f"backend '{trial.label}': {error.problem}", fix=error.fix) from error
 
 
-def _notes_on_components(trials: Sequence[Trial], named: Sequence[BackendSpec]) -> Iterator[str]:
+def _notes_on_components(trials: Sequence[Trial], labelled: Sequence[BackendSpec]) -> Iterator[str]:
     """Yield a note for each backend that the user does not name, and that runs as a component."""
-    identities = {spec.identity for spec in named}
+    identities = {spec.identity for spec in labelled}
     for trial in trials:
         identity = trial.spec.identity
         if identity in identities:
@@ -496,5 +505,5 @@ def _notes_on_analyzers(trials: Sequence[Trial]) -> tuple[str, ...]:
     analyzers = sorted({trial.analyzer for trial in trials if trial.analyzer is not None})
     if len(analyzers) < 2:
         return ()
-    listed = ", ".join(f"{trial.label} {trial.analyzer}" for trial in trials if trial.analyzer is not None)
-    return (f"the analyzers differ ({listed}): differences between these backends are not the engines' alone",)
+    analyzers_text = ", ".join(f"{trial.label} {trial.analyzer}" for trial in trials if trial.analyzer is not None)
+    return (f"the analyzers differ ({analyzers_text}): differences between these backends are not the engines' alone",)

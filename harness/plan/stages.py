@@ -52,9 +52,9 @@ def rerankers() -> Mapping[str, Stage]:
 
 
 def _stage(name: str, table: Mapping[str, Any], shared: Mapping[str, Any]) -> Stage:
-    own = declared({**shared, **table.get("parameters", {})}, "engine", _PATH)
+    parameters = declared({**shared, **table.get("parameters", {})}, "engine", _PATH)
     of_encoder = encoder_parameters(table["encoder"]) if "encoder" in table else {}
-    return Stage(name, table["summary"], {**own, **of_encoder})
+    return Stage(name, table["summary"], {**parameters, **of_encoder})
 
 
 def parse_weights(text: str) -> tuple[float, ...] | None:

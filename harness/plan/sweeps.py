@@ -32,7 +32,7 @@ class PlannedSweep:
 
 
 def with_sweeps(
-    named: Sequence[BackendSpec], sweeps: Sequence[str], cards: Path | None
+    labelled: Sequence[BackendSpec], sweeps: Sequence[str], cards: Path | None
 ) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
     """Return the ``named`` backends with the backends of every sweep, and the sweeps.
 
@@ -42,14 +42,14 @@ def with_sweeps(
     Raises:
         UsageError: A sweep is malformed, or a backend of it; all of these together.
     """
-    mistakes, groups = Mistakes(), [[spec] for spec in named]
+    mistakes, groups = Mistakes(), [[spec] for spec in labelled]
     made: list[tuple[str, list[BackendSpec]]] = []
     for sweep in sweeps:
-        parsed = mistakes.catch(partial(_parse, sweep, cards, named))
+        parsed = mistakes.catch(partial(_parse, sweep, cards, labelled))
         if parsed is None:
             continue
         written = swept(sweep)
-        group = _group(groups, written.backend, named, cards)
+        group = _group(groups, written.backend, labelled, cards)
         for spec in parsed:
             if all(spec.identity != other.identity for members in groups for other in members):
                 group.append(spec)
@@ -66,11 +66,11 @@ def _parse(sweep: str, cards: Path | None, labelled: Sequence[BackendSpec]) -> l
 
 
 def _group(
-    groups: list[list[BackendSpec]], backend: str, named: Sequence[BackendSpec], cards: Path | None
+    groups: list[list[BackendSpec]], backend: str, labelled: Sequence[BackendSpec], cards: Path | None
 ) -> list[BackendSpec]:
     """Return the group that begins with the swept ``backend``; a new group at the end if there is no such group."""
     with suppress(UsageError):  # a backend that needs the swept parameter is not there without it
-        (spec,) = parse_backends([backend], cards, labelled=named)
+        (spec,) = parse_backends([backend], cards, labelled=labelled)
         for group in groups:
             if group and group[0].identity == spec.identity:
                 return group

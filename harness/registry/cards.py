@@ -65,7 +65,7 @@ class ExternalIndexRules:
     it gets "" for them then, and its ``IndexHandle.state`` has their values.
     """
 
-    where: tuple[str, ...]
+    required_options: tuple[str, ...]
     only: tuple[str, ...]
     building: tuple[str, ...]
     read: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ def _card(path: Path, content: bytes) -> BackendCard:
     document = parse_document(path, content)
     table = Table(document.values)
     encoder = table.choice("encoder", _ENCODERS)
-    own = {name: read_parameter(name, sub) for name, sub in _with_shared(table).tables().items()}
-    parameters = _with_encoders(table, encoder, own)
+    card_parameters = {name: read_parameter(name, sub) for name, sub in _add_shared(table).tables().items()}
+    parameters = _add_encoders(table, encoder, card_parameters)
     card = BackendCard(
         name=card_name(table, path),
         summary=table.required("summary", str),
@@ -141,8 +141,12 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
         table.problem(
             f"'reference.kind' is '{card.reference.kind}', but without an encoder there is nothing to compute it from"
         )
-    wanted = _ENCODER_OF_REFERENCE.get(card.reference.kind)
-    fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_REFERENCE.values()
+    expected_encoder = _ENCODER_OF_REFERENCE.get(card.reference.kind)
+    fits = (
+        card.encoder == expected_encoder
+        if expected_encoder is not None
+        else card.encoder not in _ENCODER_OF_REFERENCE.values()
+    )
     if card.reference.kind != "none" and not fits:
         table.problem(f"'reference.kind' is '{card.reference.kind}', but 'encoder' is '{card.encoder}'")
     of_terms = (card.reference.kind, card.encoder) in (("sparse", "bm25"), ("hybrid", "bm25+dense"))
@@ -162,28 +166,28 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
         )
 
 
-def _with_shared(table: Table) -> Table:
+def _add_shared(table: Table) -> Table:
     """Return the card's table of parameters, followed by the tables that it uses, with its own keys."""
-    own, shared = table.table("parameters"), shared_parameters()
+    parameters, shared = table.table("parameters"), shared_parameters()
     for name in table.strings("use") or ():
         if name not in shared:
             table.problem(f"'use' names '{name}'{nearest(name, shared)}, known: {', '.join(shared)}")
         for parameter, content in shared.get(name, {}).items():
-            again = own.values.get(parameter, {})
-            own.values[parameter] = {**content, **again} if isinstance(again, dict) else again
-    return own
+            again = parameters.values.get(parameter, {})
+            parameters.values[parameter] = {**content, **again} if isinstance(again, dict) else again
+    return parameters
 
 
-def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the card's ``own`` parameters, followed by its encoder's parameters that it does not redeclare."""
+def _add_encoders(table: Table, encoder: str, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Return the card's ``parameters`` parameters, followed by its encoder's parameters that it does not redeclare."""
     declared = encoder_parameters(encoder)
-    for name in own.keys() & declared.keys():
-        if own[name].type != declared[name].type or own[name].scope == "engine":
+    for name in parameters.keys() & declared.keys():
+        if parameters[name].type != declared[name].type or parameters[name].scope == "engine":
             table.problem(
                 f"'parameters.{name}' redeclares one of encoder '{encoder}': its type is {declared[name].type} and its "
-                "scope 'encoder', or 'search' where the engine weighs terms itself"
+                "scope 'encoder', or 'search' if the engine weighs terms itself"
             )
-    return {**own, **{name: parameter for name, parameter in declared.items() if name not in own}}
+    return {**parameters, **{name: parameter for name, parameter in declared.items() if name not in parameters}}
 
 
 def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRule:
@@ -213,9 +217,9 @@ def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalInde
     switch = parameters.get("external")
     if switch is None or switch.type != "bool" or switch.default is not False:
         table.problem("[external_index] needs the bool parameter 'external', false by default: [parameters.external]")
-    if not rules.where:
-        table.problem("'external_index.where' names no parameter: which one says where the index is?")
-    for name in (*rules.where, *rules.only, *rules.building, *rules.read):
+    if not rules.required_options:
+        table.problem("'external_index.where' names no parameter: which one is the location of the index?")
+    for name in (*rules.required_options, *rules.only, *rules.building, *rules.read):
         if name not in parameters:
             table.problem(f"'external_index' names '{name}', which is not a parameter of this card")
     for name in rules.read:

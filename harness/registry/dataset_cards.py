@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from harness.registry.published import Published, published_in
+from harness.registry.published import PublishedNumber, published_in
 from harness.registry.strict_toml import Document, Table, card_name, read_document
 
 _FIELDS = ("title", "text")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
-_PLACES = ("path", "spec", "obtain", "parts")
+_SOURCES = ("path", "spec", "obtain", "parts")
 """Keys that locate the data; a card has one of them."""
 _SHARED = (
-    *_PLACES, "format", "queries", "qrels", "columns", "split", "splits", "language", "query_language", "analyzer",
+    *_SOURCES, "format", "queries", "qrels", "columns", "split", "splits", "language", "query_language", "analyzer",
     "licence", "source", "citation", "note", "identical_ids", "metric", "text", "facts",
 )  # fmt: skip
 """Keys that a family's file may state once for all of its members."""
@@ -89,7 +89,7 @@ class DatasetCard:
     metric: str | None = None
     citation: str | None = None
     note: str | None = None
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedNumber, ...] = ()
 
     def location_of(self, split: str | None) -> str:
         """Return the loader's input for a split, None for the default one."""
@@ -118,14 +118,14 @@ class DatasetFamily:
     summary: str
     members: Mapping[str, DatasetCard]
     pairs: str | None
-    published: tuple[Published, ...]
+    published: tuple[PublishedNumber, ...]
     path: Path
 
     def member(self, name: str) -> DatasetCard | None:
         """Return a member by its name within the family, including pairs; None if it does not exist."""
         if name in self.members or self.pairs is None:
             return self.members.get(name)
-        halves = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "-"]
+        halves = [(name[:position], name[position + 1 :]) for position, letter in enumerate(name) if letter == "-"]
         return next((self._pair(*half) for half in halves if set(half) <= self.members.keys()), None)
 
     def _pair(self, documents: str, queries: str) -> DatasetCard:
@@ -188,7 +188,7 @@ def read_dataset_family(path: Path, document: Document | None = None) -> Dataset
     for card in family.members.values():
         for part in card.parts:
             if part not in family.members:
-                table.problem(f"'{card.name}' has the part '{part}', which is no member")
+                table.problem(f"'{card.name}' has the part '{part}', which is not a member")
     pairs.close()
     table.close()
     table.raise_problems(path)
@@ -200,12 +200,12 @@ def _members(
 ) -> dict[str, DatasetCard]:
     shared = {key: value for key, value in document.values.items() if key in _SHARED}
     members = {}
-    for name, own in table.table("members").tables().items():
+    for name, member_values in table.table("members").tables().items():
         if not _MEMBER.fullmatch(name):
             table.problem(f"'members.{name}': small letters, digits, '.', '_', '-' and '/' only")
-        placed = bool(own.values.keys() & {*_PLACES})
-        common = {key: value for key, value in shared.items() if not (placed and key in _PLACES)}
-        values = _merged(common, own.values)
+        placed = bool(member_values.values.keys() & {*_SOURCES})
+        common = {key: value for key, value in shared.items() if not (placed and key in _SOURCES)}
+        values = _merged(common, member_values.values)
         if isinstance(values.get("spec"), str):
             values["spec"] = values["spec"].replace("{member}", name)
         digest = hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
@@ -215,11 +215,11 @@ def _members(
     return members
 
 
-def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both, tables merged; the values of ``own`` win."""
+def _merged(shared: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of both, tables merged; the values of ``values`` win."""
     both = {
         key: _merged(shared[key], value) if isinstance(value, dict) and isinstance(shared.get(key), dict) else value
-        for key, value in own.items()
+        for key, value in values.items()
     }
     return {**shared, **both}
 
@@ -268,38 +268,38 @@ def _card(table: Table, name: str, path: Path, digest: str, sources: Mapping[str
         citation=table.optional("citation", str),
         note=table.optional("note", str),
     )
-    card = _with_split(table, card)
+    card = _choose_split(table, card)
     card = replace(card, published=_published(table, sources, card.split))
-    _check_place(table)
+    _check_source(table)
     for part in (text, facts):
         part.close()
     return card
 
 
-def _with_split(table: Table, card: DatasetCard) -> DatasetCard:
+def _choose_split(table: Table, card: DatasetCard) -> DatasetCard:
     """Return the card with a default split if it lists its splits, and note a rule that cannot be followed."""
     if not card.splits:
         if "{split}" in (card.spec or ""):
-            table.problem(f"'{table.where}spec' holds {{split}}, but '{table.where}splits' is missing")
+            table.problem(f"'{table.prefix}spec' holds {{split}}, but '{table.prefix}splits' is missing")
         return card
     default = card.split or ("test" if "test" in card.splits else card.splits[0])
     if default not in card.splits:
-        table.problem(f"'{table.where}split' is '{default}', which is none of {', '.join(card.splits)}")
+        table.problem(f"'{table.prefix}split' is '{default}', which is none of {', '.join(card.splits)}")
     if len(card.splits) > 1 and "{split}" not in (card.spec or "{split}"):
-        table.problem(f"'{table.where}spec' is read for {len(card.splits)} splits: it must hold {{split}}")
+        table.problem(f"'{table.prefix}spec' is read for {len(card.splits)} splits: it must hold {{split}}")
     return replace(card, split=default)
 
 
-def _check_place(table: Table) -> None:
-    named = [key for key in _PLACES if key in table.values]
-    if not named:
-        table.problem(f"'{table.where}path' is missing, or what may stand for it: 'spec', 'obtain' or 'parts'")
-    if len(named) > 1:
-        said = " and ".join(f"'{table.where}{key}'" for key in named)
-        table.problem(f"{said} say where the data are: give one of them")
+def _check_source(table: Table) -> None:
+    keys = [key for key in _SOURCES if key in table.values]
+    if not keys:
+        table.problem(f"'{table.prefix}path' is missing, and so are its alternatives: 'spec', 'obtain' or 'parts'")
+    if len(keys) > 1:
+        quoted = " and ".join(f"'{table.prefix}{key}'" for key in keys)
+        table.problem(f"{quoted} all locate the data: give only one of them")
     for key in ("format", "queries", "qrels"):
-        if key in table.values and named != ["path"]:
-            table.problem(f"'{table.where}{key}' goes with 'path'")
+        if key in table.values and keys != ["path"]:
+            table.problem(f"'{table.prefix}{key}' goes with 'path'")
 
 
 def _sources(table: Table) -> dict[str, str] | None:
@@ -307,14 +307,14 @@ def _sources(table: Table) -> dict[str, str] | None:
     return table.mapping("sources", str) if "sources" in table.values else None
 
 
-def _published(table: Table, sources: Mapping[str, str] | None, split: str | None) -> tuple[Published, ...]:
+def _published(table: Table, sources: Mapping[str, str] | None, split: str | None) -> tuple[PublishedNumber, ...]:
     published = []
     for number, values in enumerate(table.optional("published", list) or (), 1):
-        where = f"{table.where}published.{number}."
+        prefix = f"{table.prefix}published.{number}."
         if not isinstance(values, dict):
-            table.problem(f"'{where[:-1]}' must be a table, not {values!r}")
+            table.problem(f"'{prefix[:-1]}' must be a table, not {values!r}")
             continue
-        published.append(published_in(Table(values, where, table.problems), sources, split))
+        published.append(published_in(Table(values, prefix, table.problems), sources, split))
     return tuple(published)
 
 
@@ -331,5 +331,5 @@ def _digests(table: Table) -> Mapping[str, str]:
     digests = table.mapping("sha256", str)
     for member, digest in digests.items():
         if not _SHA256.fullmatch(digest):
-            table.problem(f"'{table.where}sha256.{member}' is not a SHA-256 in 64 small hexadecimal digits")
+            table.problem(f"'{table.prefix}sha256.{member}' is not a SHA-256 in 64 small hexadecimal digits")
     return digests

@@ -7,7 +7,7 @@ from typing import Any
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
-MISSING_DEVICE_FIX = "take device=cpu, or device=auto for what is there, or install what is missing"
+MISSING_DEVICE_FIX = "use device=cpu, device=auto for the best available device, or install the missing package"
 
 
 def require_device(device: str, *, feature: str) -> None:

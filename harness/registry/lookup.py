@@ -54,8 +54,8 @@ def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCa
     two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
     """
     if kind == "backends":
-        own = {stem: read_backend_card(file.path) for stem, file in _card_files(kind, folder).items()}
-        return MappingProxyType(dict(sorted(_add_third_party(own).items())))
+        cards = {stem: read_backend_card(file.path) for stem, file in _card_files(kind, folder).items()}
+        return MappingProxyType(dict(sorted(_add_third_party(cards).items())))
     files = sorted(_card_files(kind, folder).items())
     return MappingProxyType(
         {stem: read_dataset_card(file.path, file.document) for stem, file in files if not file.is_family}
@@ -80,15 +80,15 @@ def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | Dataset
     file = _card_files("datasets", folder).get(stem)
     if file is None or (name.endswith("/") and not member):
         return None
-    named: DatasetCard | DatasetFamily | None
+    card: DatasetCard | DatasetFamily | None
     if file.is_family:
         family = read_dataset_family(file.path, file.document)
-        named = family.member(member) if member else family
+        card = family.member(member) if member else family
     else:
-        named = None if member else read_dataset_card(file.path, file.document)
-    if named is None:
+        card = None if member else read_dataset_card(file.path, file.document)
+    if card is None:
         return None
-    return replace(named, published=(*named.published, *published_beside(file.path, name)))
+    return replace(card, published=(*card.published, *published_beside(file.path, name)))
 
 
 def dataset_names(folder: Path | None = None) -> dict[str, str]:
@@ -100,7 +100,7 @@ def dataset_names(folder: Path | None = None) -> dict[str, str]:
 
 
 def unknown_dataset(
-    name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
+    name: str, folder: Path | None = None, *, kind: str = "dataset", further_names: Iterable[str] = ()
 ) -> UnknownNameError:
     """Return the error for a name that :func:`find_dataset` does not know, with the nearest known name.
 
@@ -110,7 +110,7 @@ def unknown_dataset(
     family = find_dataset(stem, folder) if member else None
     if not isinstance(family, DatasetFamily):
         return UnknownNameError(
-            kind, name, (*dataset_names(folder), *others), or_else=reason_not_a_card("datasets", stem)
+            kind, name, (*dataset_names(folder), *further_names), or_else=reason_not_a_card("datasets", stem)
         )
     if family.pairs is not None and "-" in member:
         half = next((half for half in member.split("-") if half not in family.members), member)
@@ -155,7 +155,7 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
     module_name, _, class_name = card.engine.partition(":")
     try:
         importing = f"card '{card.path}': importing module '{module_name}' of 'engine'"
-        with foreign_code(importing, CardError, "mend the module", passing=(ImportError,)):
+        with foreign_code(importing, CardError, "correct the module", passing=(ImportError,)):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
@@ -177,7 +177,7 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
     kind = getattr(getattr(engine, "capabilities", None), "input", None)
     if kind not in _INPUT_KINDS:
         raise CardError(
-            f"card '{card.path}': '{class_name}' in '{module_name}' is no engine: it reads {kind!r}",
+            f"card '{card.path}': '{class_name}' in '{module_name}' is not an engine: it reads {kind!r}",
             fix=f"subclass harness.engines.base.Engine, and declare what it reads: {', '.join(_INPUT_KINDS)}",
         )
     check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
@@ -208,19 +208,19 @@ class _CardFile:
 
 def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
     """Return the files of a kind by name, without hidden files of the same name."""
-    return {file.path.stem: file for file in reversed([*_own_files(kind, folder)])}
+    return {file.path.stem: file for file in reversed([*_user_files(kind, folder)])}
 
 
-def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
+def _user_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
     if folder is not None:
         if not any((folder / each).is_dir() for each in _SIGNATURE):
-            what = f"cards folder '{folder}' has no 'backends' or 'datasets' folder"
-            raise UsageError(what, fix="put the cards into one of them")
+            problem = f"cards folder '{folder}' has no 'backends' or 'datasets' folder"
+            raise UsageError(problem, fix="put the cards into one of them")
         yield from map(_CardFile, _toml_files(folder / kind))
     packaged = _PACKAGE / "_cards" / kind
     shipped = packaged if packaged.is_dir() else _checkout(kind)
-    here = Path.cwd() / kind
-    for path in _toml_files(here) if here != shipped else ():
+    working_folder = Path.cwd() / kind
+    for path in _toml_files(working_folder) if working_folder != shipped else ():
         file = _CardFile(path)
         if _is_card(kind, file):
             yield file
@@ -240,10 +240,10 @@ def _toml_files(folder: Path) -> list[Path]:
 
 
 def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
-    own = frozenset(cards)
+    built_in = frozenset(cards)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         for path in _entry_point_paths(entry):
-            if path.stem in own:
+            if path.stem in built_in:
                 _log.warning("card '%s' is hidden by '%s'", path, cards[path.stem].path)
             elif path.stem in cards:
                 raise CardError(
@@ -257,7 +257,7 @@ def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
 
 def _entry_point_paths(entry: EntryPoint) -> list[Path]:
     owner = entry.dist.name if entry.dist is not None else entry.value
-    doing, fix = f"entry point '{entry.name}' of '{owner}'", f"mend or uninstall '{owner}'"
+    doing, fix = f"entry point '{entry.name}' of '{owner}'", f"correct or uninstall '{owner}'"
     try:
         with foreign_code(doing, CardError, fix, passing=(ImportError, AttributeError)):
             locate = entry.load()

@@ -15,13 +15,13 @@ from harness.errors import EngineFailureError, MissingExtraError
 
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the installed version of each package, ``not installed`` for missing ones."""
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions[package] = "not installed"
+    return versions
 
 
 def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleType:
@@ -49,7 +49,7 @@ def entry_points(group: str) -> metadata.EntryPoints:
     Every installed package is read for it, in 20 ms of a full environment: once, until an installation changes a folder
     of ``sys.path``.
     """
-    return _entry_points(tuple((place, _changed_ns(place)) for place in sys.path)).select(group=group)
+    return _entry_points(tuple((search_path, _changed_ns(search_path)) for search_path in sys.path)).select(group=group)
 
 
 @lru_cache(maxsize=4)
@@ -57,8 +57,8 @@ def _entry_points(_folders: tuple[tuple[str, int | None], ...]) -> metadata.Entr
     return cast("metadata.EntryPoints", metadata.entry_points())  # Python 3.11's are as good to select from
 
 
-def _changed_ns(place: str) -> int | None:
+def _changed_ns(search_path: str) -> int | None:
     try:
-        return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - a tenth of the time, in every command
+        return os.stat(search_path or ".").st_mtime_ns  # noqa: PTH116 - a tenth of the time, in every command
     except OSError:
         return None

@@ -86,8 +86,8 @@ class Parameter:
         of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)
         if of_variable and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
             raise ValueError(
-                "it wants the name of an environment variable, of capitals, digits and '_', and never the key itself; "
-                "what was given is not repeated here"
+                "it wants the name of an environment variable, of capitals, digits and '_', and never the key "
+                "itself; the value is not repeated here"
             )
         if self.type == "float" and type(value) is int:
             value = float(value)
@@ -95,8 +95,8 @@ class Parameter:
             raise ValueError(f"{value!r} is not of type {self.type}")
         checked = cast("ParameterValue", value)
         if self.choices and checked not in self.choices:
-            known = ", ".join("''" if choice == "" else str(choice) for choice in self.choices)
-            raise ValueError(f"{value!r} is not one of {known}")
+            choices = ", ".join("''" if choice == "" else str(choice) for choice in self.choices)
+            raise ValueError(f"{value!r} is not one of {choices}")
         if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
             raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
         if isinstance(checked, (int, float)) and not isinstance(checked, bool):
@@ -117,10 +117,10 @@ class Parameter:
 def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     """Return the parameters of every card with ``encoder``, declared or not; empty for ``none`` or unknown encoders."""
     values, parts = read_document(_OF_ENCODERS).values, encoder.split("+")
-    wanted = {name: content for part in parts for name, content in values.get(part, {}).items()}
+    contents = {name: content for part in parts for name, content in values.get(part, {}).items()}
     if not {"dense", "splade"}.isdisjoint(parts):
-        wanted |= values[_OF_MODELS]
-    return declared(wanted, "encoder", _OF_ENCODERS)
+        contents |= values[_OF_MODELS]
+    return declared(contents, "encoder", _OF_ENCODERS)
 
 
 @cache

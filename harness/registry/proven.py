@@ -32,7 +32,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredSupport:
     """Promises of an engine class, and their available proofs."""
 
     input: str
@@ -51,20 +51,20 @@ class Declared:
     @property
     def verified_on(self) -> tuple[str, ...]:
         """Names and versions of the engines that the contract was proven on, each once."""
-        named = (
+        names = (
             f"{proof.engine} {proof.version}{' (server)' if proof.mode == 'server' else ''}"
             for proof in self.proofs
             if not proof.stub
         )
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys(names))
 
 
 @cache
-def proven_engines() -> Mapping[str, Declared]:
+def proven_engines() -> Mapping[str, DeclaredSupport]:
     """Return the engine classes of the bundled cards, by a card's value of ``engine``."""
     content = json.loads(PROVEN_FILE.read_text(encoding="utf-8"))
     return {
-        target: Declared(
+        target: DeclaredSupport(
             **{
                 **fields,
                 "proofs": tuple(Proof(**{**proof, "parts": tuple(proof["parts"])}) for proof in fields["proofs"]),

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?%?")
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedNumber:
     """Published scores of one system on a split, with their source.
 
     Attributes:
@@ -47,7 +47,7 @@ class Published:
     over: tuple[str, ...] = ()
 
 
-def published_in(row: Table, sources: Mapping[str, str] | None, split: str | None) -> Published:
+def published_in(row: Table, sources: Mapping[str, str] | None, split: str | None) -> PublishedNumber:
     """Read one table of a card, or one row of the file; problems are noted in the table.
 
     Args:
@@ -61,10 +61,10 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
     words = {name: options.optional(name, str) for name in _WORDS}
     over = options.optional("over", str)
     if sources is not None and source not in sources:
-        row.problem(f"'{row.where}source' is '{source}', known: {', '.join(sources)}")
+        row.problem(f"'{row.prefix}source' is '{source}', known: {', '.join(sources)}")
     if not scores.values:
-        row.problem(f"'{row.where}scores' holds no metric")
-    published = Published(
+        row.problem(f"'{row.prefix}scores' holds no metric")
+    published = PublishedNumber(
         system=row.required("system", str),
         source=source if sources is None else sources.get(source, source),
         scores={metric: _printed(scores, metric) for metric in scores.values},
@@ -79,7 +79,7 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
     return published
 
 
-def published_beside(card: Path, name: str) -> tuple[Published, ...]:
+def published_beside(card: Path, name: str) -> tuple[PublishedNumber, ...]:
     """Return the scores in ``published.tsv`` next to a card of the dataset or family of that name; () without a file.
 
     Raises:
@@ -116,7 +116,7 @@ def _rows(path: Path, _changed_ns: int, _bytes: int) -> Mapping[str, list[tuple[
     return rows
 
 
-def _from_cells(number: int, cells: list[str], problems: list[str]) -> Published:
+def _from_cells(number: int, cells: list[str], problems: list[str]) -> PublishedNumber:
     values: dict[str, Any] = {name: cell for name, cell in zip(_COLUMNS[1:], cells[1:], strict=True) if cell}
     for name in ("options", "index", "scores"):
         pairs = [pair.rpartition("=") for pair in values.get(name, "").split()]
@@ -130,6 +130,6 @@ def _printed(scores: Table, metric: str) -> str:
     if type(value) in (int, float):
         return repr(value)
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
-        scores.problem(f"'{scores.where}{metric}' must be a number as printed, not {value!r}")
+        scores.problem(f"'{scores.prefix}{metric}' must be a number as printed, not {value!r}")
         return "0"
     return value

@@ -33,31 +33,31 @@ class Document(NamedTuple):
     digest: str
 
 
-def read_document(path: Path, what: str = "card") -> Document:
+def read_document(path: Path, kind: str = "card") -> Document:
     """Parse a TOML file; raises CardError with file and line when it cannot be read or is not TOML.
 
     ``what`` names it in messages.
     """
-    return parse_document(path, read_content(path, what), what)
+    return parse_document(path, read_content(path, kind), kind)
 
 
-def read_content(path: Path, what: str = "card") -> bytes:
+def read_content(path: Path, kind: str = "card") -> bytes:
     """Return the bytes of a file; raises CardError when it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CardError(f"{what} '{path}' cannot be read: {error.strerror}") from error
+        raise CardError(f"{kind} '{path}' cannot be read: {error.strerror}") from error
 
 
-def parse_document(path: Path, raw: bytes, what: str = "card") -> Document:
+def parse_document(path: Path, raw: bytes, kind: str = "card") -> Document:
     """Parse the content of a TOML file; errors as of :func:`read_document`."""
     try:
         values = copy.deepcopy(_parsed(raw.decode("utf-8")))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise CardError(f"{what} '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
+        raise CardError(f"{kind} '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        raise CardError(f"{what} '{path}' is not TOML: {error}") from error
+        raise CardError(f"{kind} '{path}' is not TOML: {error}") from error
     return Document(values, hashlib.sha256(raw).hexdigest())
 
 
@@ -70,31 +70,31 @@ def _parsed(text: str) -> dict[str, Any]:
 class Table:
     """One TOML table being read. Sub-tables share its list of problems."""
 
-    def __init__(self, values: dict[str, Any], where: str = "", problems: list[str] | None = None) -> None:
+    def __init__(self, values: dict[str, Any], prefix: str = "", problems: list[str] | None = None) -> None:
         self.values = values
         self.problems: list[str] = [] if problems is None else problems
-        self.where = where
-        self._known: set[str] = set()
+        self.prefix = prefix
+        self._read_keys: set[str] = set()
 
     def required(self, key: str, kind: type[T]) -> T:
         """Return the value of ``key``; a missing or wrong one is noted, and the empty value of its type returned."""
         value = self.optional(key, kind)
         if value is None:
             if key not in self.values:
-                self.problem(f"'{self.where}{key}' is missing")
+                self.problem(f"'{self.prefix}{key}' is missing")
             return kind()
         return value
 
     def optional(self, key: str, kind: type[T]) -> T | None:
         """Return the value of ``key``, or None when it is absent or of the wrong type (which is noted)."""
-        self._known.add(key)
+        self._read_keys.add(key)
         value = self.values.get(key)
         if value is None:
             return None
         if kind is float and type(value) is int:
             return kind(value)
         if type(value) is not kind:
-            self.problem(f"'{self.where}{key}' must be {_TYPE_NAMES[kind]}, not {value!r}")
+            self.problem(f"'{self.prefix}{key}' must be {_TYPE_NAMES[kind]}, not {value!r}")
             return None
         return value
 
@@ -102,7 +102,7 @@ class Table:
         """Return one of ``choices``; required when there is no default."""
         value = self.required(key, str) if default is None else self.optional(key, str) or default
         if value and value not in choices:
-            self.problem(f"'{self.where}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")
+            self.problem(f"'{self.prefix}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")
         return value
 
     def strings(self, key: str) -> tuple[str, ...] | None:
@@ -111,13 +111,13 @@ class Table:
         if items is None:
             return None
         if not all(type(item) is str for item in items):
-            self.problem(f"'{self.where}{key}' must be a list of strings, not {items!r}")
+            self.problem(f"'{self.prefix}{key}' must be a list of strings, not {items!r}")
             return None
         return tuple(items)
 
     def table(self, key: str) -> Table:
         """Return a sub-table; an absent one is empty."""
-        return Table(self.optional(key, dict) or {}, f"{self.where}{key}.", self.problems)
+        return Table(self.optional(key, dict) or {}, f"{self.prefix}{key}.", self.problems)
 
     def tables(self) -> dict[str, Table]:
         """Return every value of this table as a sub-table, by key."""
@@ -135,15 +135,15 @@ class Table:
     def close(self) -> None:
         """Note every unused key, with the nearest known one."""
         for key in self.values:
-            if key not in self._known:
-                hint = nearest(key, self._known) or f", known: {', '.join(sorted(self._known))}"
-                self.problem(f"unknown key '{self.where}{key}'{hint}")
+            if key not in self._read_keys:
+                hint = nearest(key, self._read_keys) or f", known: {', '.join(sorted(self._read_keys))}"
+                self.problem(f"unknown key '{self.prefix}{key}'{hint}")
 
-    def raise_problems(self, path: Path, what: str = "card") -> None:
+    def raise_problems(self, path: Path, kind: str = "card") -> None:
         """Raise one CardError with everything noted, if anything was."""
         if self.problems:
-            listed = "".join(f"\n  {problem}" for problem in self.problems)
-            raise CardError(f"{what} '{path}': {counted(len(self.problems), 'problem')}{listed}")
+            lines = "".join(f"\n  {problem}" for problem in self.problems)
+            raise CardError(f"{kind} '{path}': {counted(len(self.problems), 'problem')}{lines}")
 
 
 def card_name(table: Table, path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url, uses_tls
-from harness.remote.credentials import basic_login, hide, read_key, shown
+from harness.remote.credentials import basic_login, excerpt, hide, read_key
 from harness.wording import counted
 
 Answer = TypeVar("Answer")
@@ -25,8 +25,8 @@ _TRIES = 3
 server that has never answered: most often nothing listens there."""
 _HIDDEN = "(key)"
 _LONG_SECRET = 8
-_OF_PASSING = "start the server, or give it more time; what a cache holds by then is not asked for again"
-_OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's API, for this model"
+_OF_PASSING = "start the server, or give it more time; cached answers are not requested again"
+_OF_ANOTHER_KIND = "check its answers: the endpoint must speak OpenAI's API, for this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
     )
 
 
-def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
+def calls_refused(url: str, calls: int, reason: str) -> EngineUnavailableError:
     """Return the error if ``--max-calls 0`` meets missing cache entries; this many ``calls`` would bring them."""
     return EngineUnavailableError(
-        f"the cache lacks {what}: that takes {counted(calls, 'call')} of '{url}', and --max-calls 0 allows none",
+        f"the cache lacks {reason}: that takes {counted(calls, 'call')} of '{url}', and --max-calls 0 allows none",
         fix=f"allow them with --max-calls {calls}, or leave it out",
     )
 
@@ -160,21 +160,21 @@ class RemoteCalls:
         connection is tried equally often. Raises EngineUnavailableError when the failure does not pass, for every other
         refusal, and when no more calls are allowed.
         """
-        given_up: float | None = None
+        failed_after: float | None = None
         wait, unusable, tries = _FIRST_WAIT_S, 0, 0
         while True:
             answer = self._try(method, path, body, read)
             if not isinstance(answer, _Fault):
                 self._connected = True
                 return answer
-            if given_up is None:
-                given_up = self._clock() + self._limits.retry_s
+            if failed_after is None:
+                failed_after = self._clock() + self._limits.retry_s
             unusable += answer.unusable
             tries += 1
             pause = wait if answer.pause_s is None else answer.pause_s
             self._connected |= answer.connected
             hopeless = unusable == _TRIES or (tries == _TRIES and not self._connected)
-            if hopeless or self._clock() + pause > given_up:
+            if hopeless or self._clock() + pause > failed_after:
                 raise EngineUnavailableError(
                     f"the endpoint '{self._url}' {self._safe(answer.text)}; asked {counted(tries, 'time')}",
                     fix=remedy if answer.unusable else _OF_PASSING,
@@ -207,7 +207,7 @@ class RemoteCalls:
         try:
             return read(content)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            return _Fault(f"answered with what cannot be used: {error}", unusable=True)
+            return _Fault(f"sent an unusable answer: {error}", unusable=True)
 
     def _take_turn(self) -> None:
         if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
@@ -216,7 +216,7 @@ class RemoteCalls:
             )
             raise EngineUnavailableError(
                 f"{made}, and --max-calls allows {'no more' if self.calls else 'none'}",
-                fix="allow more; what was finished is kept, and the next run goes on there",
+                fix="allow more; finished work is kept, and the next run continues there",
             )
         now = self._clock()
         if now < self._next_call:
@@ -227,8 +227,8 @@ class RemoteCalls:
 
     def _refused(self, status: int, text: str) -> EngineUnavailableError:
         if status in (401, 403):
-            named = f"the environment variable {self._key_env}" if self._key_env else "a variable that key_env= names"
-            fix = f"put a key that it accepts into {named}"
+            source = f"the environment variable {self._key_env}" if self._key_env else "a variable that key_env= names"
+            fix = f"put a key that it accepts into {source}"
         else:
             fix = "look at its answer: the path of the endpoint, the name of the model, or a text that is too long"
         return EngineUnavailableError(
@@ -243,18 +243,18 @@ class RemoteCalls:
         return hide(text, [secret for secret in self._secrets if len(secret) >= _LONG_SECRET], _HIDDEN)
 
     def _safe(self, text: str) -> str:
-        return shown(text, lambda whole: hide(whole, self._in_messages, _HIDDEN))
+        return excerpt(text, lambda text_before: hide(text_before, self._in_messages, _HIDDEN))
 
 
 def _retry_after(headers: Any) -> float | None:
     """Return the seconds to wait that the server requests, as a number or a date; None if it does not say."""
-    said = headers.get("Retry-After")
-    if said is None:
+    header = headers.get("Retry-After")
+    if header is None:
         return None
-    if said.isascii() and said.strip().isdigit():
-        return float(said)
+    if header.isascii() and header.strip().isdigit():
+        return float(header)
     try:
-        until = parsedate_to_datetime(said)
+        until = parsedate_to_datetime(header)
     except ValueError:
         return None
     until = until if until.tzinfo is not None else until.replace(tzinfo=dt.UTC)

@@ -12,7 +12,7 @@ from harness.errors import EngineUnavailableError
 
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
 """Characters that a header of HTTP and the metadata of gRPC can carry."""
-_SHOWN = 300
+_EXCERPT_LENGTH = 300
 _URL_SAFE = str.maketrans("+/", "-_")
 _SPELLINGS: tuple[Callable[[str], str], ...] = (str, quote, quote_plus, partial(quote, safe=""))
 _TELLING = 8
@@ -30,7 +30,7 @@ def read_key(variable: str, environment: Mapping[str, str]) -> str:
         raise EngineUnavailableError(
             f"the environment variable {variable} holds characters that no header can carry: a line break or another "
             "control character inside it, or one beyond ASCII",
-            fix=f"put the key alone into {variable}, as the service gave it",
+            fix=f"put only the key into {variable}, as the service issued it",
         )
     return key
 
@@ -54,14 +54,14 @@ def basic_login(user: str, password: str) -> str:
 def _patterns(secrets: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     """Return a pattern for each spelling of the secrets, the longest first, so that no part of one stays."""
     spellings = {spell(secret) for secret in secrets if secret for spell in _SPELLINGS}
-    spellings.update(encoded for secret in secrets for encoded in _in_base64(secret))
+    spellings.update(encoded for secret in secrets for encoded in _base64_forms(secret))
     longest_first = sorted(spellings, key=len, reverse=True)
     # JSON and representations put backslashes between; %2f is %2F
     spaced = ("".join(rf"\\*{re.escape(character)}" for character in spelling) for spelling in longest_first)
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in spaced)
 
 
-def _in_base64(secret: str) -> Iterator[str]:
+def _base64_forms(secret: str) -> Iterator[str]:
     """Yield the forms of a secret in base64, after any number of other bytes.
 
     Three bytes become four characters, so a secret has three forms by where it begins; the first and the last
@@ -77,7 +77,7 @@ def _in_base64(secret: str) -> Iterator[str]:
             yield encoded[first:last].translate(_URL_SAFE)
 
 
-def shown(text: str, hidden: Callable[[str], str]) -> str:
+def excerpt(text: str, hidden: Callable[[str], str]) -> str:
     """Make another side's text fit to be shown: ``hidden`` first, then one line, then cut, so no part stays."""
     line = " ".join(hidden(text).split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …"
+    return line if len(line) <= _EXCERPT_LENGTH else f"{line[:_EXCERPT_LENGTH]} …"

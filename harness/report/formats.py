@@ -18,10 +18,10 @@ from harness.results.verification import Verification
 
 FORMATS = ("table", "markdown", "csv", "json")
 CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
-Shown = Result | Verification
+Reportable = Result | Verification
 
 
-def document_of(result: Shown) -> Document:
+def document_of(result: Reportable) -> Document:
     """Return the document of a result."""
     if isinstance(result, Verification):
         return verification_document(result)
@@ -33,7 +33,7 @@ def document_of(result: Shown) -> Document:
 
 
 def render(
-    shown: Shown | Document,
+    subject: Reportable | Document,
     format_name: str,
     *,
     sort: str | None = None,
@@ -54,12 +54,12 @@ def render(
     Raises:
         UnknownNameError: There is no such format, or no such column.
     """
-    known = FORMATS if not isinstance(shown, Document) else FORMATS[:-1]
-    if format_name not in known:
-        raise UnknownNameError("format", format_name, known)
-    if format_name == "json" and not isinstance(shown, Document):
-        return shown.model_dump_json(by_alias=True, indent=2) + "\n"
-    document = shown if isinstance(shown, Document) else document_of(shown)
+    formats = FORMATS if not isinstance(subject, Document) else FORMATS[:-1]
+    if format_name not in formats:
+        raise UnknownNameError("format", format_name, formats)
+    if format_name == "json" and not isinstance(subject, Document):
+        return subject.model_dump_json(by_alias=True, indent=2) + "\n"
+    document = subject if isinstance(subject, Document) else document_of(subject)
     document = document.sorted_by(sort) if sort is not None else document
     if format_name == "table":
         return render_terminal(document, width=width, verbose=verbose, styled=styled)

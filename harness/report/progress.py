@@ -23,11 +23,11 @@ from rich.progress import (
 from rich.text import Text
 
 _SILENCE_S = 30.0
-_WHOLE = 10  # units a second, from which on no decimal is shown
+_FAST_RATE = 10  # units a second, from which on no decimal is shown
 
 
 def _speed(rate: float) -> str:
-    return f"{rate:,.0f}/s" if rate >= _WHOLE else f"{rate:.1f}/s"
+    return f"{rate:,.0f}/s" if rate >= _FAST_RATE else f"{rate:.1f}/s"
 
 
 class _Rate(ProgressColumn):
@@ -73,14 +73,14 @@ class _Log:
     def start(self, phase: str, total: int | None) -> None:
         """Begin a phase: a short one says nothing."""
         self._phase, self._total, self._done = phase, total, 0
-        self._begun = self._said = self._clock()
+        self._begun = self._printed = self._clock()
 
     def advance(self, amount: int) -> None:
         """Count, and speak when it is time to."""
         self._done += amount
         now = self._clock()
-        if now - self._said >= _SILENCE_S:
-            self._said = now
+        if now - self._printed >= _SILENCE_S:
+            self._printed = now
             self._say(f"{self._label}: {self._phase}: {self._how_far(now - self._begun)}")
 
     def end(self) -> None:

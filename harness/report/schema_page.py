@@ -37,20 +37,20 @@ def _tree(model: type[BaseModel], described: dict[type[BaseModel], str], path: t
         plain.clear()
 
     for name, field in model.model_fields.items():
-        shown = f"{field.alias or name}: {_name(field.annotation)}"
+        heading = f"{field.alias or name}: {_name(field.annotation)}"
         inner = _inner_model(field.annotation)
         meaning = field.description or (_first_line(inner) if inner is not None else "")
         if inner is None and not meaning:
-            plain.append(shown)
+            plain.append(heading)
             continue
         end_plain()
-        there = (*path, field.alias or name)
-        as_there = f"fields as in {described[inner]}" if inner is not None and inner in described else ""
-        said = [field.description or "", as_there] if as_there else [meaning]
-        lines.append(f"{f'{indent}{shown}':<{_COLUMN}} {'; '.join(filter(None, said))}".rstrip())
-        if inner is not None and not as_there:
-            described[inner] = ".".join(there)
-            lines += _tree(inner, described, there).splitlines()
+        field_path = (*path, field.alias or name)
+        reference = f"fields as in {described[inner]}" if inner is not None and inner in described else ""
+        sentences = [field.description or "", reference] if reference else [meaning]
+        lines.append(f"{f'{indent}{heading}':<{_COLUMN}} {'; '.join(filter(None, sentences))}".rstrip())
+        if inner is not None and not reference:
+            described[inner] = ".".join(field_path)
+            lines += _tree(inner, described, field_path).splitlines()
     end_plain()
     return "\n".join([*lines, ""])
 

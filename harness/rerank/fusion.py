@@ -66,7 +66,7 @@ def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
 
     def normalised(run: Run) -> Float64Array:
         scores, lengths = _scores(run), np.diff(run.indptr)
-        low, high = _of_each(np.minimum, scores, run.indptr), _of_each(np.maximum, scores, run.indptr)
+        low, high = _reduce_by_query(np.minimum, scores, run.indptr), _reduce_by_query(np.maximum, scores, run.indptr)
         spread = np.repeat(high - low, lengths)
         return np.divide(scores - np.repeat(low, lengths), spread, out=np.ones_like(scores), where=spread > 0)
 
@@ -83,10 +83,10 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
 
     def normalised(run: Run) -> Float64Array:
         scores, lengths = _scores(run), np.diff(run.indptr)
-        same = _of_each(np.minimum, scores, run.indptr) == _of_each(np.maximum, scores, run.indptr)
-        mean = _of_each(np.add, scores, run.indptr) / np.maximum(lengths, 1)
+        same = _reduce_by_query(np.minimum, scores, run.indptr) == _reduce_by_query(np.maximum, scores, run.indptr)
+        mean = _reduce_by_query(np.add, scores, run.indptr) / np.maximum(lengths, 1)
         centred = scores - np.repeat(mean, lengths)
-        sigma = np.sqrt(_of_each(np.add, centred**2, run.indptr) / np.maximum(lengths - 1, 1))
+        sigma = np.sqrt(_reduce_by_query(np.add, centred**2, run.indptr) / np.maximum(lengths - 1, 1))
         spread = np.repeat(np.where(same, 0.0, 2 * _SIGMAS * sigma), lengths)
         placed: Float64Array = np.divide(centred, spread, out=np.zeros_like(scores), where=spread > 0) + _MIDDLE
         return placed
@@ -124,8 +124,10 @@ def _checked(weights: Weights, runs: Sequence[Run]) -> tuple[float, ...]:
     if len(weights) != len(runs):
         raise UsageError(f"{len(weights)} weights for {len(runs)} runs", fix="give one weight for each run")
     if not all(np.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
-        listed = ", ".join(f"{weight:g}" for weight in weights)
-        raise UsageError(f"the weights are {listed}", fix="each must be at least 0, and one of them above")
+        weights_text = ", ".join(f"{weight:g}" for weight in weights)
+        raise UsageError(
+            f"the weights are {weights_text}", fix="each must be at least 0, and at least one greater than 0"
+        )
     return tuple(map(float, weights))
 
 
@@ -134,8 +136,8 @@ def _union(columns: Sequence[Ids]) -> tuple[Ids, list[Int32Array]]:
     first = columns[0]
     if all(column is first or column.values.equals(first.values) for column in columns):
         return first, [np.arange(len(first), dtype=np.int32)] * len(columns)
-    every = Ids(pc.unique(pa.chunked_array([column.values.cast(pa.string()) for column in columns])))
-    return every, [every.rows_of(column) for column in columns]
+    all_ids = Ids(pc.unique(pa.chunked_array([column.values.cast(pa.string()) for column in columns])))
+    return all_ids, [all_ids.rows_of(column) for column in columns]
 
 
 def _sum(query_ids: Ids, doc_ids: Ids, keys: Int64Array, parts: Float64Array) -> Run:
@@ -158,7 +160,7 @@ def _scores(run: Run) -> Float64Array:
     return run.scores.astype(np.float64)
 
 
-def _of_each(reduce: np.ufunc, values: Float64Array, indptr: Int64Array) -> Float64Array:
+def _reduce_by_query(reduce: np.ufunc, values: Float64Array, indptr: Int64Array) -> Float64Array:
     """Apply ``reduce`` to the slice of every query; 0 for queries without hits."""
     reduced: npt.NDArray[np.float64] = np.zeros(len(indptr) - 1, dtype=np.float64)
     answered = np.flatnonzero(np.diff(indptr) > 0)

@@ -31,8 +31,8 @@ _SYSTEM = (
     'Answer with JSON and nothing else: {"grade": 0}, {"grade": 1}, {"grade": 2} or {"grade": 3}.'
 )
 _REMEDY = (
-    "give json_mode=false where the endpoint does not know response_format, a larger max_tokens where the model thinks "
-    "aloud, or another model; what was graded is kept for the next run"
+    "pass json_mode=false if the endpoint does not support response_format, a larger max_tokens if the model thinks "
+    "aloud, or another model; finished grades are kept for the next run"
 )
 _THOUGHTS = re.compile(r".*</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
@@ -41,7 +41,7 @@ _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 class Judge(Reranker):
     """One call a pair, at temperature 0 with a fixed seed."""
 
-    whole_numbers: ClassVar[bool] = True
+    integer_scores: ClassVar[bool] = True
     group: ClassVar[int] = 100
     paid: ClassVar[bool] = True
     unit: ClassVar[Unit | None] = "characters"
@@ -83,7 +83,7 @@ class Judge(Reranker):
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Call once for each pair; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
         if self._calls is None:
-            raise AssertionError("the judge is asked before it was loaded")
+            raise AssertionError("the judge is used before it was loaded")
         for row, (query, document) in enumerate(zip(queries, documents, strict=True)):
             body = {
                 "model": self._parameters["model"],

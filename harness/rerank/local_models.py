@@ -17,9 +17,9 @@ from harness.encoders.model_checks import (
     CLASSIFYING,
     head_of,
     is_qwen3_classifier,
-    load_whole,
+    load_complete,
+    position_limit,
     refuse_more_tokens,
-    token_places,
 )
 from harness.encoders.model_files import model_folder
 from harness.encoders.sentence_transformer import VERSIONS
@@ -47,7 +47,7 @@ _QWEN3_SYSTEM = (
 _QWEN3_QUERY = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>:"
 _QWEN3_LENGTH = 8192
 _LAST_ONLY = {"logits_to_keep": 1, "use_cache": False}
-_PLACE = "\ue000"
+_PLACEHOLDER = "\ue000"
 """Represents the document while the template is filled in: a character for private use, which no text holds."""
 
 
@@ -66,13 +66,13 @@ class LocalModel(Reranker):
         self._counts: list[tuple[int, int]] = []
         if not parameters["model"]:
             raise UsageError(
-                "it has no model of its own", fix="name one with model=: a hub name, a folder, package:NAME"
+                "it has no default model", fix="name a model with model=: a hub name, a folder, package:NAME"
             )
         defaults = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
         self._settings = Settings.of("dense", {**defaults, **{name: parameters[name] for name in _SHARED}})
         if not self._settings.source.has_files:
             fix = "name a hub model, a folder, or package:NAME"
-            raise UsageError(f"model={parameters['model']} is no model that runs here", fix=fix)
+            raise UsageError(f"model={parameters['model']} is not a model that runs here", fix=fix)
         self.device = str(parameters["device"])
 
     def identity(self) -> dict[str, JSON]:
@@ -118,7 +118,7 @@ class LocalModel(Reranker):
         self.head = self._head()
         folder = model_folder(self._settings, fetch=True)
         try:
-            return load_whole(lambda: load(folder))
+            return load_complete(lambda: load(folder))
         except _CANNOT_LOAD as error:
             raise self._cannot_load(folder, error) from error
 
@@ -154,7 +154,7 @@ class CrossEncoder(LocalModel):
 
     def load(self) -> None:
         """Load the model; raises MissingExtraError, or EngineUnavailableError (also for several labels)."""
-        self._qwen3 = self._in_qwen3_form()
+        self._qwen3 = self._as_qwen3()
         if self._qwen3 is not None:
             self._qwen3.load()
             self.device = self._qwen3.device
@@ -180,12 +180,13 @@ class CrossEncoder(LocalModel):
         if self._model.num_labels != 1:
             raise EngineUnavailableError(
                 f"reranker 'cross-encoder': the model has {self._model.num_labels} labels, and no single score",
-                fix="use the reranker classifier, and say with label= which one counts",
+                fix="use the reranker classifier, and choose the label that counts with label=",
             )
         reads_messages = "message" in getattr(self._model[0], "modality_config", ())
         if self._instruction is not None and not (self._model.prompts or reads_messages):
             raise EngineUnavailableError(
-                "reranker 'cross-encoder': instruction= means nothing to this model: it was trained without one",
+                "reranker 'cross-encoder': instruction= has no effect on this model: it was trained without "
+                "instructions",
                 fix="leave it out",
             )
 
@@ -197,7 +198,7 @@ class CrossEncoder(LocalModel):
         """Return the instruction if there is one."""
         return {} if self._instruction is None else {"instruction": self._instruction}
 
-    def _in_qwen3_form(self) -> Qwen3 | None:
+    def _as_qwen3(self) -> Qwen3 | None:
         """Return the reranker that scores a model in Qwen3's form with an instruction; None for any other model."""
         folder = model_folder(self._settings, fetch=True)
         if self._instruction is None or not is_qwen3_classifier(folder):
@@ -261,7 +262,7 @@ class Transformer(LocalModel):
             return max_length
         if self.tokenizer.model_max_length < _NO_LIMIT:
             return int(self.tokenizer.model_max_length)
-        return token_places(self.model) or _USUAL_LIMIT
+        return position_limit(self.model) or _USUAL_LIMIT
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Score batch by batch."""
@@ -274,8 +275,8 @@ class Transformer(LocalModel):
             out[part] = scores.float().cpu().numpy()
             progress.advance(len(scores))
         counts = np.array(self._counts, dtype=np.int32).reshape(-1, 2)
-        known = TextLengths(counts, self.max_length, self.limit_from(self.max_length))
-        self._lengths = known if len(counts) == len(queries) else None
+        lengths = TextLengths(counts, self.max_length, self.limit_from(self.max_length))
+        self._lengths = lengths if len(counts) == len(queries) else None
 
     def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:
         """Return the scores of one batch, a float tensor (n,), and note the lengths of its pairs."""
@@ -320,8 +321,8 @@ class Classifier(Transformer):
         logits = self.model(**encoded).logits.float()
         if logits.shape[1] == 1:
             return logits[:, 0]
-        others = self.torch.cat([logits[:, : self._label], logits[:, self._label + 1 :]], dim=1)
-        return logits[:, self._label] - self.torch.logsumexp(others, dim=1)
+        other_logits = self.torch.cat([logits[:, : self._label], logits[:, self._label + 1 :]], dim=1)
+        return logits[:, self._label] - self.torch.logsumexp(other_logits, dim=1)
 
 
 class Qwen3(Transformer):
@@ -354,7 +355,7 @@ class Qwen3(Transformer):
             if self.model.config.num_labels != 1:
                 raise EngineUnavailableError(
                     f"reranker 'qwen3': the model has {self.model.config.num_labels} labels, and no single score",
-                    fix="use the reranker classifier, and say with label= which one counts",
+                    fix="use the reranker classifier, and choose the label that counts with label=",
                 )
             return
         self._yes, self._no = (self._token(word) for word in ("yes", "no"))
@@ -364,8 +365,8 @@ class Qwen3(Transformer):
 
     def limit(self) -> int:
         """Return max_length, else 8,192 or the model's limit: the longest texts it can read would fill the memory."""
-        places = token_places(self.model) or _QWEN3_LENGTH
-        return int(self.parameters["max_length"]) or min(super().limit(), _QWEN3_LENGTH, places)
+        model_limit = position_limit(self.model) or _QWEN3_LENGTH
+        return int(self.parameters["max_length"]) or min(super().limit(), _QWEN3_LENGTH, model_limit)
 
     def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:
         """Return the log odds of yes, or the logits of the head."""
@@ -382,11 +383,11 @@ class Qwen3(Transformer):
 
     def _tokens(self, query: str, document: str) -> list[int]:
         question = _QWEN3_QUERY.format(instruction=self.parameters["instruction"], query=query)
-        chat = [{"role": "system", "content": _QWEN3_SYSTEM}, {"role": "user", "content": question + _PLACE}]
+        chat = [{"role": "system", "content": _QWEN3_SYSTEM}, {"role": "user", "content": question + _PLACEHOLDER}]
         text = self.tokenizer.apply_chat_template(
             chat, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
-        before, _, after = text.partition(_PLACE)
+        before, _, after = text.partition(_PLACEHOLDER)
         head, tail = self._encoded(before), self._encoded(after)
         room = max(self.max_length - len(head) - len(tail), 0)
         # byte-level tokenizers keep a space with the word after it: encoded apart, it would be a token that the model

@@ -17,7 +17,7 @@ Facts = Mapping[str, ParameterValue]
 class Reranker:
     """Scores pairs of a query and a document. The constructor checks parameters and loads nothing."""
 
-    whole_numbers: ClassVar[bool] = False
+    integer_scores: ClassVar[bool] = False
     """True if many documents share a score: equal scores keep the order of the first stage."""
     group: ClassVar[int] = 2048
     """Number of pairs that are scored before their scores are stored."""

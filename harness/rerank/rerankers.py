@@ -44,7 +44,7 @@ def require_sense(name: str, parameters: Mapping[str, ParameterValue]) -> None:
         else:
             create_reranker(name, parameters)
     except (UsageError, DataError) as error:
-        raise UsageError(f"reranker '{name}': {error.what}", fix=error.fix) from error
+        raise UsageError(f"reranker '{name}': {error.problem}", fix=error.fix) from error
 
 
 def keyword_count(query: str, document: str) -> int:
@@ -56,7 +56,7 @@ def keyword_count(query: str, document: str) -> int:
 class Keywords(Reranker):
     """Scores by :func:`keyword_count`."""
 
-    whole_numbers: ClassVar[bool] = True
+    integer_scores: ClassVar[bool] = True
     group: ClassVar[int] = 10_000
     stored: ClassVar[bool] = False
 

@@ -64,7 +64,7 @@ class PairRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Reranked:
+class RerankedRun:
     """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
     ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are the pairs', None for a reranker
@@ -75,7 +75,7 @@ class Reranked:
     scored: int
     score_ns: int
     load_ns: int
-    whole_numbers: bool
+    integer_scores: bool
     facts: Mapping[str, ParameterValue] = field(default_factory=dict)
     lengths: TextLengths | None = None
     pairs: PairRows | None = None
@@ -158,21 +158,21 @@ def _read(folder: Path) -> _Scores:
 
 def score_candidates(
     reranker: Reranker, candidates: Candidates, cache: ScoreCache, progress: Progress, clock: Clock
-) -> Reranked:
+) -> RerankedRun:
     """Score every pair.
 
     The model is loaded for the first pair that is not in the cache. Scores are stored group by group, also when a group
     fails in the middle; scores of a ``paid`` reranker before the next pair is scored. Raises the reranker's exceptions.
     """
-    kept = cache if reranker.stored else None
-    scores = _Scored.empty(len(candidates.query_rows))
+    score_cache = cache if reranker.stored else None
+    scores = _CandidateScores.empty(len(candidates.query_rows))
     scored, score_ns, load_ns = 0, 0, None
     if reranker.paid:
-        reranker.allow(sum(len(group.look_up(kept, scores)) for group in _groups(reranker, candidates)))
+        reranker.allow(sum(len(group.look_up(score_cache, scores)) for group in _groups(reranker, candidates)))
     progress.start("rerank", len(scores.scores))
     try:
         for group in _groups(reranker, candidates):
-            missing = group.look_up(kept, scores)
+            missing = group.look_up(score_cache, scores)
             progress.advance(len(group.queries) - len(missing))
             if not len(missing):
                 continue
@@ -182,10 +182,10 @@ def score_candidates(
                 load_ns = clock() - started
             started = clock()
             try:
-                if reranker.paid and kept is not None:
-                    scored += group.score_once(reranker, kept, missing, scores, progress)
+                if reranker.paid and score_cache is not None:
+                    scored += group.score_once(reranker, score_cache, missing, scores, progress)
                 else:
-                    group.score(reranker, kept, missing, scores, progress)
+                    group.score(reranker, score_cache, missing, scores, progress)
                     scored += len(missing)
             finally:
                 score_ns += clock() - started
@@ -193,7 +193,7 @@ def score_candidates(
         reranker.close()
     facts = {**reranker.facts, **({"calls_before": len(scores.scores) - scored} if reranker.paid else {})}
     lengths = scores.lengths(reranker.unit) if reranker.unit is not None else None
-    return Reranked(scores.scores, scored, score_ns, load_ns or 0, reranker.whole_numbers, facts, lengths)
+    return RerankedRun(scores.scores, scored, score_ns, load_ns or 0, reranker.integer_scores, facts, lengths)
 
 
 def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
@@ -202,7 +202,7 @@ def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
 
 
 @dataclass(eq=False, slots=True)
-class _Scored:
+class _CandidateScores:
     """Scores of all pairs, NaN for missing ones, and the known lengths of pairs."""
 
     scores: Float32Array
@@ -211,7 +211,7 @@ class _Scored:
     limit_from: str = ""
 
     @classmethod
-    def empty(cls, pairs: int) -> _Scored:
+    def empty(cls, pairs: int) -> _CandidateScores:
         return cls(np.full(pairs, np.nan, dtype=np.float32), TextLengths.unknown(pairs).counts)
 
     def put(self, row: int, stored: StoredScore) -> None:
@@ -229,25 +229,25 @@ class _Scored:
 class _Group:
     """The texts of some of the pairs; ``scores`` always cover all pairs, ``missing`` rows of the group."""
 
-    def __init__(self, reranker: Reranker, candidates: Candidates, place: slice) -> None:
-        self._place = place
-        self._query_rows = candidates.query_rows[place]
+    def __init__(self, reranker: Reranker, candidates: Candidates, rows: slice) -> None:
+        self._rows = rows
+        self._query_rows = candidates.query_rows[rows]
         self.queries: list[str] = take_rows(candidates.queries, self._query_rows).to_pylist()
-        self._documents: list[str] = take_rows(candidates.documents, candidates.document_rows[place]).to_pylist()
+        self._documents: list[str] = take_rows(candidates.documents, candidates.document_rows[rows]).to_pylist()
         pairs = zip(self.queries, self._documents, strict=True)
         self._contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
-    def look_up(self, cache: ScoreCache | None, scores: _Scored) -> Int64Array:
+    def look_up(self, cache: ScoreCache | None, scores: _CandidateScores) -> Int64Array:
         """Fill in cached scores; return the rows without a score, the longest pairs first."""
         without = []
-        for query, rows in self._by_query(range(len(self.queries))):
+        for query, rows in self._rows_by_query(range(len(self.queries))):
             stored = cache.read(query) if cache is not None else {}
             for row in rows:
-                known = stored.get(self._contents[row])
-                if known is None:
+                stored_score = stored.get(self._contents[row])
+                if stored_score is None:
                     without.append(row)
                 else:
-                    scores.put(self._place.start + row, known)
+                    scores.put(self._rows.start + row, stored_score)
         missing: Int64Array = np.array(without, dtype=np.int64)
         lengths = np.array([len(self.queries[row]) + len(self._documents[row]) for row in without], dtype=np.int64)
         return missing[np.argsort(-lengths, kind="stable")]
@@ -257,7 +257,7 @@ class _Group:
         reranker: Reranker,
         cache: ScoreCache | None,
         missing: Int64Array,
-        scores: _Scored,
+        scores: _CandidateScores,
         progress: Progress,
     ) -> None:
         """Score the missing pairs in one call; store finished scores, also when the reranker fails half way."""
@@ -272,13 +272,13 @@ class _Group:
             made = {row: _stored(new, lengths, position) for position, row in enumerate(rows)}
             made = {row: stored for row, stored in made.items() if not np.isnan(stored.score)}
             for row, stored in made.items():
-                scores.put(self._place.start + row, stored)
+                scores.put(self._rows.start + row, stored)
             if cache is not None:
-                for query, of_query in self._by_query(sorted(made)):
+                for query, of_query in self._rows_by_query(sorted(made)):
                     cache.add(query, [self._contents[row] for row in of_query], [made[row] for row in of_query])
 
     def score_once(
-        self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: _Scored, progress: Progress
+        self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: _CandidateScores, progress: Progress
     ) -> int:
         """Score the missing pairs one by one, storing each at once; return how many were not scored elsewhere."""
 
@@ -290,15 +290,15 @@ class _Group:
         scored = 0
         for row in missing.tolist():
             answer = cache.once(self.queries[row], self._contents[row], partial(score, row))
-            scores.put(self._place.start + row, answer.stored)
+            scores.put(self._rows.start + row, answer.stored)
             scored += answer.now
             progress.advance(int(not answer.now))
         return scored
 
-    def _by_query(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+    def _rows_by_query(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
         for _, group in itertools.groupby(rows, key=lambda row: self._query_rows[row]):
-            listed = list(group)
-            yield self.queries[listed[0]], listed
+            rows_of_query = list(group)
+            yield self.queries[rows_of_query[0]], rows_of_query
 
 
 def _stored(scores: Float32Array, lengths: TextLengths | None, position: int) -> StoredScore:

@@ -30,12 +30,12 @@ class LabelledBackend(NamedTuple):
 
 def backend_infos(backends: Sequence[LabelledBackend]) -> list[BackendInfo]:
     """Return a result's information on each backend, once for each label, in their order."""
-    listed: dict[str, LabelledBackend] = {}
+    infos: dict[str, LabelledBackend] = {}
     for backend in backends:
-        if backend.label not in listed or not listed[backend.label].encoder:
-            listed[backend.label] = backend
-    short = short_labels(list(listed))
-    return [_info(backend, label) for backend, label in zip(listed.values(), short, strict=True)]
+        if backend.label not in infos or not infos[backend.label].encoder:
+            infos[backend.label] = backend
+    short = short_labels(list(infos))
+    return [_info(backend, label) for backend, label in zip(infos.values(), short, strict=True)]
 
 
 def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
@@ -96,22 +96,34 @@ def _candidates(label: str, parsed: Mapping[str, Sequence[_Slot]], names: Mappin
         for text, other in parsed.items()
         if text != label and [slot.name for slot in other] == [slot.name for slot in slots]
     ]
-    settings = [(at, setting) for at, slot in enumerate(slots) for setting in slot.settings]
-    unshared = [(at, text) for at, text in settings if any(text not in other[at].settings for other in alike)]
-    alone = [(at, text) for at, text in unshared if all(text not in other[at].settings for other in alike)]
+    settings = [
+        (number_of_setting, setting) for number_of_setting, slot in enumerate(slots) for setting in slot.settings
+    ]
+    unshared = [
+        (number_of_setting, text)
+        for number_of_setting, text in settings
+        if any(text not in other[number_of_setting].settings for other in alike)
+    ]
+    alone = [
+        (number_of_setting, text)
+        for number_of_setting, text in unshared
+        if all(text not in other[number_of_setting].settings for other in alike)
+    ]
     yield _written(slots, unshared, names)
-    for at, setting in alone:
-        yield _written(slots, [(at, setting)], names)
-    for at, setting in alone:
-        yield _written(slots, [(at, _value(setting))], names)
-    for at, setting in alone:
-        values = [_value(text) for other in alike for text in other[at].settings if _key(text) == _key(setting)]
+    for number_of_setting, setting in alone:
+        yield _written(slots, [(number_of_setting, setting)], names)
+    for number_of_setting, setting in alone:
+        yield _written(slots, [(number_of_setting, _value(setting))], names)
+    for number_of_setting, setting in alone:
+        values = [
+            _value(text) for other in alike for text in other[number_of_setting].settings if _key(text) == _key(setting)
+        ]
         value = _value(setting)
         value = value.removeprefix(_common(value, values))
-        yield _written(slots, [(at, value)], names)
+        yield _written(slots, [(number_of_setting, value)], names)
         room = _LONGEST - len(_written(slots, [], names)) - 2
         if room >= _LEAST_VALUE:
-            yield _written(slots, [(at, without_middle(value, room))], names)
+            yield _written(slots, [(number_of_setting, without_middle(value, room))], names)
 
 
 def _short_names(slots: Iterable[_Slot]) -> dict[str, str]:
@@ -127,8 +139,8 @@ def _written(slots: Sequence[_Slot], chosen: Sequence[tuple[int, str]], names: M
     """Return the names of all slots, each followed by the ``chosen`` part of its settings."""
     parts = []
     for number, slot in enumerate(slots):
-        told = ";".join(text for at, text in chosen if at == number)
-        parts.append(f"{slot.before}{names[slot.name]}{f'[{told}]' if told else ''}{slot.after}")
+        settings_text = ";".join(text for owner, text in chosen if owner == number)
+        parts.append(f"{slot.before}{names[slot.name]}{f'[{settings_text}]' if settings_text else ''}{slot.after}")
     return "".join(parts)
 
 
@@ -171,7 +183,7 @@ def _value(setting: str) -> str:
     return setting.partition("=")[2].strip("\"'")
 
 
-def _common(value: str, others: Sequence[str]) -> str:
+def _common(value: str, other_values: Sequence[str]) -> str:
     """Return the beginning that a value has in common with others, up to a separator."""
-    common = common_start([value, *others]) if others else ""
+    common = common_start([value, *other_values]) if other_values else ""
     return common[: max(common.rfind(separator) for separator in "/-_.:") + 1]

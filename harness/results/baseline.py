@@ -49,7 +49,7 @@ class QueryLine(Record):
     )
     order_digest: str | None = Field(description="of the ids of the whole ranking; null without hits")
     scores_digest: str | None = Field(
-        description="of which document has which score, whatever the order of equal scores; null without hits"
+        description="of the documents and their scores, regardless of the order of equal scores; null without hits"
     )
 
 
@@ -58,9 +58,9 @@ class BaselineDataset(Record):
 
     queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
     latencies: dict[str, dict[str, list[int]]] = Field(
-        description="backend -> query -> nanoseconds of search and transfer together, one a timed pass"
+        description="backend -> query -> nanoseconds of search and transfer together, one per timed pass"
     )
-    rankings: list[QueryLine] = Field(description="one a backend and query")
+    rankings: list[QueryLine] = Field(description="one per backend and query")
 
 
 class Baseline(Record):
@@ -131,13 +131,13 @@ def read_baseline(path: Path) -> list[ResultSnapshot]:
     """
     baseline = validate(_content(path), Baseline)
     refuse_contradictions(path, baseline.report)
-    return [_snapshot(path, baseline, name, kept) for name, kept in baseline.datasets.items()]
+    return [_snapshot(path, baseline, name, stored) for name, stored in baseline.datasets.items()]
 
 
-def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDataset) -> ResultSnapshot:
+def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineDataset) -> ResultSnapshot:
     report = baseline.report.on(dataset)
     lines: dict[str, list[QueryLine]] = {trial.label: [] for trial in report.trials}
-    for line in kept.rankings:
+    for line in stored.rankings:
         if line.backend not in lines:
             raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}' on '{dataset}'")
         lines[line.backend].append(line)
@@ -148,9 +148,9 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
                 figures[label].setdefault(name, {})[line.query] = value
         counts = {name: len(values) for name, values in figures[label].items() if not name.startswith(OVERLAP)}
         if len(set(counts.values())) > 1:  # cut or edited
-            said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+            counts_text = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
             raise ResultError(
-                f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {said}"
+                f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {counts_text}"
             )
     return ResultSnapshot(
         source=str(path),
@@ -158,9 +158,9 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
         figures=figures,
         hits=lambda label: _run({line.query: line.documents for line in lines[label]}),
         depth=baseline.depth,
-        latencies=kept.latencies,
-        digests=kept.queries,
-        kept_digests={
+        latencies=stored.latencies,
+        digests=stored.queries,
+        stored_digests={
             label: {
                 line.query: RankingDigest(line.order_digest, line.scores_digest)
                 for line in answers
@@ -168,7 +168,7 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
             }
             for label, answers in lines.items()
         },
-        kept_ranks=_ranks(lines),
+        stored_ranks=_ranks(lines),
     )
 
 
@@ -180,19 +180,19 @@ def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, dict
 
 
 def _content(path: Path) -> StoredJson:
-    fix = "make one: harness compare … --save-baseline reports/baselines/NAME.json"
+    fix = "create one: harness compare … --save-baseline reports/baselines/NAME.json"
     missing = ResultError(f"no baseline and no result folder at '{path}'", fix=fix)
     content = read_stored_json(path, "a baseline", missing=missing)
     if content.kind != "baseline":
-        raise ResultError(f"'{path}' is not a baseline of harness", fix="name one that --save-baseline wrote")
+        raise ResultError(f"'{path}' is not a baseline of harness", fix="name a file that --save-baseline wrote")
     return content.refuse_other_schema(SCHEMA_VERSION)
 
 
 def _lines(report: Result, snapshots: Sequence[ResultSnapshot], depth: int) -> Iterator[bytes]:
     """Yield the file: one line a query's text, a backend's samples, and a backend's answer to a query."""
-    whole = report.model_dump_json(by_alias=True, indent=2).encode()
+    content = report.model_dump_json(by_alias=True, indent=2).encode()
     yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
-    yield b'"report": ' + whole + b',\n"datasets": '
+    yield b'"report": ' + content + b',\n"datasets": '
     datasets = {}
     for snapshot in snapshots:
         parts = {
@@ -212,7 +212,7 @@ def _members(content: Mapping[str, bytes]) -> bytes:
 
 
 def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
-    kept = snapshot.qrels is not None or snapshot.kept_ranks is not None
+    keeps_ranks = snapshot.qrels is not None or snapshot.stored_ranks is not None
     for label in snapshot.labels:
         figures = snapshot.figures[label]
         first, digests = snapshot.first(label, depth), snapshot.ranking_digests(label)
@@ -224,7 +224,7 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
                 query=query,
                 values=values,
                 documents=first.get(query, []),
-                ranks=dict(ranks.get(query, {})) if kept else None,
+                ranks=dict(ranks.get(query, {})) if keeps_ranks else None,
                 order_digest=digests[query].order if query in digests else None,
                 scores_digest=digests[query].scores if query in digests else None,
             )
@@ -235,12 +235,12 @@ def _run(first: Mapping[str, Sequence[str]]) -> Run:
     """Make a run of rankings without scores: scores that fall by one at each rank encode the order that was kept."""
     doc_ids = Ids.of(dict.fromkeys(document for documents in first.values() for document in documents))
     lengths = [len(documents) for documents in first.values()]
-    listed = Ids.of([document for documents in first.values() for document in documents])
+    document_ids = Ids.of([document for documents in first.values() for document in documents])
     scores = [np.arange(length, 0, -1, dtype=np.float32) for length in lengths]
     return Run(
         query_ids=Ids.of(first),
         doc_ids=doc_ids,
         indptr=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-        rows=doc_ids.rows_of(listed.values),
+        rows=doc_ids.rows_of(document_ids.values),
         scores=np.concatenate(scores) if scores else np.empty(0, dtype=np.float32),
     )

@@ -30,19 +30,19 @@ def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
 
     ``texts`` are further ones to leave out, which the result does not hold itself.
     """
-    known = {question.question for trial in result.trials for question in trial.questions}
+    question_texts = {question.question for trial in result.trials for question in trial.questions}
     forms = {
         form
-        for text in {*texts, *known} - {None}
+        for text in {*texts, *question_texts} - {None}
         for form in (str(text), repr(text)[1:-1], json.dumps(text)[1:-1])  # raw, and as Python and JSON write it
     }
     by_length = sorted(forms, key=len, reverse=True)
 
-    def plain(said: str) -> str:
+    def plain(text: str) -> str:
         for form in by_length:
-            if form in said:  # most are not, and there may be thousands
-                said = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", "[question]", said)
-        return said
+            if form in text:  # most are not, and there may be thousands
+                text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", "[question]", text)
+        return text
 
     def without(record: Part, field: str) -> Part:
         """Return an error or a problem whose message and lines have no text; it still says what went wrong."""

@@ -18,12 +18,12 @@ class GoldenInfo(Record):
     source: str
     sha256: str
     questions: Count
-    evaluated: Count = Field(description="questions that expect something: those that means are taken over")
+    evaluated: Count = Field(description="questions with expected documents, over which means are taken")
     without_expectation: list[str] = Field(
         description="ids of the questions that expect nothing; left out of all means"
     )
     match: str = Field(description="`exact`, `document` or `prefix`")
-    delimiter: str | None = Field(description="what stands between a document's id and its chunk's; null for `exact`")
+    delimiter: str | None = Field(description="delimiter between a document's id and its chunk's; null for `exact`")
     relevance: int = Field(description="lowest grade that counts as relevant")
     notes: list[str]
 
@@ -34,7 +34,7 @@ class SliceResult(Record):
     field: str
     value: str
     questions: Count
-    metrics: dict[str, MetricValue] = Field(description="empty where no question of the slice expects anything")
+    metrics: dict[str, MetricValue] = Field(description="empty if no question of the slice expects anything")
 
 
 class ExpectationResult(Record):
@@ -42,10 +42,10 @@ class ExpectationResult(Record):
 
     id: str
     grade: int
-    rank: int | None = Field(description="rank of the first hit, counted from 1; null where it is not among the k hits")
+    rank: int | None = Field(description="rank of the first hit, counted from 1; null if it is not among the k hits")
     hit: str | None = Field(description="the document at that rank: the id itself, or a chunk of it")
     reference_rank: Count | None = Field(
-        description="rank in the exact reference, followed to rank 1,000; null where it is not among these, and "
+        description="rank in the exact reference, followed to rank 1,000; null if it is not among these, and "
         "without a reference",
     )
 
@@ -58,11 +58,11 @@ class QuestionResult(Record):
     question: str | None = Field(description="null with `--no-text`")
     text_digest: str = Field(description="the beginning of the SHA-256 of the question")
     expected: list[ExpectationResult]
-    values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
+    values: dict[str, float] = Field(description="each metric of this question; empty if it expects nothing")
     top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")
-    failed: bool = Field(default=False, description="true where the backend gave no answer: an error")
+    failed: bool = Field(default=False, description="true if the backend gave no answer: an error")
     milliseconds: float | None = Field(
-        default=None, description="mean of the timed passes; null where no times were taken"
+        default=None, description="mean of the timed passes; null if no times were taken"
     )
 
 
@@ -76,18 +76,18 @@ class RequirementResult(Record):
     quantity: str = Field(description="a metric, `p95_ms` and its like, or `parity`")
     operator: Literal[">=", ">", "<=", "<"]
     bound: float
-    value: float | None = Field(default=None, description="the point estimate; null where there is none")
-    min: float | None = Field(default=None, description="the range that ties leave the value; null where not defined")
+    value: float | None = Field(default=None, description="the point estimate; null if there is none")
+    min: float | None = Field(default=None, description="the range that ties leave the value; null if not defined")
     max: float | None = None
-    ci_low: float | None = Field(default=None, description="95 % interval of the value; null where not defined")
+    ci_low: float | None = Field(default=None, description="95 % interval of the value; null if not defined")
     ci_high: float | None = None
     decided_by: Literal["estimate", "confidence bound"]
     n: Count = Field(description="questions behind the value; of a latency, samples")
-    passed: bool | None = Field(default=None, description="null where it could not be judged, which is invalid")
+    passed: bool | None = Field(default=None, description="null if it could not be judged, which is invalid")
     flips: int | None = Field(
         default=None,
-        description="how many questions would have to change, each as far as it can, for the other verdict; null where "
-        "even all of them would not do",
+        description="how many questions would have to change, each as far as possible, for the other verdict; null "
+        "if even all of them would not suffice",
     )
     best_possible: float | None = Field(default=None, description="the value of a perfect ranking; null for latencies")
     questions_below_best: list[str] = Field(
@@ -104,4 +104,4 @@ class PreflightProblem(Record):
     dataset: str | None
     message: str
     fix: str
-    examples: list[str] = Field(description="the first of the things it is about, one a line")
+    examples: list[str] = Field(description="the first examples, one per line")

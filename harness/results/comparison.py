@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
-from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, SpreadValue, TrialResult
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
@@ -44,7 +44,7 @@ class DatasetContent:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Shown):
+class Comparison(Presentable):
     """Result of ``harness.compare``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
@@ -119,12 +119,12 @@ class Comparison(Shown):
                 if content.queries is not None and keep_text
             },
             extra={HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})},
-            further=(lambda place: write_saved_runs(place / SAVED_RUNS, self.report, runs, save_runs))
+            further=(lambda folder_written: write_saved_runs(folder_written / SAVED_RUNS, self.report, runs, save_runs))
             if save_runs
             else None,
         )
-        place = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
-        return replace(self, folder=place)
+        folder_written = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
+        return replace(self, folder=folder_written)
 
     @property
     def datasets(self) -> list[str]:
@@ -137,17 +137,17 @@ class Comparison(Shown):
         return replace(
             self,
             report=self.report.on(dataset),
-            values=_of(self.values, dataset),
-            agreement=_of(self.agreement, dataset),
-            latencies=_of(self.latencies, dataset) if self.latencies is not None else None,
+            values=_rows_of_dataset(self.values, dataset),
+            agreement=_rows_of_dataset(self.agreement, dataset),
+            latencies=_rows_of_dataset(self.latencies, dataset) if self.latencies is not None else None,
             contents={dataset: self.contents[dataset]},
         )
 
     def _name(self, dataset: str | None) -> str:
         """Return the dataset that is meant: the only dataset if the name is None."""
         if dataset is None and len(self.datasets) > 1:
-            listed = ", ".join(self.datasets)
-            raise UsageError(f"the comparison is of several datasets: {listed}", fix="name one, as in on('…')")
+            names = ", ".join(self.datasets)
+            raise UsageError(f"the comparison is of several datasets: {names}", fix="name one, as in on('…')")
         if dataset is not None and dataset not in self.datasets:
             raise UnknownNameError("dataset", dataset, self.datasets)
         return self.datasets[0] if dataset is None else dataset
@@ -180,7 +180,7 @@ class Comparison(Shown):
     @property
     def failed(self) -> list[str]:
         """Labels of the backends that failed, with the dataset if there are several."""
-        return [self._named(trial) for trial in self.report.trials if trial.status == "failed"]
+        return [self._trial_title(trial) for trial in self.report.trials if trial.status == "failed"]
 
     @property
     def unmeasured(self) -> list[str]:
@@ -189,9 +189,9 @@ class Comparison(Shown):
         A measurement failed if it has no samples, all its clients died or gave up, or over a tenth of its queries
         failed.
         """
-        return [self._named(trial) for trial in self.report.trials if lacks_measurement(trial)]
+        return [self._trial_title(trial) for trial in self.report.trials if lacks_measurement(trial)]
 
-    def _named(self, trial: TrialResult) -> str:
+    def _trial_title(self, trial: TrialResult) -> str:
         return trial.label if len(self.datasets) == 1 else f"{trial.label} on {trial.dataset}"
 
     def trial(self, label: str, dataset: str | None = None) -> TrialResult:
@@ -352,7 +352,7 @@ def _queries(texts: Mapping[str, str]) -> Queries | None:
     return Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "") if texts else None
 
 
-def _of(table: pa.Table, dataset: str) -> pa.Table:
+def _rows_of_dataset(table: pa.Table, dataset: str) -> pa.Table:
     return table.filter(pc.equal(table["dataset"], text_scalar(dataset)))
 
 

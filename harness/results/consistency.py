@@ -47,7 +47,7 @@ def refuse_other_values(path: Path, report: Result, values: pa.Table, judged: Ma
         values: a table with the columns dataset, backend, query_id, metric and value.
         judged: the queries of the stored judgments by dataset; others cannot have a value.
     """
-    _refuse(path, chain(_of_other_queries(values, judged), _other_values(report, values)))
+    _refuse(path, chain(_check_query_ids(values, judged), _check_values(report, values)))
 
 
 def _refuse(path: Path, contradictions: Iterator[Contradiction]) -> None:
@@ -62,7 +62,7 @@ def _contradictions(report: Result) -> Iterator[Contradiction]:
     if needed is not None and getattr(report, needed) is None:
         yield Contradiction("kind", f"a result of '{report.kind}' has a part '{needed}', which is missing")
     if report.kind != "check" and report.golden is not None:
-        yield Contradiction("kind", f"a result of '{report.kind}' has no golden set, and this one has")
+        yield Contradiction("kind", f"a result of '{report.kind}' has no golden set, but this result has one")
     if report.kind != "diff":
         yield from _unreadable_settings(report)
     names = [info.name for info in report.datasets]
@@ -72,8 +72,8 @@ def _contradictions(report: Result) -> Iterator[Contradiction]:
     for number, trial in enumerate(report.trials):
         if trial.dataset not in names:
             yield Contradiction(f"trials.{number}.dataset", f"'{trial.dataset}' is not among the datasets")
-        yield from _of_metrics(f"trials.{number}.metrics", trial.metrics)
-        yield from _of_questions(f"trials.{number}", trial)
+        yield from _check_metrics(f"trials.{number}.metrics", trial.metrics)
+        yield from _check_questions(f"trials.{number}", trial)
 
 
 def _unreadable_settings(report: Result) -> Iterator[Contradiction]:
@@ -95,7 +95,7 @@ def _repeated(field: str, names: Sequence[str]) -> Iterator[Contradiction]:
         yield Contradiction(field, f"'{repeated[0]}' occurs {names.count(repeated[0])} times")
 
 
-def _of_metrics(field: str, metrics: Mapping[str, MetricValue]) -> Iterator[Contradiction]:
+def _check_metrics(field: str, metrics: Mapping[str, MetricValue]) -> Iterator[Contradiction]:
     for name, value in metrics.items():
         if value.min is not None and value.max is not None:
             slack = _TOLERANCE * max(1.0, abs(value.mean))
@@ -107,17 +107,17 @@ def _of_metrics(field: str, metrics: Mapping[str, MetricValue]) -> Iterator[Cont
             yield Contradiction(f"{field}.{name}", f"the interval [{value.ci_low:g}, {value.ci_high:g}] is empty")
 
 
-def _of_questions(field: str, trial: TrialResult) -> Iterator[Contradiction]:
+def _check_questions(field: str, trial: TrialResult) -> Iterator[Contradiction]:
     """Compare the means of a check with the values of its questions."""
     yield from _repeated(f"{field}.questions", [question.id for question in trial.questions])
     scored = [question for question in trial.questions if question.values]
     for name, metric in trial.metrics.items() if scored else ():
         values = [question.values[name] for question in scored if name in question.values]
         mean = float(np.mean(values)) if values else 0.0
-        yield from _of_mean(f"{field}.metrics.{name}", metric, len(values), mean)
+        yield from _check_mean(f"{field}.metrics.{name}", metric, len(values), mean)
 
 
-def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Contradiction]:
+def _check_query_ids(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Contradiction]:
     for dataset, query_ids in judged.items():
         queries = table.filter(pc.equal(table.column("dataset"), text_scalar(dataset))).column("query_id").unique()
         unknown = queries.filter(pc.invert(pc.is_in(queries, query_ids.values))).to_pylist()
@@ -125,14 +125,14 @@ def _of_other_queries(table: pa.Table, judged: Mapping[str, Ids]) -> Iterator[Co
             yield Contradiction("query_id", f"query '{unknown[0]}' has values, and no judgment on '{dataset}'")
 
 
-def _other_values(report: Result, table: pa.Table) -> Iterator[Contradiction]:
+def _check_values(report: Result, table: pa.Table) -> Iterator[Contradiction]:
     if not len(table):  # values that were left out
         return
     by_metric = _means(table)
     for number, trial in enumerate(report.trials):
         for name, metric in trial.metrics.items():
             count, mean = by_metric.get((trial.dataset, trial.label, name), (0, 0.0))
-            yield from _of_mean(f"trials.{number}.metrics.{name}", metric, count, mean)
+            yield from _check_mean(f"trials.{number}.metrics.{name}", metric, count, mean)
 
 
 def _means(table: pa.Table) -> dict[tuple[str, str, str], tuple[int, float]]:
@@ -154,14 +154,14 @@ def _means(table: pa.Table) -> dict[tuple[str, str, str], tuple[int, float]]:
     }
 
 
-def _of_mean(field: str, metric: MetricValue, count: int, mean: float) -> Iterator[Contradiction]:
+def _check_mean(field: str, metric: MetricValue, count: int, mean: float) -> Iterator[Contradiction]:
     """Compare a stored mean with the ``count`` of queries that have a value, and with their ``mean``."""
     if count != metric.n:
         yield Contradiction(field, f"the mean is taken over {metric.n:,} queries, and {count:,} have a value")
         return
     close = math.isclose(mean, metric.mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     if count and not close and _is_mean(metric.metric):
-        yield Contradiction(field, f"the mean is {metric.mean:g}, and that of the queries is {mean:g}")
+        yield Contradiction(field, f"the mean is {metric.mean:g}, but the mean of the queries is {mean:g}")
 
 
 def _is_mean(name: str) -> bool:

@@ -13,8 +13,8 @@ from harness.plan.plan import Plan
 from harness.results import schema_base
 
 
-def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.DatasetInfo:
-    """Return name, content and size of the searched dataset; ``whole`` is the dataset before any sample was taken."""
+def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_base.DatasetInfo:
+    """Return name, content and size of the searched dataset; ``full_dataset`` is before any sample."""
     qrels = dataset.qrels
     judged = relevant = judgments = 0
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
@@ -35,8 +35,8 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.Da
             searched=searched, judged=judged, relevant=relevant, without_id=count_line_ids(dataset.queries.ids)
         ),
         judgments=judgments,
-        sampled_from=len(whole.queries) if searched < len(whole.queries) else None,
-        documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,
+        sampled_from=len(full_dataset.queries) if searched < len(full_dataset.queries) else None,
+        documents_sampled_from=len(full_dataset.corpus) if len(dataset.corpus) < len(full_dataset.corpus) else None,
         identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance) if dataset.filtered is not None else None,
@@ -101,7 +101,7 @@ def _filter_info(dataset: Dataset, relevance: int) -> schema_base.FilterInfo | N
         relevant = len(rows)
         reachable = int(np.count_nonzero((rows >= 0) & filtered.matching[rows]))
     return schema_base.FilterInfo(
-        fields=dict(filtered.wanted),
+        fields=dict(filtered.conditions),
         matching=len(filtered),
         selectivity=len(filtered) / len(dataset.corpus),
         relevant=relevant,

@@ -13,7 +13,7 @@ from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.plan.plan import Plan
 from harness.results.schema import PairedDifference
 from harness.results.schema_base import LossStats
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs, detectable_difference
 from harness.stats.paired import adjust_family, family_size, values_key
 
@@ -37,7 +37,7 @@ class PairedValues(NamedTuple):
 
 
 def paired_differences(
-    scored: Sequence[Scored], dataset: str, reference: str | None, seed: int
+    scored: Sequence[ScoredTrial], dataset: str, reference: str | None, seed: int
 ) -> list[PairedDifference]:
     """Compare every scored backend with ``reference``, a label, on every metric; every pair if it is None.
 
@@ -122,7 +122,7 @@ def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "bet
     return "better" if test.difference > 0 else "worse"
 
 
-def reference_label(plan: Plan, scored: Sequence[Scored]) -> str | None:
+def reference_label(plan: Plan, scored: Sequence[ScoredTrial]) -> str | None:
     """Return the backend that others are compared with: the one that the plan names, else the first that has scores.
 
     None if every pair is compared, and if nothing has scores.
@@ -134,7 +134,7 @@ def reference_label(plan: Plan, scored: Sequence[Scored]) -> str | None:
     return next((backend.label for backend in scored if backend.scores is not None), None)
 
 
-def reference_notes(plan: Plan, scored: Sequence[Scored]) -> list[str]:
+def reference_notes(plan: Plan, scored: Sequence[ScoredTrial]) -> list[str]:
     """Say why nothing is compared with the backend that the plan names."""
     labels = {backend.label for backend in scored if backend.scores is not None}
     if plan.reference is None or plan.reference in labels or not labels:
@@ -142,7 +142,7 @@ def reference_notes(plan: Plan, scored: Sequence[Scored]) -> list[str]:
     return [f"no differences: the reference {plan.reference} has no scores"]
 
 
-def metric_losses(scored: Scored, seed: int) -> dict[str, LossStats]:
+def metric_losses(scored: ScoredTrial, seed: int) -> dict[str, LossStats]:
     """Return the losses of a backend's means against its reference's own run; empty if there are none."""
     if scored.scores is None or scored.exact is None or len(scored.scores.query_ids) == 0:
         return {}
@@ -164,5 +164,5 @@ def metric_losses(scored: Scored, seed: int) -> dict[str, LossStats]:
 
 def common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:
     """Return the rows of the queries that both have: under ``queries=answered`` the sets may differ."""
-    places = b.query_ids.rows_of(a.query_ids)
-    return np.flatnonzero(places >= 0).astype(np.int32), places[places >= 0]
+    positions = b.query_ids.rows_of(a.query_ids)
+    return np.flatnonzero(positions >= 0).astype(np.int32), positions[positions >= 0]

@@ -28,13 +28,13 @@ from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
 from harness.results.differences import SIGNIFICANT, PairedValues, common_queries
 from harness.results.schema import FindingInfo, PairedDifference, TrialResult
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.results.truncation import truncation_findings
 from harness.stats.power import detectable_difference, queries_needed
 from harness.wording import counted, too_few_to_show
 from harness.worker.outcome import Outcome
 
-_SHOWN = 3
+_MAX_EXAMPLES = 3
 _FEW_QUERIES = 5
 _QUERIES_IN_A_ROW = 20
 _SAMPLE = 1_000_000
@@ -95,8 +95,8 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
     """Return the findings of every check of a run, in the order of the table."""
     few, findings = judged.scores.counts.evaluated < _FEW_QUERIES, list[Finding]()
     for find, causes in RUN_CHECKS.items():
-        known = any(finding.check in causes for finding in findings)
-        if known or (few and find not in CHECKS_OF_FEW_QUERIES):
+        is_explained = any(finding.check in causes for finding in findings)
+        if is_explained or (few and find not in CHECKS_OF_FEW_QUERIES):
             continue
         finding = find(judged)
         if finding is not None:
@@ -114,16 +114,16 @@ def metric_findings(
     return [finding for check in METRIC_CHECKS if (finding := check(judged)) is not None]
 
 
-def named_measures(measures: Sequence[Metric], default: str | Sequence[str]) -> tuple[Metric, ...]:
+def requested_metrics(measures: Sequence[Metric], default: str | Sequence[str]) -> tuple[Metric, ...]:
     """Return the measures that the user chose, for :func:`metric_findings`.
 
     Left out are the measures of ``default``, which a command takes if none is named, and trec_eval's official measures,
     if the whole set is among ``measures``. Such a set is meant for every collection, including P@10 with one relevant
     document a query: the user did not choose it for these judgments.
     """
-    for whole in (set(parse_metrics(default)), set(official_metrics())):
-        if whole <= set(measures):
-            measures = [measure for measure in measures if measure not in whole]
+    for default_set in (set(parse_metrics(default)), set(official_metrics())):
+        if default_set <= set(measures):
+            measures = [measure for measure in measures if measure not in default_set]
     return tuple(measures)
 
 
@@ -159,7 +159,7 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
         if distances
         else "write the score that made the order (a reranker's, not the first stage's)"
         + (", or score the file's order: --ties engine" if by_score else ""),
-        _named(run.query_ids, rising),
+        _example_ids(run.query_ids, rising),
     )
 
 
@@ -187,7 +187,7 @@ def _unanswered(judged: JudgedRun) -> Finding | None:
     counts = judged.scores.counts
     if 2 * counts.answered >= counts.evaluated:
         return None
-    fix = "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers"
+    fix = "look for the rest of the run; if the run is a sample, --queries answered averages over its queries"
     if judged.drops_itself:
         fix = (
             "hits that have their query's id are left out; if queries and documents are numbered independently, keep "
@@ -240,8 +240,8 @@ def _equal_scores(judged: JudgedRun) -> Finding | None:
         return None
     return _warning(
         "equal-scores",
-        f"all hits have one score for {np.count_nonzero(tied):,} of the {len(tied):,} queries with several: what is "
-        "measured is the order of document ids",
+        f"all hits have the same score for {np.count_nonzero(tied):,} of the {len(tied):,} queries with several "
+        "hits: this measures the order of document ids",
         "write the score that made the order, or measure the order of the file: --ties engine",
     )
 
@@ -254,17 +254,17 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     Anserini's figures count them as missing, and so do ours.
     """
     clauses = []
-    for kind, named, known in (
+    for kind, ids, valid_ids in (
         ("document", judged.qrels.doc_ids, judged.run.doc_ids),
         ("query", judged.qrels.query_ids, judged.run.query_ids),
     ):
-        missing = named.take(np.flatnonzero(known.rows_of(named) < 0))
+        missing = ids.take(np.flatnonzero(valid_ids.rows_of(ids) < 0))
         if not missing:
             continue
-        spellings = respellings(missing, known, share=max(3, len(named) / 10) / len(missing))
+        spellings = respellings(missing, valid_ids, share=max(3, len(ids) / 10) / len(missing))
         if spellings:
-            ids = counted(len(named), f"judged {kind}", f"judged {'queries' if kind == 'query' else 'documents'}")
-            clauses.append(f"{len(missing):,} of {ids} are not in the run, and {', and '.join(map(str, spellings))}")
+            total = counted(len(ids), f"judged {kind}", f"judged {'queries' if kind == 'query' else 'documents'}")
+            clauses.append(f"{len(missing):,} of {total} are not in the run, and {', and '.join(map(str, spellings))}")
     if not clauses:
         return None
     return _warning(
@@ -306,8 +306,8 @@ def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
     first = np.unique(owner[is_itself & (run.scores == best[owner])])
     of_judgment = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     relevant = (qrels.rows == qrels.doc_ids.rows_of(qrels.query_ids)[of_judgment]) & (qrels.grades >= judged.relevance)
-    wanted = Ids.of(qrels.query_ids.take(np.unique(of_judgment[relevant])))
-    first = first[wanted.rows_of(Ids.of(run.query_ids.take(first))) < 0]
+    relevant_ids = Ids.of(qrels.query_ids.take(np.unique(of_judgment[relevant])))
+    first = first[relevant_ids.rows_of(Ids.of(run.query_ids.take(first))) < 0]
     if not len(first) or 2 * len(first) < len(filled):
         return None
     count = "every query" if len(first) == len(filled) else f"{len(first):,} of {len(filled):,} queries"
@@ -317,7 +317,7 @@ def _queries_find_themselves(judged: JudgedRun) -> Finding | None:
         f"the first hit of {count} is the document with the query's own id, which is not relevant; nDCG@10 is "
         f"{judged.shape['nDCG']:.3f}, and {without:.3f} without such hits",
         "leave out hits that have their query's id: --identical-ids drop",
-        _named(run.query_ids, first),
+        _example_ids(run.query_ids, first),
     )
 
 
@@ -326,12 +326,13 @@ def _all_zero(judged: JudgedRun) -> Finding | None:
     values = {str(summary.measure): summary.value for summary in judged.scores.means() if _is_share(summary.measure)}
     if not values or any(values.values()) or not judged.run.hits:
         return None
-    known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
+    known_documents = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
     return _warning(
         "all-zero-metrics",
         f"{', '.join(values)} {'is' if len(values) == 1 else 'are'} 0 on all {judged.scores.counts.evaluated:,} "
-        f"queries, with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, of which {known:,} are "
-        "judged for some query",
+        f"queries, with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, {known_documents:,} of "
+        "them judged "
+        "for some query",
         "look whether queries and judgments are numbered alike, and whether queries are encoded as documents are: even "
         "a random ranking finds something now and then",
     )
@@ -342,17 +343,19 @@ def _judgments_of_neighbours(judged: JudgedRun) -> Finding | None:
 
     Topics of one collection overlap, yet nowhere so that three times as much is found for the neighbour.
     """
-    own, queries = judged.shape["RR"], judged.qrels.query_ids.to_list()
-    if judged.scores.counts.evaluated < _QUERIES_IN_A_ROW or own >= 1 / 3:
+    reciprocal_ranks, queries = judged.shape["RR"], judged.qrels.query_ids.to_list()
+    if judged.scores.counts.evaluated < _QUERIES_IN_A_ROW or reciprocal_ranks >= 1 / 3:
         return None
     for step, side in ((1, "before"), (-1, "after")):
         moved = Ids.of([*queries[step:], *queries[:step]])
         other = judged.shape_by(replace(judged.qrels, query_ids=moved))["RR"]
-        if other >= max(3 * own, 0.2):
+        if other >= max(3 * reciprocal_ranks, 0.2):
             return _warning(
                 "shifted-judgments",
-                f"RR@10 is {own:.3f}, and {other:.3f} when each query is judged by what stands at the query {side} it",
-                "look for a line too many or too few where ids were put beside queries or judgments",
+                f"RR@10 is {reciprocal_ranks:.3f}, and {other:.3f} when each query is judged by the judgments of "
+                "the query "
+                f"{side} it",
+                "look for a line too many or too few in the step that joined ids with queries or judgments",
             )
     return None
 
@@ -364,14 +367,14 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
     """
     lengths = np.diff(judged.run.indptr)
     depth = int(lengths.max(initial=0))
-    ends_there = 10 * np.count_nonzero(lengths == depth) >= 9 * np.count_nonzero(lengths)
+    ends_at_depth = 10 * np.count_nonzero(lengths == depth) >= 9 * np.count_nonzero(lengths)
     deeper = [
         str(measure)
         for measure in judged.scores.measures
         if _is_share(measure) and isinstance(measure.cutoff, int) and measure.cutoff > depth
     ]
     too_small = not depth or len(judged.run.doc_ids) <= depth
-    if not deeper or not ends_there or not judged.ordered or too_small:
+    if not deeper or not ends_at_depth or not judged.ordered or too_small:
         return None
     return _warning(
         "metric-without-support",
@@ -448,14 +451,15 @@ def _first_hit_alone(judged: JudgedRun) -> Finding | None:
     relevant = _relevant_counts(judged.qrels, judged.relevance)
     return _warning(
         "high-mrr-low-ndcg",
-        f"RR@10 is {reciprocal:.3f} and nDCG@10 {gain:.3f}: the first relevant document comes early, and the others do "
-        f"not ({relevant.mean():.1f} relevant documents a query)",
-        "look whether near-duplicates fill the top, whether low grades crowd out high ones, and whether results of one "
-        "document are merged; where one good hit is enough, report RR",
+        f"RR@10 is {reciprocal:.3f} and nDCG@10 {gain:.3f}: the first relevant document comes early, but the others "
+        f"do not ({relevant.mean():.1f} relevant documents per query)",
+        "check whether near-duplicates fill the top, whether low grades crowd out high ones, and whether results of "
+        "one "
+        "document are merged; if one good hit is enough, report RR",
     )
 
 
-def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
+def _ranked_low(judged: JudgedRun) -> Finding | None:
     """Find relevant documents that are among the first 100 and not among the first 10.
 
     Reported is R@100 of at least 0.8 with an nDCG@10 below 0.4 of it. BM25 on ArguAna, the widest gap in BEIR, has
@@ -493,7 +497,7 @@ RUN_CHECKS: Mapping[_RunCheck, tuple[str, ...]] = {
     _cut_short: (),
     _raw_weights: (),
     _first_hit_alone: (),
-    _found_but_ranked_low: ("query-in-results",),
+    _ranked_low: ("query-in-results",),
 }
 """Every check of a run, with earlier findings that explain its finding: it is left out after one of them."""
 CHECKS_OF_FEW_QUERIES: frozenset[_RunCheck] = frozenset(
@@ -565,11 +569,11 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     if detectable is None or observed < 0.05 * larger or observed >= detectable:
         return None
     needed = queries_needed(differences, observed, alpha=alpha)
-    shown = f"{len(differences):,} queries show differences from {detectable:.3f} on"
+    sensitivity = f"{len(differences):,} queries show differences from {detectable:.3f} on"
     return _warning(
         "too-few-queries",
         f"{pair.b} and {pair.a} differ by {observed:.3f} in {pair.metric}, and "
-        f"{too_few_to_show(len(differences), detectable, larger) or shown} (power 0.8)",
+        f"{too_few_to_show(len(differences), detectable, larger) or sensitivity} (power 0.8)",
         f"have about {needed:,} queries like these, or claim no difference" if needed else "claim no difference",
     )
 
@@ -577,10 +581,10 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
 def _perfect(judged: _JudgedMetrics) -> Run:
     """Return the relevant documents of every query, scored by grade."""
     qrels = judged.qrels
-    kept = np.flatnonzero(qrels.grades >= judged.relevance)
-    indptr = np.searchsorted(kept, qrels.indptr).astype(np.int64)
-    grades = qrels.grades[kept].astype(np.float32)
-    return Run(qrels.query_ids, qrels.doc_ids, indptr, qrels.rows[kept], grades)
+    relevant_rows = np.flatnonzero(qrels.grades >= judged.relevance)
+    indptr = np.searchsorted(relevant_rows, qrels.indptr).astype(np.int64)
+    grades = qrels.grades[relevant_rows].astype(np.float32)
+    return Run(qrels.query_ids, qrels.doc_ids, indptr, qrels.rows[relevant_rows], grades)
 
 
 def _is_share(measure: Metric) -> bool:
@@ -597,14 +601,14 @@ def _relevant_counts(qrels: Qrels, relevance: int) -> npt.NDArray[np.int64]:
     return positive
 
 
-def _named(ids: Ids, rows: npt.NDArray[Any]) -> tuple[str, ...]:
-    return tuple(f"query '{name}'" for name in ids.take(rows[:_SHOWN]))
+def _example_ids(ids: Ids, rows: npt.NDArray[Any]) -> tuple[str, ...]:
+    return tuple(f"query '{name}'" for name in ids.take(rows[:_MAX_EXAMPLES]))
 
 
 def result_findings(
     plan: Plan,
     dataset: Dataset,
-    scored: Sequence[Scored],
+    scored: Sequence[ScoredTrial],
     trials: Sequence[TrialResult],
     differences: Sequence[PairedDifference],
 ) -> list[FindingInfo]:
@@ -621,13 +625,13 @@ def result_findings(
 
 
 def _judged_findings(
-    plan: Plan, dataset: Dataset, qrels: Qrels, scored: Sequence[Scored], differences: Sequence[PairedDifference]
+    plan: Plan, dataset: Dataset, qrels: Qrels, scored: Sequence[ScoredTrial], differences: Sequence[PairedDifference]
 ) -> list[FindingInfo]:
     relevance = plan.request.relevance
     findings: list[FindingInfo] = []
     if len(qrels.query_ids) >= _FEW_QUERIES:
-        named = named_measures(plan.measures, COMPARE_METRICS)
-        findings += recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
+        metrics = requested_metrics(plan.measures, COMPARE_METRICS)
+        findings += recorded(metric_findings(qrels, metrics, relevance=relevance, queries=plan.queries), dataset.name)
     for backend in scored:
         if backend.scores is None or backend.outcome.run is None:
             continue
@@ -654,7 +658,9 @@ def _judged_findings(
     return findings
 
 
-def notable_differences(scored: Sequence[Scored], rows: Sequence[PairedDifference], metric: str) -> list[PairedValues]:
+def notable_differences(
+    scored: Sequence[ScoredTrial], rows: Sequence[PairedDifference], metric: str
+) -> list[PairedValues]:
     """Return the values behind each undecided difference in ``metric`` that ties do not explain."""
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
     pairs = []

@@ -12,7 +12,7 @@ RECALL = "recall@"
 """The name of quality if there are no judgments."""
 
 
-def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
+def frontier_mask(points: Sequence[tuple[float, ...]]) -> list[bool]:
     """Return which of (quality, cost, …) no other point dominates, with equal or better quality and costs.
 
     One of them strictly: equal points do not dominate one another. No points: an empty list.
@@ -79,14 +79,14 @@ def _undominated(points: Sequence[FrontierPoint], qualities: Sequence[float | No
 
     Bytes are left out if one of these points lacks them.
     """
-    whole = [
+    weighed_points = [
         (point.value, quality, point.p95_ms, point.bytes)
         for point, quality in zip(points, qualities, strict=True)
         if quality is not None and point.p95_ms is not None
     ]
-    sized = all(size is not None for *_, size in whole)
-    weighed = [(quality, p95, float(size or 0) if sized else 0.0) for _, quality, p95, size in whole]
-    return {value for (value, *_), kept in zip(whole, on_frontier(weighed), strict=True) if kept}
+    sized = all(size is not None for *_, size in weighed_points)
+    weighed = [(quality, p95, float(size or 0) if sized else 0.0) for _, quality, p95, size in weighed_points]
+    return {value for (value, *_), is_best in zip(weighed_points, frontier_mask(weighed), strict=True) if is_best}
 
 
 def _metric(trials: Sequence[TrialResult]) -> str | None:

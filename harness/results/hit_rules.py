@@ -36,8 +36,8 @@ class HitRules:
         """Return the rules of a dataset."""
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
-        given = dataset.candidates
-        return cls(corpus, itself, candidate_rows(queries, corpus, given) if given is not None else None)
+        candidates = dataset.candidates
+        return cls(corpus, itself, candidate_rows(queries, corpus, candidates) if candidates is not None else None)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that requests all hits that the rules need."""
@@ -51,7 +51,7 @@ class HitRules:
         """Whether any hit may be left out."""
         return self.drops_itself or self.candidates is not None
 
-    def kept(self, run: Run, k: int | None) -> Run:
+    def filter_hits(self, run: Run, k: int | None) -> Run:
         """Return the hits that count, the first ``k`` of each query; None for all of them."""
         if self.drops_itself:
             run = without_identical_ids(run)
@@ -61,22 +61,24 @@ class HitRules:
         """Return a sentence that counts the candidates which are not among the hits of ``run``, before any cut."""
         if self.candidates is None:
             return []
-        listed = self.candidates
-        keys, hits = _keys(listed, listed), _keys(run, listed)
+        candidates = self.candidates
+        keys, hits = _keys(candidates, candidates), _keys(run, candidates)
         missing = np.flatnonzero(~np.isin(keys, hits))
         if not len(missing):
             return []
-        queries, rows = np.divmod(keys[missing], len(listed.doc_ids))
-        named = zip(listed.doc_ids.take(rows[:_EXAMPLES]), listed.query_ids.take(queries[:_EXAMPLES]), strict=True)
-        examples = ", ".join(f"{document} of query {query}" for document, query in named)
+        queries, rows = np.divmod(keys[missing], len(candidates.doc_ids))
+        pairs = zip(
+            candidates.doc_ids.take(rows[:_EXAMPLES]), candidates.query_ids.take(queries[:_EXAMPLES]), strict=True
+        )
+        examples = ", ".join(f"{document} of query {query}" for document, query in pairs)
         more = ", …" if len(missing) > _EXAMPLES else ""
         of = f"{len(missing):,} of {counted(len(keys), 'candidate')}"
         return [f"{of} were not returned, and have no rank: {examples}{more}"]
 
 
-def _keys(run: Run, listed: Run) -> Int64Array:
-    """Return a number for each hit, of its query and document in ``listed``; none for hits that it lacks."""
-    queries = np.repeat(listed.query_ids.rows_of(run.query_ids).astype(np.int64), np.diff(run.indptr))
-    documents = listed.doc_ids.rows_of(run.doc_ids)[run.rows]
-    keys: Int64Array = (queries * len(listed.doc_ids) + documents)[(queries >= 0) & (documents >= 0)]
+def _keys(run: Run, candidates: Run) -> Int64Array:
+    """Return a number for each hit, of its query and document in ``candidates``; none for hits that it lacks."""
+    queries = np.repeat(candidates.query_ids.rows_of(run.query_ids).astype(np.int64), np.diff(run.indptr))
+    documents = candidates.doc_ids.rows_of(run.doc_ids)[run.rows]
+    keys: Int64Array = (queries * len(candidates.doc_ids) + documents)[(queries >= 0) & (documents >= 0)]
     return keys

@@ -23,7 +23,7 @@ from harness.wording import counted
 
 FEWEST_DATASETS = 6
 """Least number of values for an interval of a mean over datasets, and for a comparison, see `datasets_needed`."""
-_PLACES = 12
+_DECIMALS = 12
 """Decimals to which two means are equal: the rest is the rounding of another order of addition."""
 
 Values = Mapping[str, Mapping[str, float | None]]
@@ -60,7 +60,7 @@ def make_leaderboard(
         rows=rows,
         search_seconds={
             label: {
-                name: sum(known) if (known := _complete_values(seconds[label, one] for one in members)) else None
+                name: sum(complete) if (complete := _complete_values(seconds[label, one] for one in members)) else None
                 for name, members in columns.items()
             }
             for label in labels
@@ -83,23 +83,23 @@ def differences_across(board: Leaderboard, reference: str | None, seed: int) -> 
     this few datasets could show no difference, however clear. Only backends that have every dataset are compared; if
     ``reference`` lacks a dataset, the others are compared with the first that has all.
     """
-    first, *others = board.metrics
+    first, *further_metrics = board.metrics
     values = {metric: _complete(board, metric) for metric in board.metrics}
     compared_with, notes = _compared_with(board, reference, values[first])
     pairs = _pairs(board, compared_with, values[first])
 
-    def of_metric(metric: str) -> list[PairedValues]:
+    def pairs_of_metric(metric: str) -> list[PairedValues]:
         of_backend = values[metric]
-        known = [(a, b) for a, b in pairs if a in of_backend and b in of_backend]
-        return [PairedValues(a, b, metric, of_backend[a], of_backend[b]) for a, b in known]
+        measured_pairs = [(a, b) for a, b in pairs if a in of_backend and b in of_backend]
+        return [PairedValues(a, b, metric, of_backend[a], of_backend[b]) for a, b in measured_pairs]
 
-    tested = family_differences(None, of_metric(first), seed)
+    tested = family_differences(None, pairs_of_metric(first), seed)
     comparisons = sum(row.wins + row.losses > 0 for row in tested)
     fewest = datasets_needed(comparisons)
     if len(board.datasets) < fewest:
         few = f"no test across {counted(len(board.datasets), 'dataset')}: it takes {fewest} or more"
         return Across([], [f"{few} for {counted(comparisons, 'comparison')}"])
-    untested = [lone_difference(None, pair, seed) for metric in others for pair in of_metric(metric)]
+    untested = [lone_difference(None, pair, seed) for metric in further_metrics for pair in pairs_of_metric(metric)]
     return Across([*tested, *untested], notes if tested else [])
 
 
@@ -129,8 +129,8 @@ def _compared_with(
     other = next(label for label in board.search_seconds if label in complete)
     row = next(row for row in board.rows if row.backend == reference)
     lacking = [name for name in board.datasets if row.values[name] is None]
-    named = counted(len(lacking), "dataset") if len(lacking) > 1 else lacking[0]
-    return other, [f"{reference} has no value on {named}: across datasets, backends are compared with {other}"]
+    lacking_text = counted(len(lacking), "dataset") if len(lacking) > 1 else lacking[0]
+    return other, [f"{reference} has no value on {lacking_text}: across datasets, backends are compared with {other}"]
 
 
 def _pairs(board: Leaderboard, reference: str | None, ranked: Iterable[str]) -> list[tuple[str, str]]:
@@ -162,8 +162,8 @@ def _values(
     means = {(t.label, t.dataset): t.metrics[metric].mean for t in trials if metric in t.metrics}
     return {
         label: {
-            name: float(np.mean(known))
-            if (known := _complete_values(means.get((label, one)) for one in members))
+            name: float(np.mean(complete))
+            if (complete := _complete_values(means.get((label, one)) for one in members))
             else None
             for name, members in columns.items()
         }
@@ -208,21 +208,21 @@ def _rows(metric: str, values: Values, seed: int) -> list[LeaderboardRow]:
 
 def _ranks(means: Mapping[str, float]) -> dict[str, int]:
     """Return ranks from 1, the highest first; equal means share the better rank."""
-    rounded = {label: round(mean, _PLACES) for label, mean in means.items()}
+    rounded = {label: round(mean, _DECIMALS) for label, mean in means.items()}
     return {label: 1 + sum(other > mean for other in rounded.values()) for label, mean in rounded.items()}
 
 
 def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
     """Return the mean over datasets of a backend's rank; equal backends have the mean of the ranks that they take."""
     ranks = [(ranks[label], list(ranks.values())) for ranks in by_dataset]
-    return float(np.mean([rank + (others.count(rank) - 1) / 2 for rank, others in ranks]))
+    return float(np.mean([rank + (ranks_of_metric.count(rank) - 1) / 2 for rank, ranks_of_metric in ranks]))
 
 
 def _complete_values(values: Iterable[float | None]) -> list[float] | None:
     """Return the values; None if a value is missing."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return known if len(known) == len(listed) else None
+    all_values = list(values)
+    present = [value for value in all_values if value is not None]
+    return present if len(present) == len(all_values) else None
 
 
 def _search_seconds(trial: TrialResult) -> float | None:

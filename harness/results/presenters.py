@@ -41,7 +41,7 @@ def presenter() -> Presenter:
     return _makers[0]()
 
 
-class Shown:
+class Presentable:
     """A result with a ``report``: how it is printed, and drawn as a page."""
 
     report: Result

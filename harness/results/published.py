@@ -21,7 +21,7 @@ from harness.registry.cards import BackendCard
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_cards, find_dataset
 from harness.registry.parameters import ParameterValue
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.results import schema
 from harness.results.verification import printed_value
 
@@ -67,7 +67,7 @@ def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.Tria
 
 
 def published_means(
-    board: schema.Leaderboard, here: Mapping[str, PublishedHere], plan: Plan
+    board: schema.Leaderboard, conditions: Mapping[str, PublishedHere], plan: Plan
 ) -> Iterator[schema.PublishedNumber]:
     """Yield published means over members of a family, if each member was searched in the same configuration.
 
@@ -85,13 +85,13 @@ def published_means(
                 continue
             datasets = [part for member in members for part in board.families.get(member, [member])]
             for label in board.search_seconds:
-                if all(_system(published) in here[name].systems.get(label, ()) for name in datasets):
+                if all(_system(published) in conditions[name].systems.get(label, ()) for name in datasets):
                     rows = {metric: row for (backend, metric), row in values.items() if backend == label}
                     yield from _means(published, members, family, rows, plan.request.k)
 
 
 def _means(
-    published: Published,
+    published: PublishedNumber,
     members: list[str],
     family: str,
     rows: Mapping[Metric, schema.LeaderboardRow],
@@ -101,8 +101,8 @@ def _means(
         measure = parse_metric(text)
         row = rows.get(measure)
         values = [row.values[member] for member in members] if row is not None else [None]
-        known = [value for value in values if value is not None]
-        if row is not None and len(known) == len(members) and _same_depth(measure, published, k):
+        present = [value for value in values if value is not None]
+        if row is not None and len(present) == len(members) and _same_depth(measure, published, k):
             yield schema.PublishedNumber(
                 dataset=family,
                 datasets=members,
@@ -111,13 +111,13 @@ def _means(
                 system=published.system,
                 source=published.source,
                 printed=printed,
-                difference=float(np.mean(known)) - printed_value(printed),
+                difference=float(np.mean(present)) - printed_value(printed),
                 conditions=[] if published.options else [_NOT_STATED],
             )
 
 
 def _numbers(
-    row: Published, result: schema.TrialResult, plan: Plan, dataset: Dataset
+    row: PublishedNumber, result: schema.TrialResult, plan: Plan, dataset: Dataset
 ) -> Iterator[schema.PublishedNumber]:
     measured = {parse_metric(name): (name, value.mean) for name, value in result.metrics.items()}
     for text, printed in row.scores.items():
@@ -136,42 +136,42 @@ def _numbers(
             )
 
 
-def _same_depth(measure: Metric, row: Published, k: int) -> bool:
+def _same_depth(measure: Metric, row: PublishedNumber, k: int) -> bool:
     """Return whether both rankings are as deep as the metric looks."""
     depths = {k, int(row.options.get("k", k))}
     return len(depths) == 1 or (isinstance(measure.cutoff, int) and measure.cutoff <= min(depths))
 
 
-def _conditions(row: Published, result: schema.TrialResult, plan: Plan, dataset: Dataset) -> list[str]:
+def _conditions(row: PublishedNumber, result: schema.TrialResult, plan: Plan, dataset: Dataset) -> list[str]:
     """Describe conditions of a published number that differ or are not known, and have an effect here."""
     if not row.options:
         return [_NOT_STATED]
-    here = {
+    conditions = {
         "ties": plan.ties.value,
         "queries": plan.queries.value,
         "relevance": plan.request.relevance,
         "identical_ids": dataset.identical_ids or "keep",
     }
-    differing = {name: row.options[name] for name, value in here.items() if row.options.get(name, value) != value}
+    differing = {name: row.options[name] for name, value in conditions.items() if row.options.get(name, value) != value}
     counts = {} if result.queries is None else result.queries.model_dump()
     if counts.get(str(differing.get("queries"))) == counts.get(plan.queries.value):
         differing.pop("queries", None)
     return [f"{name}={value}" for name, value in differing.items()]
 
 
-def _beside(trial: Trial, rows: Sequence[Published], cards: Mapping[str, BackendCard]) -> list[Published]:
+def _beside(trial: Trial, rows: Sequence[PublishedNumber], cards: Mapping[str, BackendCard]) -> list[PublishedNumber]:
     """Return the rows of the trial's configuration, then the rows of other sources for the same system."""
     same = [row for row in rows if _is_same(trial, row, cards)]
     systems = {_system(row) for row in same}
     return [*same, *(row for row in rows if row not in same and row.backend is None and _system(row) in systems)]
 
 
-def _system(row: Published) -> str:
+def _system(row: PublishedNumber) -> str:
     """Return the name of a system without whose it is."""
     return row.system.partition(" (")[0].casefold()
 
 
-def _is_same(trial: Trial, row: Published, cards: Mapping[str, BackendCard]) -> bool:
+def _is_same(trial: Trial, row: PublishedNumber, cards: Mapping[str, BackendCard]) -> bool:
     card = trial.spec.card
     if card is None or trial.external:
         return False
@@ -195,18 +195,18 @@ def _same_parameters(trial: Trial, published: BackendSpec) -> bool:
     if trial.follows_language and stated.get("analyzer") == "auto":
         # published ones are Anserini's for the language
         stated["analyzer"] = ours["analyzer"] if str(trial.analyzer).startswith("lucene-") else ""
-    for spec, values, others in ((trial.spec, ours, stated), (published, stated, ours)):
+    for spec, values, other_values in ((trial.spec, ours, stated), (published, stated, ours)):
         defaults = spec.card.defaults if spec.card is not None else {}
-        if any(value != others.get(name, defaults.get(name)) for name, value in values.items()):
+        if any(value != other_values.get(name, defaults.get(name)) for name, value in values.items()):
             return False
     return True
 
 
 def _deciding(spec: BackendSpec, values: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
     """Return the parameters that change results; times, and the program's location, do not."""
-    known = spec.card.parameters if spec.card is not None else {}
+    parameters = spec.card.parameters if spec.card is not None else {}
     return {
         name: value
         for name, value in values.items()
-        if name in known and known[name].affects not in ("times", "nothing") and name != "jar"
+        if name in parameters and parameters[name].affects not in ("times", "nothing") and name != "jar"
     }

@@ -46,7 +46,7 @@ class SettingChange(Record):
     section: str = Field(
         description="dataset, plan, engine, parameters, encoder, second stage, harness, packages or machine"
     )
-    backend: str | None = Field(description="label of the later backend; null for what all of them share")
+    backend: str | None = Field(description="label of the later backend; null for settings that all share")
     setting: str
     dataset: str | None = Field(
         default=None, description="the dataset on which it differs so; null for all that are compared"
@@ -63,7 +63,7 @@ class DataRelation(Record):
     queries: Sameness
     judgments: Sameness
     candidates: Sameness = Field(
-        default="same", description="which documents each query is ranked among; same where all compete on both sides"
+        default="same", description="documents that each query is ranked among; same if all compete on both sides"
     )
     queries_before: Count
     queries_after: Count
@@ -71,7 +71,7 @@ class DataRelation(Record):
     paired_by_text: Count = Field(
         default=0, description="of these, queries to which neither side's file gives an id: paired by their texts"
     )
-    texts_compared: bool = Field(description="false where a side does not know its texts: the id alone decides then")
+    texts_compared: bool = Field(description="false if a side does not know its texts: then only the id decides")
     labels: Count = Field(description="judgments that --labels added on both sides")
 
 
@@ -99,26 +99,26 @@ class MetricJudgement(Record):
         description="two one-sided tests (TOST) that the difference is within the margin"
     )
     noise_floor: float | None = Field(
-        description="difference that two builds with the same settings exceed in one case of twenty; null where builds "
+        description="difference that two builds with the same settings exceed in one case of twenty; null if builds "
         "do not differ, or only one was made"
     )
-    detectable: float | None = Field(description="smallest difference that so many queries show with power 0.8")
+    detectable: float | None = Field(description="smallest difference that this many queries detect with power 0.8")
     queries_needed: int | None = Field(description="queries that would decide it; null unless undecided")
     verdict: Verdict
-    allowed_drop: float | None = Field(description="what the gate lets pass; null where there is no gate")
+    allowed_drop: float | None = Field(description="the allowed drop; null if there is no gate")
     gate: GateState | None = Field(
         description="`failed`: worse beyond the allowed drop; `not judged`: it would have passed even if every query "
-        "had lost everything; null where there is no gate"
+        "had lost everything; null if there is no gate"
     )
     gate_p: float | None = Field(
-        description="one-sided, that the true loss is at most the allowed drop; Holm over all that is gated"
+        description="one-sided, that the true loss is at most the allowed drop; Holm over all gated metrics"
     )
     total_loss_p: float | None = Field(
         default=None,
-        description="what `gate_p` would be if every query had lost everything in all that is gated; null where there "
-        "is no gate or nothing to lose, and below 2 queries",
+        description="what `gate_p` would be if every query had lost everything in all gated metrics; null if there "
+        "is not a gate or nothing to lose, and below 2 queries",
     )
-    gate_reason: str = Field(default="", description="why the gate was not judged; empty where it was")
+    gate_reason: str = Field(default="", description="why the gate was not judged; empty if it was")
     reason: str = Field(description="why the verdict is what it is, in words")
     sentence: str = Field(
         default="",
@@ -138,7 +138,7 @@ class CostChange(Record):
         description="95 % bootstrap interval of the ratio over queries; null for single figures"
     )
     ci_high: float | None
-    samples_before: Count = Field(description="raw samples behind the figure; 1 for what is measured once")
+    samples_before: Count = Field(description="raw samples behind the figure; 1 for a single measurement")
     samples_after: Count
     verdict: Literal["lower", "higher", "same", "undecided", "x"] = Field(
         description="beyond the tolerance, within it, or not decided by these samples; `x`: not comparable"
@@ -154,8 +154,8 @@ class QueryValue(Record):
     after: float
     difference: float
     before_if_relevant: float | None = Field(
-        description="the value if every unjudged document among the first ones of both sides were relevant; the values "
-        "themselves are those for none of them being; null where it cannot be computed"
+        description="the value if every unjudged document among the first ones of both sides were relevant; the "
+        "values themselves assume that none is; null if it cannot be computed"
     )
     after_if_relevant: float | None
     lost: list[str] = Field(
@@ -167,18 +167,17 @@ class RankedDocument(Record):
     """A document among the first ones of either side."""
 
     document: str
-    rank_before: int | None = Field(description="to depth k; null where it is not found, or its rank not stored")
+    rank_before: int | None = Field(description="to depth k; null if it is not found, or its rank not stored")
     rank_after: int | None
     chunk_before: str | None = Field(
         default=None,
-        description="the first chunk in the ranking of this expected document; null where ids match exactly, and "
+        description="the first chunk in the ranking of this expected document; null if ids match exactly, and "
         "where it is not found",
     )
     chunk_after: str | None = None
     further_chunk_of: str | None = Field(
         default=None,
-        description="the expected document of which this is a later chunk, which counts for nothing more; null for "
-        "other documents",
+        description="the expected document whose later chunk this is, which no longer counts; null for other documents",
     )
     grade: int | None = Field(description="judgment for this query; null without one")
     absent_before: Absence | None = Field(
@@ -193,11 +192,11 @@ class QueryChange(Record):
     """One query whose value or ranking changed."""
 
     query: str
-    text: str | None = Field(description="null where texts are not kept")
+    text: str | None = Field(description="null if texts are not kept")
     values: list[QueryValue]
     judged_before: int | None = Field(description="documents among the first ones that are judged for this query")
     judged_after: int | None
-    documents: list[RankedDocument] = Field(description="in the later order, those that left at the end")
+    documents: list[RankedDocument] = Field(description="in the later order, documents that left at the end")
     added: list[str] = Field(description="ids of documents that came into the first ones, best first")
     removed: list[str]
     lost: list[str] = Field(
@@ -238,8 +237,8 @@ class Dossier(Record):
     )
     relevant_depth: Count | None = Field(
         default=None,
-        description="documents of a ranking among which relevant ones are lost and gained: the cutoff of `metric`, or "
-        "as many as are known; null without judgments",
+        description="documents of a ranking among which relevant ones are lost and gained: the cutoff of `metric`, "
+        "or the known depth; null without judgments",
     )
     lost: Count | None = Field(default=None, description="relevant documents among these before, and not now")
     gained: Count | None = Field(default=None, description="relevant documents among these now, and not before")
@@ -267,7 +266,7 @@ class BackendChange(Record):
     costs: list[CostChange]
     dossier: Dossier | None
     search_seconds: float | None = Field(
-        default=None, description="of `after`: all timed queries, transfer included; null where no times were taken"
+        default=None, description="of `after`: all timed queries, transfer included; null if no times were taken"
     )
 
 
@@ -284,10 +283,10 @@ class Change(Record):
     only_after: list[str]
     datasets_only_before: list[str] = Field(default=[], description="datasets that the later result lacks")
     datasets_only_after: list[str] = Field(default=[], description="datasets that the earlier result lacks")
-    warnings: list[str] = Field(description="what a reader must know first")
+    warnings: list[str] = Field(description="notes that a reader needs first")
     gate: GateState | Literal["invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know, or a dataset could not be "
-        "loaded; `not judged`: nothing failed, and a gate of some metric was not judged; null where there is no "
+        "loaded; `not judged`: nothing failed, and a gate of some metric was not judged; null if there is no "
         "gate"
     )
     rule: GateRule = Field(
@@ -296,7 +295,7 @@ class Change(Record):
         "fell further than that",
     )
     when_not_judged: NotJudgedRule = Field(
-        default="invalid", description="what a gate that was not judged counts as: its exit code is 0, 1 or 3"
+        default="invalid", description="outcome of a gate that was not judged: exit code 0, 1 or 3"
     )
 
     @property

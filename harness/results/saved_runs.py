@@ -32,19 +32,19 @@ def write_saved_runs(folder: Path, result: Result, runs: Runs, layout: str) -> N
     if layout not in LAYOUTS:
         raise UnknownNameError("layout of runs", layout, LAYOUTS)
     for label, model in _folders(result).items():
-        own = {dataset: run for (dataset, of_label), run in runs.items() if of_label == label}
-        if not own:
+        runs_of_label = {dataset: run for (dataset, of_label), run in runs.items() if of_label == label}
+        if not runs_of_label:
             continue
-        place = folder / model
-        place.mkdir(parents=True)
+        model_folder = folder / model
+        model_folder.mkdir(parents=True)
         if layout == "trec":
-            for dataset, run in own.items():
-                write_run_file(place, file_name(dataset), run, ".trec", tag=model)
+            for dataset, run in runs_of_label.items():
+                write_run_file(model_folder, file_name(dataset), run, ".trec", tag=model)
         else:
-            _write_tasks(place, label, result, own)
+            _write_tasks(model_folder, label, result, runs_of_label)
 
 
-def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run]) -> None:
+def _write_tasks(model_folder: Path, label: str, result: Result, runs: Mapping[str, Run]) -> None:
     tasks: dict[str, dict[str, dict[str, Run]]] = {}
     for info in result.datasets:
         if info.name in runs:
@@ -56,9 +56,9 @@ def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run
     trial = next(trial for trial in result.trials if trial.label == label and trial.dataset in runs)
     reranking = trial.stages.reranking if trial.stages is not None else None
     digest = (trial.encoder if reranking is None else {**trial.encoder, **reranking.facts}).get("model_digest")
-    named = None if digest is None else str(digest)
+    digest_text = None if digest is None else str(digest)
     for task, subsets in tasks.items():
-        write_predictions(place / predictions_name(task), subsets, model=_model(trial), revision=named)
+        write_predictions(model_folder / predictions_name(task), subsets, model=_model(trial), revision=digest_text)
 
 
 def _folders(result: Result) -> dict[str, str]:

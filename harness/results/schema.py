@@ -89,21 +89,19 @@ class RerankingStats(Record):
     """A second stage: candidates of the first one, in the order of new scores."""
 
     candidates: Count = Field(
-        description="documents of a query that were scored, at most: what was asked for, or less where fewer were "
+        description="documents of a query that were scored, at most: the requested number, or fewer if fewer were "
         "found; all candidates that the dataset names"
     )
     pairs: Count = Field(description="pairs of a query and a document that have a score")
     scored: Count = Field(description="pairs that were scored now; the others' scores were in the cache")
-    load_seconds: float | None = Field(
-        description="loading the model; null without times, and where nothing was scored"
-    )
-    pairs_per_second: float | None = Field(description="of those that were scored now")
+    load_seconds: float | None = Field(description="loading the model; null without times, and if nothing was scored")
+    pairs_per_second: float | None = Field(description="of the pairs scored now")
     upper_bound: dict[str, float] = Field(
-        description="each nDCG of the best possible order of the candidates: what no second stage can exceed"
+        description="each nDCG of the best possible order of the candidates: the upper bound of any second stage"
     )
     facts: dict[str, Json] = Field(
-        description="what the scores were made with: device, versions; of a judge the calls that this run made, those "
-        "among them that were repeated, and earlier ones whose answers were in the cache (`calls_before`)"
+        description="basis of the scores: device, versions; for a judge also the calls of this run, repeated calls "
+        "among them, and earlier calls whose answers were in the cache (`calls_before`)"
     )
 
 
@@ -113,12 +111,12 @@ class StageStats(Record):
     method: str = Field(description="`rrf`, `minmax`, `dbsf`, or the name of a reranker")
     components: list[str] = Field(description="labels of the backends whose hits it takes")
     components_ms: LatencyStats | None = Field(
-        description="search and transfer of all of them, added up query by query, because they were searched one after "
-        "another; null without times, and where one of them was read from a file"
+        description="search and transfer of all of them, added up query by query, because they were searched one "
+        "after another; null without times, and if one of them was read from a file"
     )
     method_ms: float | None = Field(
-        description="milliseconds per query of its own work: an equal share of what all queries took together; null "
-        "without times, and where a part of it was done by an earlier comparison"
+        description="milliseconds per query of its own work: an equal share of the time of all queries; null "
+        "without times, and if an earlier comparison did a part of it"
     )
     reranking: RerankingStats | None = Field(default=None, description="null for a fusion")
 
@@ -139,11 +137,11 @@ class TruncationStats(Record):
     )
     unit: Literal["tokens", "characters"]
     units: Count = Field(description="tokens of the counted texts, prompts included, special tokens not")
-    unread: Count = Field(description="those of them that are beyond the limit")
+    unread: Count = Field(description="texts beyond the limit")
     limit: Count | None = Field(
         description="most tokens that the model reads of a text, special ones included; null for none, or not known"
     )
-    limit_from: str | None = Field(description="where the limit is set; null without one")
+    limit_from: str | None = Field(description="the setting with the limit; null without a limit")
     unknown_reason: str | None = Field(
         default=None, description="why the length of some texts, or of all, is not known"
     )
@@ -152,12 +150,12 @@ class TruncationStats(Record):
 class BackendInfo(Record):
     """A backend that takes part, on any dataset."""
 
-    label: str = Field(description="names it in everything else of the result")
+    label: str = Field(description="its name everywhere else in the result")
     short_label: str = Field(description="the same for narrow tables: unique in this result")
-    name: str = Field(description="of its card, or of the method that combines others")
+    name: str = Field(description="name of its card, or of the method that combines other backends")
     model: str | None = Field(description="name of the model that makes its vectors; null without one")
     dimensions: Count | None = Field(description="of its dense vectors; null without them")
-    parameters_millions: float | None = Field(description="size of the model; null where it is not known")
+    parameters_millions: float | None = Field(description="size of the model; null if it is not known")
 
 
 class TrialResult(Record):
@@ -179,8 +177,9 @@ class TrialResult(Record):
     engine: EngineDescription | None = None
     encoder: dict[str, Json] = Field(
         default={},
-        description="what made the vectors or terms: encoder, analyzer, parameters, statistics; of an endpoint the "
-        "calls of this run, for all backends that share the vectors, and earlier ones whose answers were in the cache "
+        description="origin of the vectors or terms: encoder, analyzer, parameters, statistics; for an endpoint "
+        "also the calls of this run, for all backends that share the vectors, and earlier calls whose answers were "
+        "in the cache "
         "(`calls_before`)",
     )
     truncation: list[TruncationStats] = Field(
@@ -204,19 +203,17 @@ class TrialResult(Record):
         default=None, description="null unless searches were filtered (`--filter-sweep`), and for runs and fusions"
     )
     probes: dict[str, JsonValue] = Field(
-        default={}, description="what other probes measured, by their names; each says itself what it holds"
+        default={}, description="records of further probes, by name; each describes its own fields"
     )
     deterministic: bool | None = Field(
-        default=None, description="false where every build gives other rankings; null where nothing was built"
+        default=None, description="false if every build gives different rankings; null if nothing was built"
     )
     other_processes: list[OtherProcessesInfo] = Field(
-        default=[], description="of each phase that was timed; of what is made of other backends, theirs"
+        default=[], description="of each timed phase; for combinations, the phases of their components"
     )
     slices: list[SliceResult] = Field(default=[], description="of a golden set, by the fields of its questions")
-    questions: list[QuestionResult] = Field(default=[], description="of a golden set, one by one")
-    notes: list[str] = Field(
-        default=[], description="what a reader must know before comparing this backend with another"
-    )
+    questions: list[QuestionResult] = Field(default=[], description="of a golden set, one per question")
+    notes: list[str] = Field(default=[], description="notes before comparing this backend with another")
 
     @property
     def busy_phases(self) -> list[OtherProcessesInfo]:
@@ -235,7 +232,7 @@ class FormulaChange(Record):
     part: str
     before: str = Field(description="it in the formula of `a`, in words")
     after: str = Field(description="it in the formula of `b`")
-    queries: Count | None = Field(description="queries of which it gives other best documents; null for not ranked")
+    queries: Count | None = Field(description="queries whose best documents differ; null if not ranked")
     overlap: float | None = Field(description="mean share of common documents among the best")
 
 
@@ -256,7 +253,9 @@ class PairedDifference(Record):
     On one dataset over the queries evaluated for both; across datasets over the means of each.
     """
 
-    dataset: str | None = Field(description="null for a test across datasets: wins, ties and losses count those then")
+    dataset: str | None = Field(
+        description="null for a test across datasets, in which wins, ties and losses count datasets"
+    )
     a: str
     b: str
     metric: str
@@ -266,22 +265,23 @@ class PairedDifference(Record):
     p: float | None = Field(description="two-sided paired randomisation test")
     p_adjusted: float | None = Field(
         description="Holm over all pairs and metrics of the dataset in which any query differs; across datasets over "
-        "the pairs of the first metric, and null for the others, which are no part of the test"
+        "the pairs of the first metric, and null for the others, which are not part of the test"
     )
     comparisons: Count | None = Field(
-        description="over how many comparisons p is adjusted: metrics of a pair that are equal on every query count "
-        "once; null where it is not adjusted",
+        description="number of comparisons for which p is adjusted: metrics of a pair that are equal on every query "
+        "count once; null if it is not adjusted",
     )
     detectable: float | None = Field(
-        description="smallest true difference that so many queries show with power 0.8 at 0.05 divided by the number "
-        "of comparisons that p is adjusted for, the hardest step; null where nothing differs",
+        description="smallest true difference that this many queries detect with power 0.8 at 0.05 divided by the "
+        "number "
+        "of comparisons that p is adjusted for, the hardest step; null if nothing differs",
     )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
     ties: Count
     losses: Count
     within_ties: bool = Field(
-        description="true when ties move a mean of the two and their ranges meet: no difference, whatever p says"
+        description="true when ties move a mean of the two and their ranges meet: no difference, regardless of p"
     )
     verdict: Literal["same", "better", "worse", "undecided"] = Field(
         description="`same`: equal on every query; else b against a at adjusted p < 0.05"
@@ -293,15 +293,16 @@ class FrontierPoint(Record):
 
     backend: str = Field(description="label of the backend with this value")
     value: str = Field(description="as it is written in labels")
-    quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
+    quality: float | None = Field(description="mean of the frontier's metric; null if it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
     recall: float | None = Field(description="share of the exact best k that was found; null without a reference")
-    p50_ms: float | None = Field(description="null where no latencies were measured")
+    p50_ms: float | None = Field(description="null if no latencies were measured")
     p95_ms: float | None = Field(description="null as p50_ms")
-    bytes: Count | None = Field(description="of its index; null where the engine does not tell")
+    bytes: Count | None = Field(description="of its index; null if the engine does not tell")
     on_frontier: bool = Field(
-        description="no other value has at least its quality, at most its p95 and at most its bytes, one of them "
-        "better; without bytes of any value that was measured by the other two; false too where quality or latency "
+        description="no other value has at least its quality, at most its p95 and at most its bytes with one of "
+        "them better; without bytes of any value that was measured by the other two; false too where quality or "
+        "latency "
         "was not measured"
     )
     on_recall_frontier: bool = Field(default=False, description="the same with its recall for its quality")
@@ -333,7 +334,7 @@ class FindingInfo(Record):
     """A pitfall that a check found: in the data, or in the results of one backend."""
 
     check: str = Field(description="name of the check, as `docs/explanation/pitfalls.md` lists it")
-    dataset: str | None = Field(description="name of the dataset; null where it concerns all of them")
+    dataset: str | None = Field(description="name of the dataset; null if it concerns all of them")
     backend: str | None = Field(description="label of the backend; null for the data, and for differences")
     message: str
     fix: str
@@ -345,16 +346,18 @@ class LeaderboardRow(Record):
 
     backend: str = Field(description="label")
     metric: str
-    rank: Count | None = Field(description="from 1, equal means share one; null where a dataset lacks a value")
-    mean: float | None = Field(description="over the datasets, each task counting once; null where one lacks a value")
+    rank: Count | None = Field(description="from 1, equal means share a rank; null if a dataset lacks a value")
+    mean: float | None = Field(
+        description="over the datasets, each task counting once; null if a dataset lacks a value"
+    )
     ci_low: float | None = Field(description="95 % interval of the mean over datasets; null below 6 of them")
     ci_high: float | None
     mean_rank: float | None = Field(
-        default=None, description="mean over datasets of its rank on each, equal ones sharing the mean of their places"
+        default=None, description="mean over datasets of its rank on each, equal ranks sharing their mean"
     )
     wins: Count = Field(default=0, description="datasets on which no backend that has all of them is better")
     datasets: Count = Field(description="datasets, or aggregated tasks, that have a value")
-    values: dict[str, float | None] = Field(description="dataset or task -> mean; null where the trial failed")
+    values: dict[str, float | None] = Field(description="dataset or task -> mean; null if the trial failed")
 
 
 class Leaderboard(Record):
@@ -366,7 +369,7 @@ class Leaderboard(Record):
     families: dict[str, list[str]] = Field(
         description="aggregated task -> datasets whose mean counts as one dataset, such as the forums of CQADupStack"
     )
-    datasets: list[str] = Field(description="what counts once: datasets and aggregated tasks, in order")
+    datasets: list[str] = Field(description="the units that count once: datasets and aggregated tasks, in order")
     metrics: list[str]
     rows: list[LeaderboardRow] = Field(description="by metric, the best first")
     search_seconds: dict[str, dict[str, float | None]] = Field(
@@ -375,7 +378,7 @@ class Leaderboard(Record):
         "without times",
     )
     notes: list[str] = Field(
-        default=[], description="why there is no test across datasets, or why it is of other backends than was asked"
+        default=[], description="why there is no test across datasets, or why it compares other backends than requested"
     )
 
 
@@ -384,13 +387,13 @@ class PublishedNumber(Record):
 
     dataset: str = Field(description="name of the dataset, or of the family whose members `datasets` names")
     datasets: list[str] = Field(default=[], description="datasets and tasks whose mean it is; empty for one dataset")
-    backend: str = Field(description="label of the backend that it stands beside")
+    backend: str = Field(description="label of the backend next to which it is listed")
     metric: str
-    system: str = Field(description="what its source calls the system")
-    source: str = Field(description="where it is written, with the settings that are stated there")
+    system: str = Field(description="name of the system in its source")
+    source: str = Field(description="its source, with the settings stated there")
     printed: str = Field(description="as published, digit by digit")
     difference: float = Field(description="measured minus published")
-    conditions: list[str] = Field(description="what was otherwise when it was published, or is not known")
+    conditions: list[str] = Field(description="settings that differed when it was published, or are unknown")
 
 
 class Result(Record):
@@ -402,7 +405,7 @@ class Result(Record):
     command: list[str] = Field(description="arguments that make the same again")
     harness: HarnessInfo
     machine: MachineInfo
-    cluster: ClusterInfo | None = Field(default=None, description="null where everything ran on `machine`")
+    cluster: ClusterInfo | None = Field(default=None, description="null if everything ran on `machine`")
     packages: dict[str, str]
     plan: PlanRecord
     datasets: list[DatasetInfo] = Field(default=[], description="in the order in which they were named")
@@ -418,13 +421,15 @@ class Result(Record):
     frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")
     findings: list[FindingInfo] = Field(default=[], description="pitfalls that were found")
     published: list[PublishedNumber] = Field(
-        default=[], description="published numbers of the same configurations, where the dataset's card knows some"
+        default=[], description="published numbers of the same configurations, if the dataset's card has any"
     )
     golden: GoldenInfo | None = Field(default=None, description="the golden set of a check; null otherwise")
     requirements: list[RequirementResult] = Field(default=[], description="of a check")
-    preflight: list[PreflightProblem] = Field(default=[], description="of a check: what makes every score meaningless")
+    preflight: list[PreflightProblem] = Field(
+        default=[], description="of a check: problems that make every score meaningless"
+    )
     warnings: list[PreflightProblem] = Field(
-        default=[], description="of a check: what is odd, and clean data have too; it was scored"
+        default=[], description="of a check: oddities that clean data can have too; it was scored"
     )
     verdict: Verdict | None = Field(
         default=None,

@@ -35,7 +35,7 @@ class MachineInfo(Record):
     processor: str
     cores: Count
     memory_bytes: Count
-    thread_limits: dict[str, str] = Field(description="environment variables that limit threads, where set")
+    thread_limits: dict[str, str] = Field(description="environment variables that limit threads, if set")
 
 
 class ClusterInfo(Record):
@@ -82,7 +82,9 @@ class FilterInfo(Record):
     matching: Count = Field(description="documents that match; all of them are in every index")
     selectivity: float = Field(description="share of the documents that match")
     relevant: Count = Field(description="relevant judgments of the queries that were searched")
-    relevant_matching: Count = Field(description="those of documents that match: no other can be found")
+    relevant_matching: Count = Field(
+        description="relevant judgments of matching documents: no other document can be found"
+    )
 
 
 class ContentDigests(Record):
@@ -91,7 +93,7 @@ class ContentDigests(Record):
     documents: str
     queries: str
     judgments: str | None = Field(description="null for a dataset without judgments")
-    candidates: str | None = Field(default=None, description="null where all documents compete")
+    candidates: str | None = Field(default=None, description="null if all documents compete")
 
 
 class IdenticalIdsInfo(Record):
@@ -106,7 +108,7 @@ class CandidatesInfo(Record):
 
     fewest: Count = Field(description="candidates of a query")
     most: Count
-    searched: Count = Field(description="documents that every backend was asked for, for each query")
+    searched: Count = Field(description="documents requested of every backend for each query")
 
 
 class ErrorInfo(Record):
@@ -134,10 +136,10 @@ class DatasetInfo(Record):
     identical_ids: IdenticalIdsInfo | None = Field(
         default=None, description="null for a dataset without documents, or that could not be loaded"
     )
-    filter: FilterInfo | None = Field(None, description="null where every document could be returned")
-    candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
+    filter: FilterInfo | None = Field(None, description="null if every document could be returned")
+    candidates: CandidatesInfo | None = Field(default=None, description="null if all documents compete")
     content: ContentDigests | None = Field(default=None, description="null for a dataset that could not be loaded")
-    error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, one of several")
+    error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, as one of several datasets")
     unread_files: dict[str, Count] = Field(
         default_factory=dict,
         description="unread files of the corpus's folder by ending; `hidden`: their name or that of a folder of theirs "
@@ -165,10 +167,10 @@ class MetricValue(Record):
 
     metric: str = Field(description="canonical name: `Success@5` for `Hit@5`, `RR@5` for `MRR@5`")
     mean: float
-    min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
+    min: float | None = Field(description="lowest mean over all orders of tied documents; null if not defined")
     max: float | None
     ci_low: float | None = Field(
-        description="95 % interval of a mean: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null "
+        description="95 % interval of a mean: BCa bootstrap, exact (Clopper-Pearson) if every value is 0 or 1; null "
         "below 2 queries, and for sums and geometric means"
     )
     ci_high: float | None
@@ -208,5 +210,5 @@ class ParityStats(Record):
         description="proven cause -> number of queries it explains; `unknown` is a defect of the harness"
     )
     loss: dict[str, LossStats] = Field(
-        default_factory=dict, description="metric -> what approximate search costs; empty but for dense backends"
+        default_factory=dict, description="metric -> loss of approximate search; empty except for dense backends"
     )

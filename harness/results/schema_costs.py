@@ -12,18 +12,18 @@ from harness.results.schema_base import Count, Json, Record
 class OtherProcessesInfo(Record):
     """The other processes' use of the cores while a phase was timed."""
 
-    phase: str = Field(description="`indexing`, `search`, a number of clients, a rate, or what a probe measured")
+    phase: str = Field(description="`indexing`, `search`, a number of clients, a rate, or the measurement of a probe")
     seconds: float = Field(description="how long it took, with all that was done for it")
     cores: Count = Field(description="that the backend may use")
     used_cores: float | None = Field(
-        description="that other processes used on average; null where the measured server may be one of them, "
+        description="that other processes used on average; null if the measured server may be one of them, "
         "and with HARNESS_OTHER_PROCESSES=ignore"
     )
     load_before: float | None = Field(
-        description="runnable processes, the average of the minute before; null where the system does not tell"
+        description="runnable processes, the average of the minute before; null if the system does not tell"
     )
     load_after: float | None
-    busy: bool = Field(description="so much that the phase's times are not those of a quiet machine")
+    busy: bool = Field(description="so much that the machine was not quiet during the phase")
 
 
 class PhaseTimes(Record):
@@ -37,7 +37,7 @@ class PhaseTimes(Record):
         "`engine`: the engine analyses while it indexes"
     )
     open_seconds: float = Field(description="starting the engine on an empty folder, or on an external index")
-    index_seconds: float | None = Field(description="null where nothing was built")
+    index_seconds: float | None = Field(description="null if nothing was built")
     ready_seconds: float | None
     first_query_seconds: float
     warm_up_seconds: float
@@ -52,7 +52,7 @@ class ExternalIndexStats(Record):
     not_in_dataset: Count
     examples: list[str] = Field(description="ids of documents that the dataset lacks (the first 20)")
     no_reference: str | None = Field(
-        description="why results are not held against a reference; null where the index is proven to hold the same"
+        description="why results are not compared with a reference; null if the index is proven to hold the same"
     )
     files: int | None = Field(description="files hashed before and after, and found the same; null for a server")
     file_bytes: int | None
@@ -79,7 +79,7 @@ class IndexStats(Record):
     )
     documents_per_second: float | None = Field(description="of ingestion: documents indexed / seconds")
     bytes: Count | None = Field(
-        description="allocated blocks of the index, without its write-ahead log; null where a server does not tell"
+        description="allocated blocks of the index, without its write-ahead log; null if a server does not tell"
     )
     log_bytes: Count
     peak_rss_bytes: int | None = Field(
@@ -102,14 +102,14 @@ class IndexStats(Record):
 class BuildStats(Record):
     """One of several builds of the same index: its costs and its search results."""
 
-    build: Count = Field(description="from 1; the first is the one that all else of the backend is of")
+    build: Count = Field(description="from 1; all other figures of the backend are from the first")
     seconds: float | None = Field(description="as in `index`, like all that follows but the last two")
     ready_seconds: float | None
     documents_per_second: float | None
     bytes: Count | None
     log_bytes: Count
     peak_rss_bytes: int | None = Field(
-        description="of the first build with all its searches, of the others with one pass; null for an index that "
+        description="of the first build with all its searches, of further builds with one pass; null for an index that "
         "another backend built"
     )
     peak_anonymous_bytes: int | None
@@ -145,7 +145,7 @@ class SearchStats(Record):
         description="the first query on the fresh index, before any warm-up; null when it has no terms"
     )
     warm_up_queries: Count
-    hits: Count = Field(description="of all queries; of reranking tasks those that are candidates")
+    hits: Count = Field(description="of all queries; for reranking tasks, hits that are candidates")
     queries_without_hits: Count
     repeated_calls: Count = Field(
         description="calls made again after an error that passed; the milliseconds of their queries include it"
@@ -163,7 +163,7 @@ class ColdStats(Record):
     milliseconds: LatencyStats | None
     transfer_ms: LatencyStats | None
     resident_share: float | None = Field(
-        description="share of the index's pages that the system kept in memory all the same; null where it does not say"
+        description="share of the index's pages that the system still kept in memory; null if it does not say"
     )
     errors: Count = Field(description="queries that failed")
     error: str | None = Field(description="the first failure")
@@ -195,19 +195,20 @@ class ClosedLoopStats(Record):
 class OpenLoopStats(Record):
     """Queries that were due at a fixed rate, whether the backend kept up or not."""
 
-    rate: float = Field(description="queries per second that were asked for")
+    rate: float = Field(description="requested queries per second")
     arrivals: Literal["constant", "poisson"]
     queries: Count = Field(description="how many with terms were due")
     due_qps: float = Field(description="queries per second that were due; random arrivals miss the rate by chance")
-    clients: Count = Field(description="at most so many were on their way at once")
+    clients: Count = Field(description="largest number of queries in flight")
     kind: Literal["processes", "threads"]
     qps: float | None = Field(description="queries per second that were answered")
     milliseconds: LatencyStats | None = Field(
-        description="from the time at which a query was due; one that nobody asked counts with its wait, a lower bound"
+        description="from the time at which a query was due; a query that was never sent counts with its wait, a "
+        "lower bound"
     )
-    service_ms: LatencyStats | None = Field(description="search and transfer alone, of the answered queries")
-    backlog: Count = Field(description="queries that were due and not yet asked when the schedule ended")
-    unserved: Count = Field(description="queries that were never asked: the clients gave up")
+    service_ms: LatencyStats | None = Field(description="only search and transfer, of the answered queries")
+    backlog: Count = Field(description="queries that were due and not yet sent when the schedule ended")
+    unserved: Count = Field(description="queries that were never sent: the clients gave up")
     overloaded: bool = Field(description="the backlog was above the number of clients and above 1 % of the queries")
     errors: Count = Field(description="queries that failed")
     clients_failed: Count
@@ -225,7 +226,7 @@ class KneeStats(Record):
     """
 
     rate: float | None = Field(
-        description="the knee: the largest rate that is sustained with every lower one; null where the lowest was not"
+        description="the knee: the largest rate sustained together with every lower rate; null if the lowest was not"
     )
     qps: float | None = Field(description="queries per second that were answered at it")
     p99_ms: float | None = Field(description="at it")
@@ -235,7 +236,7 @@ class KneeStats(Record):
     )
     unloaded_queries: int | None = Field(default=None, description="whose latency this is the p99 of")
     unsustained_rate: float | None = Field(
-        description="the lowest rate that was not sustained; null where the sweep ended before saturation"
+        description="the lowest rate that was not sustained; null if the sweep ended before saturation"
     )
     limit: Literal["overload", "errors", "p99"] | None = Field(description="why that rate was not sustained")
     highest_qps: float = Field(description="most queries per second that were answered at any rate")

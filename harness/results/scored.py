@@ -34,7 +34,7 @@ class ScoredRebuild(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Scored:
+class ScoredTrial:
     """An outcome with its scores (None without judgments or run) and its parity (None without a reference).
 
     ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: the loss by
@@ -65,7 +65,7 @@ class Scored:
 
 def score_outcome(
     outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf, documents: Ids
-) -> Scored:
+) -> ScoredTrial:
     """Score a run, along with its comparison with the reference (None without a comparison).
 
     A run of ``documents`` without judgments scores 0. Raises DataError for a run of other documents without judgments,
@@ -78,11 +78,11 @@ def score_outcome(
     )
     parity = compared.parity if compared is not None else None
     if outcome.run is None:
-        return Scored(outcome, None, parity, rebuilds=rebuilds)
+        return ScoredTrial(outcome, None, parity, rebuilds=rebuilds)
     exact_run = compared.exact if compared is not None else None
     exact = _score(exact_run, qrels_of, plan, documents) if exact_run is not None else None
     deeper = compared.deeper if compared is not None else None
-    return Scored(outcome, _score(outcome.run, qrels_of, plan, documents), parity, exact, rebuilds, deeper)
+    return ScoredTrial(outcome, _score(outcome.run, qrels_of, plan, documents), parity, exact, rebuilds, deeper)
 
 
 def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | None:
@@ -100,7 +100,7 @@ def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | 
     )
 
 
-def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
+def per_query_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
     """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined)."""
     parts = []
     for backend in scored:
@@ -119,7 +119,7 @@ def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
     return pa.concat_tables([_empty(_VALUES), *parts])
 
 
-def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
+def parity_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
     """Return a row a backend and query: level of agreement with the reference, overlaps, differences, proven cause."""
     parts = []
     for backend in scored:
@@ -140,7 +140,7 @@ def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
     return pa.concat_tables([_empty(_PARITY), *parts])
 
 
-def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.Table | None:
+def latency_table(scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -> pa.Table | None:
     """Return a row a backend, timed pass and query that has a term: nanoseconds of the search and of the transfer.
 
     None if the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
@@ -150,11 +150,11 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
         return None
     parts = []
     for backend in scored:
-        record, asked = backend.outcome.record, backend.outcome.asked
+        record, queries_record = backend.outcome.record, backend.outcome.answers
         if record is not None:
             search_ns, transfer_ns = record.search_ns, record.transfer_ns
-        elif asked is not None:
-            search_ns, transfer_ns = asked.search_ns, np.zeros_like(asked.search_ns)
+        elif queries_record is not None:
+            search_ns, transfer_ns = queries_record.search_ns, np.zeros_like(queries_record.search_ns)
         else:
             continue
         terms = np.flatnonzero(has_terms(backend.outcome.vectors, len(dataset.queries)))
@@ -194,8 +194,8 @@ _LATENCIES = _schema(**{"pass": pa.int32()}, query_id=_TEXT, search_ns=_NANOSECO
 def _part(schema: pa.Schema, dataset: str, backend: str, columns: Mapping[str, pa.Array]) -> pa.Table:
     """Return the rows of one backend on a dataset."""
     rows = len(columns["query_id"])
-    named = {"dataset": strings([dataset] * rows), "backend": strings([backend] * rows)}
-    return pa.table({**named, **columns}, schema=schema)
+    name_columns = {"dataset": strings([dataset] * rows), "backend": strings([backend] * rows)}
+    return pa.table({**name_columns, **columns}, schema=schema)
 
 
 def _empty(schema: pa.Schema) -> pa.Table:

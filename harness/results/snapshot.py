@@ -70,8 +70,8 @@ class ResultSnapshot:
     qrels: Qrels | None = None
     kind: Literal["compare", "check"] = "compare"
     rescorable: bool = True
-    kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
-    kept_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    stored_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
+    stored_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
     rename: Callable[[Run, Qrels], RenamedRun] | None = None
     _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
@@ -81,7 +81,7 @@ class ResultSnapshot:
             _ = self.measures
         except UnknownNameError as error:
             raise ResultError(
-                f"'{self.source}' has a metric that is not known here: {error.what}",
+                f"'{self.source}' has a metric that is not known here: {error.problem}",
                 fix="install the package that offers it, or make the result again without it",
             ) from error
 
@@ -98,41 +98,43 @@ class ResultSnapshot:
     @property
     def rank_depth(self) -> int:
         """The depth to which ranks of relevant documents are known."""
-        return self.k if self.depth is None or self.kept_ranks is not None else self.deepest
+        return self.k if self.depth is None or self.stored_ranks is not None else self.deepest
 
-    def ranks(self, label: str, wanted: Mapping[str, Collection[str]]) -> dict[str, dict[str, int]]:
+    def ranks(self, label: str, documents_by_query: Mapping[str, Collection[str]]) -> dict[str, dict[str, int]]:
         """Return the rank, from 1, of each wanted document of a query, as far as the result knows it."""
         run = self.ordered(label)
         if run is None:
             return {}
-        named = list(dict.fromkeys(document for documents in wanted.values() for document in documents))
-        rows = dict(zip(named, run.doc_ids.rows_of(Ids.of(named)).tolist(), strict=True))
-        queries = dict(zip(wanted, run.query_ids.rows_of(Ids.of(wanted)).tolist(), strict=True))
-        kept = self.kept_ranks.get(label, {}) if self.kept_ranks is not None else {}
+        document_ids = list(
+            dict.fromkeys(document for documents in documents_by_query.values() for document in documents)
+        )
+        rows = dict(zip(document_ids, run.doc_ids.rows_of(Ids.of(document_ids)).tolist(), strict=True))
+        queries = dict(zip(documents_by_query, run.query_ids.rows_of(Ids.of(documents_by_query)).tolist(), strict=True))
+        stored_ranks = self.stored_ranks.get(label, {}) if self.stored_ranks is not None else {}
         ranks: dict[str, dict[str, int]] = {}
-        for query, documents in wanted.items():
+        for query, documents in documents_by_query.items():
             hits = run.rows[run.of_query(queries[query])][: self.k] if queries[query] >= 0 else run.rows[:0]
-            places = np.flatnonzero(np.isin(hits, [rows[document] for document in documents]))
-            further = {name: rank for name, rank in kept.get(query, {}).items() if name in documents}
-            listed = run.doc_ids.take(hits[places])
-            ranks[query] = {**dict(zip(listed, (places + 1).tolist(), strict=True)), **further}
+            positions = np.flatnonzero(np.isin(hits, [rows[document] for document in documents]))
+            further = {name: rank for name, rank in stored_ranks.get(query, {}).items() if name in documents}
+            hit_ids = run.doc_ids.take(hits[positions])
+            ranks[query] = {**dict(zip(hit_ids, (positions + 1).tolist(), strict=True)), **further}
         return ranks
 
     def relevant_ranks(self, label: str) -> Mapping[str, Mapping[str, int]]:
         """Return query to relevant document to its rank, to depth k; empty without judgments."""
-        if self.kept_ranks is not None or self.qrels is None:
-            return (self.kept_ranks or {}).get(label, {})
+        if self.stored_ranks is not None or self.qrels is None:
+            return (self.stored_ranks or {}).get(label, {})
         qrels, relevance = self.qrels, int(str(self.report.plan.resolved["relevance"]))
-        wanted = {}
+        relevant_ids = {}
         for query, start, stop in zip(qrels.query_ids, qrels.indptr[:-1], qrels.indptr[1:], strict=True):
             relevant = qrels.grades[start:stop] >= relevance
-            wanted[query] = qrels.doc_ids.take(qrels.rows[start:stop][relevant])
-        return self.ranks(label, wanted)
+            relevant_ids[query] = qrels.doc_ids.take(qrels.rows[start:stop][relevant])
+        return self.ranks(label, relevant_ids)
 
     def ranking_digests(self, label: str) -> Mapping[str, RankingDigest]:
         """Return the digests of a backend's whole rankings, in the engine's order; empty if they are not known."""
-        if self.kept_digests is not None:
-            return self.kept_digests.get(label, {})
+        if self.stored_digests is not None:
+            return self.stored_digests.get(label, {})
         run = self.hits(label)
         return {} if run is None else ranking.ranking_digests(run, self.k)
 
@@ -210,12 +212,12 @@ class ResultSnapshot:
             texts=keys(self.texts),
             digests=keys(self.digests),
             qrels=None if self.qrels is None else replace(self.qrels, query_ids=ids(self.qrels.query_ids)),
-            kept_digests=None
-            if self.kept_digests is None
-            else {label: keys(digests) for label, digests in self.kept_digests.items()},
-            kept_ranks=None
-            if self.kept_ranks is None
-            else {label: keys(ranks) for label, ranks in self.kept_ranks.items()},
+            stored_digests=None
+            if self.stored_digests is None
+            else {label: keys(digests) for label, digests in self.stored_digests.items()},
+            stored_ranks=None
+            if self.stored_ranks is None
+            else {label: keys(ranks) for label, ranks in self.stored_ranks.items()},
         )
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:
@@ -254,13 +256,13 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def _of(table: pa.Table, label: str) -> pa.Table:
+def _rows_of_label(table: pa.Table, label: str) -> pa.Table:
     return table.filter(pc.equal(table["backend"], text_scalar(label)))
 
 
 def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, float]] = {}
-    columns = (_of(table, label)[name].to_pylist() for name in ("metric", "query_id", "value"))
+    columns = (_rows_of_label(table, label)[name].to_pylist() for name in ("metric", "query_id", "value"))
     for metric, query, value in zip(*columns, strict=True):
         values.setdefault(metric, {})[query] = value
     return values
@@ -269,7 +271,7 @@ def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
 def _overlaps(comparison: Comparison, trial: TrialResult) -> dict[str, dict[str, float]]:
     """Return the overlap with the reference by query, at the first and the last depth that the table has."""
     depths = sorted(int(depth) for depth in trial.parity.overlap) if trial.parity is not None else []
-    table = _of(comparison.agreement, trial.label)
+    table = _rows_of_label(comparison.agreement, trial.label)
     columns = {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}
     queries = table["query_id"].to_pylist()
     return {
@@ -281,7 +283,7 @@ def _samples(table: pa.Table, labels: Sequence[str]) -> dict[str, dict[str, list
     """Return label to query to nanoseconds of search and transfer together, in the order of the passes."""
     samples: dict[str, dict[str, list[int]]] = {label: {} for label in labels}
     for label, of_label in samples.items():
-        rows = _of(table, label)
+        rows = _rows_of_label(table, label)
         total: Int64Array = as_numpy(rows["search_ns"]) + as_numpy(rows["transfer_ns"])
         for query, sample in zip(rows["query_id"].to_pylist(), total.tolist(), strict=True):
             of_label.setdefault(query, []).append(sample)

@@ -41,7 +41,7 @@ _VERBS = ("compare", "check", "regress", "diff")
 _LONGEST = 80
 _TREC = ".trec.gz"
 _PARQUET = ".parquet"
-_TEXT, _NUMBER, _WHOLE = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
+_TEXT, _NUMBER, _INTEGER = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
 _OPTIONAL = frozenset({"cause"})
 """Columns that may have no value in a row."""
 _AS_WRITTEN = "give a folder as harness wrote it"
@@ -68,7 +68,7 @@ class ResultContent(NamedTuple):
 
 
 def write_result(
-    place: Path, report: Result, content: ResultContent, *, overwrite: bool = False, numbered: bool = False
+    target: Path, report: Result, content: ResultContent, *, overwrite: bool = False, numbered: bool = False
 ) -> Path:
     """Write a result folder, built next to its target and renamed when complete, and return its final path.
 
@@ -78,7 +78,7 @@ def write_result(
     """
     from harness.loaders.trec_write import write_qrels
 
-    with result_folder(place, overwrite=overwrite, numbered=numbered, runs=content.runs is not None) as building:
+    with result_folder(target, overwrite=overwrite, numbered=numbered, runs=content.runs is not None) as building:
         folder = building.folder
         (folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
         tables = {PER_QUERY: content.per_query, PARITY: content.parity, LATENCIES: content.latencies}
@@ -98,7 +98,7 @@ def write_result(
             (folder / name).write_bytes(file)
         if content.further is not None:
             content.further(folder)
-    return building.place
+    return building.target
 
 
 def _made(folder: Path) -> Path:
@@ -161,7 +161,7 @@ class StoredResult:
         """Return the raw latency samples; None if there are none. Raises ResultError if they are damaged."""
         if not (self.folder / LATENCIES).exists():
             return None
-        return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
+        return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _INTEGER, "transfer_ns": _INTEGER})
 
     def qrels(self, dataset: str) -> Qrels | None:
         """Return a dataset's judgments; None if there are none. Raises DataError if they are malformed."""
@@ -195,7 +195,7 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
     if wrong:
         verb = "is" if len(wrong) == 1 else "are"
         raise ResultError(
-            f"'{path}' is no table that harness wrote: {', '.join(wrong)} {verb} missing or of another type; "
+            f"'{path}' is not a table that harness wrote: {', '.join(wrong)} {verb} missing or of another type; "
             f"it has {', '.join(types) or 'no columns'}",
             fix=_AS_WRITTEN,
         )

@@ -44,19 +44,19 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
     info, plan = report.dataset, report.plan
     if report.kind == "check":
         corpora = plan.resolved.get("corpora")
-        named = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
-        places = [named.get(info.name), plan.arguments.get("dataset")]
+        corpus_by_name = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
+        sources = [corpus_by_name.get(info.name), plan.arguments.get("dataset")]
     else:
-        places = [plan.arguments.get("dataset"), info.provenance.get("path"), info.name]
+        sources = [plan.arguments.get("dataset"), info.provenance.get("path"), info.name]
     columns = str(plan.arguments.get("columns") or plan.resolved.get("columns") or "")
     reasons = []
-    for place in dict.fromkeys(str(place) for place in places if place is not None):
+    for source in dict.fromkeys(str(source) for source in sources if source is not None):
         try:
-            corpus = load_corpus(place, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
+            corpus = load_corpus(source, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
         except HarnessError as error:
-            reasons.append(error.what)
+            reasons.append(error.problem)
             continue
         if corpus.digest == info.provenance.get("corpus_sha256"):
             return Documents(corpus, "")
-        reasons.append(f"'{place}' holds other documents now")
+        reasons.append(f"'{source}' holds other documents now")
     return Documents(None, f"Texts of documents are not in this file: {'; '.join(reasons)}.")

@@ -19,37 +19,41 @@ from harness.registry.lookup import load_engine
 from harness.remote.calls import calls_in_words
 from harness.results import schema, schema_base, schema_costs
 from harness.results.differences import metric_losses
-from harness.results.scored import QrelsOf, Scored
+from harness.results.scored import QrelsOf, ScoredTrial
 from harness.results.stored import holds_white_space
 from harness.results.truncation import truncation_stats
 from harness.stats import mean_interval
 from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.outcome import Combined, Measurements, Outcome
+from harness.worker.outcome import CombinedRuns, Measurements, Outcome
 from harness.worker.vectors import Terms, Vectors
 
 SEARCH = "search"
 """The phase of searching with one client."""
-_NAMED = 20
+_MAX_NAMES = 20
 _STRANGERS = 3
 
 
 class Summary(Protocol):
     """A part of a trial's result that another module makes: a probe, of its measurements."""
 
-    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
+    def summaries(self, scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
         """Return fields of each trial's result by name, and further content for ``probes``."""
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Return what a reader must know of it, one sentence each."""
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores while it was measured, by phase."""
 
 
 def trial_results(
-    scored: Sequence[Scored], dataset: Dataset, plan: Plan, summaries: Sequence[Summary], judge: QrelsOf | None = None
+    scored: Sequence[ScoredTrial],
+    dataset: Dataset,
+    plan: Plan,
+    summaries: Sequence[Summary],
+    judge: QrelsOf | None = None,
 ) -> list[schema.TrialResult]:
     """Return one result per backend, in the plan's order.
 
@@ -57,8 +61,8 @@ def trial_results(
     """
     made = [summary.summaries(scored, dataset, plan) for summary in summaries]
     parts = [
-        {name: value for of_summary in made for name, value in of_summary[place].items()}
-        for place in range(len(scored))
+        {name: value for of_summary in made for name, value in of_summary[position].items()}
+        for position in range(len(scored))
     ]
     results: dict[str, schema.TrialResult] = {}
     for backend, of_backend in zip(scored, parts, strict=True):
@@ -78,10 +82,10 @@ def trial_results(
 
 
 def _trial_result(
-    scored: Scored, parts: Mapping[str, object], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
+    scored: ScoredTrial, parts: Mapping[str, object], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
 ) -> schema.TrialResult:
     outcome, trial, seed = scored.outcome, scored.outcome.trial, plan.request.seed
-    known = schema.TrialResult.model_fields
+    field_names = schema.TrialResult.model_fields
     engine = outcome.record.engine if outcome.record is not None else None
     result = schema.TrialResult(
         dataset=dataset.name,
@@ -100,23 +104,23 @@ def _trial_result(
         metrics=_metrics(scored.scores, seed),
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
-        other_processes=_others(outcome, summaries) if plan.request.timing else [],
-        probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
+        other_processes=_other_processes(outcome, summaries) if plan.request.timing else [],
+        probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in field_names},
         notes=[
             *_notes_on_trial(scored, dataset),
             *(_notes_on_stages(outcome.combined) if outcome.combined is not None else ()),
             *(note for summary in summaries for note in summary.notes(scored, plan)),
         ],
     )
-    return result.model_copy(update={name: value for name, value in parts.items() if name in known})
+    return result.model_copy(update={name: value for name, value in parts.items() if name in field_names})
 
 
-def _others(outcome: Outcome, summaries: Sequence[Summary]) -> list[schema_costs.OtherProcessesInfo]:
+def _other_processes(outcome: Outcome, summaries: Sequence[Summary]) -> list[schema_costs.OtherProcessesInfo]:
     """Return the other processes' use of the cores during each phase of a trial."""
-    of_trial = outcome.record.others if outcome.record is not None else ()
-    of_calls = outcome.asked.others if outcome.asked is not None else None
+    of_trial = outcome.record.other_processes if outcome.record is not None else ()
+    of_calls = outcome.answers.other_processes if outcome.answers is not None else None
     phases = [*of_trial, *([of_calls] if of_calls is not None else [])]
-    phases += [phase for summary in summaries for phase in summary.others(outcome.measurements)]
+    phases += [phase for summary in summaries for phase in summary.other_processes(outcome.measurements)]
     return [other_processes_info(phase) for phase in phases]
 
 
@@ -165,7 +169,7 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricVa
     return values
 
 
-def _parity(scored: Scored, seed: int) -> schema_base.ParityStats | None:
+def _parity(scored: ScoredTrial, seed: int) -> schema_base.ParityStats | None:
     parity = scored.parity
     if parity is None:
         return None
@@ -178,13 +182,13 @@ def _parity(scored: Scored, seed: int) -> schema_base.ParityStats | None:
     )
 
 
-def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
+def _notes_on_trial(scored: ScoredTrial, dataset: Dataset) -> list[str]:
     outcome, record, vectors, run = scored.outcome, scored.outcome.record, scored.outcome.vectors, scored.outcome.run
     notes = list(outcome.notes)
     if record is not None:
         notes += _notes_on_record(record, outcome.trial, dataset)
     if scored.scores is not None and len(scored.scores.query_ids) == 0:
-        notes.append(f"no query could be evaluated, so there are no metrics{_of_grades(dataset)}")
+        notes.append(f"no query could be evaluated, so there are no metrics{_grades_text(dataset)}")
     if vectors is not None:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
@@ -200,7 +204,7 @@ def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
 def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> list[str]:
     notes = [record.engine.note] if record.engine.note else []
     if record.built_by is not None:
-        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+        notes.append(f"searched the index that '{record.built_by}' built: indexing figures are from that build")
     notes += _notes_on_calls(record.hits)
     if record.input == "dense":
         notes += _notes_on_short_lists(record, dataset)
@@ -212,13 +216,13 @@ def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> lis
         has_reference = card is not None and card.reference.applies(trial.parameters)
         notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
     elif len(record.index.missing_rows):
-        missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
+        missing = dataset.corpus.ids.take(record.index.missing_rows[:_MAX_NAMES])
         indexed = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
         notes.append(f"{indexed}; not there, because they are empty: {', '.join(missing)}")
     return notes
 
 
-def _of_grades(dataset: Dataset) -> str:
+def _grades_text(dataset: Dataset) -> str:
     """Return, as the end of a sentence, that no judgment has a grade above 0; nothing if a judgment has."""
     if dataset.qrels is None or not len(dataset.qrels) or (dataset.qrels.grades > 0).any():
         return ""
@@ -227,14 +231,14 @@ def _of_grades(dataset: Dataset) -> str:
 
 def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
     """Name documents of a user's run that the dataset lacks: it may be a run of another dataset."""
-    found = run.doc_ids.take(np.unique(run.rows))
-    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(Ids.of(found)) < 0)
+    hit_ids = run.doc_ids.take(np.unique(run.rows))
+    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(Ids.of(hit_ids)) < 0)
     if not len(strangers):
         return []
-    named = ", ".join(found[row] for row in strangers[:_STRANGERS])
+    examples = ", ".join(hit_ids[row] for row in strangers[:_STRANGERS])
     more = ", …" if len(strangers) > _STRANGERS else ""
-    of = f"{len(strangers):,} of its {counted(len(found), 'document')}"
-    return [f"{of} are not in the dataset ({named}{more}): their hits keep their ranks"]
+    of = f"{len(strangers):,} of its {counted(len(hit_ids), 'document')}"
+    return [f"{of} are not in the dataset ({examples}{more}): their hits keep their ranks"]
 
 
 def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
@@ -245,7 +249,7 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
         notes.append(f"N, df and avgdl count the {documents}")
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
     if unknown:
-        so = "no hits, and no part in times and queries/s" if vectors.dense is None else "hits of dense vectors alone"
+        so = "no hits, and no part in times and queries/s" if vectors.dense is None else "hits of only dense vectors"
         queries = counted(unknown, "query without a known term has", "queries without a known term have")
         notes.append(f"{queries} {so}")
     return notes
@@ -260,11 +264,11 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     filtered = dataset.filtered
     if dataset.candidates is not None:
         return []
-    there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
-    wanted = min(record.k, there)
-    short = int(np.count_nonzero(np.diff(record.hits.indptr) < wanted))
+    searchable = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
+    expected_hits = min(record.k, searchable)
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < expected_hits))
     queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
-    return [f"{queries} got fewer than the {wanted:,} hits that they asked for, and nothing was added"] if short else []
+    return [f"{queries} got fewer than the {expected_hits:,} requested hits, and nothing was added"] if short else []
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
@@ -274,7 +278,7 @@ def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -
     for name, value in spec.overrides.items():
         if name in without_effect and value != defaults[name]:
             by_reason.setdefault(without_effect[name], []).append(f"{name}={spell(value)}")
-    return [f"{', '.join(named)} had no effect: {reason}" for reason, named in by_reason.items()]
+    return [f"{', '.join(parameter_names)} had no effect: {reason}" for reason, parameter_names in by_reason.items()]
 
 
 def _notes_on_calls(hits: SearchResult) -> list[str]:
@@ -305,32 +309,34 @@ def _notes_on_external_index(
         notes.append(f"its {size} had the same SHA-256 before and after")
     if not len(dataset.corpus):
         if external.no_reference is not None:
-            return [*notes, f"not held against a reference: {external.no_reference}"]
-        return [*notes, "held against exact search of the vectors that it gives back: there is no dataset to encode"]
+            return [*notes, f"not compared with a reference: {external.no_reference}"]
+        return [*notes, "compared with exact search of the vectors that it returns: there is no dataset to encode"]
     if len(strangers):
-        listed = _listed(external.ids.take(strangers[:_NAMED]), len(strangers))
-        notes.append(f"{len(strangers):,} of its documents are not in the dataset: {listed}")
+        ids_text = _join_ids(external.ids.take(strangers[:_MAX_NAMES]), len(strangers))
+        notes.append(f"{len(strangers):,} of its documents are not in the dataset: {ids_text}")
     absent = record.index.missing_rows
     if len(absent):
         empty = set(dataset.corpus.empty_rows.tolist())
         because = ", because they are empty" if set(absent.tolist()) <= empty else ""
-        listed = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
-        notes.append(f"{len(absent):,} documents of the dataset are not in it{because}: {listed}")
+        ids_text = _join_ids(dataset.corpus.ids.take(absent[:_MAX_NAMES]), len(absent))
+        notes.append(f"{len(absent):,} documents of the dataset are not in it{because}: {ids_text}")
     if has_reference and external.no_reference is not None:
-        notes.append(f"not held against a reference: {external.no_reference}")
+        notes.append(f"not compared with a reference: {external.no_reference}")
     return notes
 
 
-def _listed(ids: list[str], count: int) -> str:
+def _join_ids(ids: list[str], count: int) -> str:
     more = f" and {count - len(ids):,} more" if count > len(ids) else ""
     return ", ".join(ids) + more
 
 
-def _notes_on_stages(combined: Combined) -> list[str]:
+def _notes_on_stages(combined: CombinedRuns) -> list[str]:
     notes, reranked = list[str](), combined.reranked
     if reranked is not None and reranked.scored < len(reranked.scores):
-        known = len(reranked.scores) - reranked.scored
-        notes.append(f"{known:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told")
+        from_cache = len(reranked.scores) - reranked.scored
+        notes.append(
+            f"{from_cache:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told"
+        )
     if reranked is not None and "calls" in reranked.facts:
         notes.append(calls_in_words(reranked.facts))
     return notes

@@ -64,7 +64,7 @@ def truncation_findings(stats: Sequence[TruncationStats]) -> list[Finding]:
         Finding(
             "truncated-texts",
             "warning",
-            "; ".join(map(_in_words, reported)),
+            "; ".join(map(_describe, reported)),
             f"divide documents into chunks that fit, raise the limit{origin} with {parameter} as far as the model "
             "allows, or take a model that reads more",
         )
@@ -75,7 +75,7 @@ def _matters(part: TruncationStats) -> bool:
     return part.texts == "queries" or bool(part.relevant) or part.truncated >= _LEAST_SHARE * part.counted
 
 
-def _in_words(part: TruncationStats) -> str:
+def _describe(part: TruncationStats) -> str:
     sampled = f" (a sample of {part.number:,})" if part.counted < part.number else ""
     longer = f"{part.truncated:,} of {counted(part.counted, _NOUNS[part.texts], part.texts)}{sampled}"
     verb = "is" if part.truncated == 1 else "are"
@@ -90,17 +90,17 @@ def _stats(
     texts: str, number: int, lengths: TextLengths | None, relevant: BoolArray | None, unknown: str = ""
 ) -> TruncationStats:
     lengths = lengths if lengths is not None else TextLengths.unknown(0)
-    known = lengths.counts[:, 0] != UNKNOWN
-    truncated = known & (lengths.counts[:, 1] > 0)
-    units, unread = lengths.counts[known].sum(axis=0, dtype=np.int64).tolist()
-    complete = int(known.sum()) == number
+    is_counted = lengths.counts[:, 0] != UNKNOWN
+    truncated = is_counted & (lengths.counts[:, 1] > 0)
+    units, unread = lengths.counts[is_counted].sum(axis=0, dtype=np.int64).tolist()
+    complete = int(is_counted.sum()) == number
     return TruncationStats.model_validate(
         {
             "texts": texts,
             "number": number,
-            "counted": int(known.sum()),
+            "counted": int(is_counted.sum()),
             "truncated": int(truncated.sum()),
-            "relevant": int((truncated & relevant).sum()) if relevant is not None and len(known) else None,
+            "relevant": int((truncated & relevant).sum()) if relevant is not None and len(is_counted) else None,
             "unit": lengths.unit,
             "units": units,
             "unread": unread,

@@ -26,30 +26,30 @@ def printed_value(printed: str) -> float:
 class Variant(Record):
     """One change of a published configuration, and the value that it gives."""
 
-    aspect: str = Field(description="what is changed")
+    aspect: str = Field(description="the change")
     before: str
     after: str
     value: float
 
 
-class Explained(Record):
+class SingleChange(Record):
     """The single changes that were tried on missed numbers."""
 
     variants: list[Variant] = Field(
         default=[],
-        description="of what is missed the single changes that give it, in the order in which they are tried",
+        description="for a missed number, the single changes that give it, in the order in which they are tried",
     )
-    nearest: Variant | None = Field(default=None, description="the change that comes nearest, where none gives it")
+    nearest: Variant | None = Field(default=None, description="the nearest change, if none gives it")
     tried: Count = Field(default=0, description="single changes that were tried")
 
 
-class IndexFact(Explained):
+class IndexFact(SingleChange):
     """A statistic of an index as printed and as measured."""
 
     backend: str
     statistic: str
     printed: Count
-    measured: Count | None = Field(description="null where the engine does not tell it")
+    measured: Count | None = Field(description="null if the engine does not tell it")
 
     @computed_field(description="whether both are equal")  # type: ignore[prop-decorator]
     @property
@@ -58,16 +58,16 @@ class IndexFact(Explained):
         return self.printed == self.measured
 
 
-class PrintedNumber(Explained):
+class PrintedNumber(SingleChange):
     """A published number and the measured number."""
 
-    system: str = Field(description="what its source calls the system")
-    source: str = Field(description="where it is written, with the settings that are stated there")
-    backend: str = Field(description="what computes it here")
+    system: str = Field(description="name of the system in its source")
+    source: str = Field(description="its source, with the settings stated there")
+    backend: str = Field(description="the computation used here")
     options: dict[str, str | int] = Field(description="how it was searched and scored")
     metric: str
     printed: str = Field(description="as published, digit by digit")
-    measured: float | None = Field(description="null where the backend failed")
+    measured: float | None = Field(description="null if the backend failed")
     error: str | None = Field(default=None, description="why it failed")
 
     @computed_field(description="measured minus printed")  # type: ignore[prop-decorator]
@@ -76,7 +76,7 @@ class PrintedNumber(Explained):
         """Measured minus printed; None if the backend failed."""
         return None if self.measured is None else self.measured - printed_value(self.printed)
 
-    @computed_field(description="whether it is the printed one to the digit")  # type: ignore[prop-decorator]
+    @computed_field(description="whether it equals the printed number to the digit")  # type: ignore[prop-decorator]
     @property
     def agrees(self) -> bool:
         """Whether the measured value, rounded to as many digits, is the printed one."""
@@ -100,7 +100,7 @@ class Verification(Record):
 
     datasets: list[VerifiedDataset]
 
-    @computed_field(description="published numbers that differ, those of the index included")  # type: ignore[prop-decorator]
+    @computed_field(description="published numbers that differ, including numbers of the index")  # type: ignore[prop-decorator]
     @property
     def missed(self) -> int:
         """How many published numbers differ, including the index's numbers."""

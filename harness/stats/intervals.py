@@ -102,7 +102,7 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
         return np.full(2, np.nan)
     bias = normal.inv_cdf(below / (2 * len(means)))
     reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
-    return np.array([normal.cdf(place) for place in bias + reach / (1.0 - acceleration * reach)])
+    return np.array([normal.cdf(position) for position in bias + reach / (1.0 - acceleration * reach)])
 
 
 def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
@@ -114,13 +114,13 @@ def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:  # ValueError of texts, and of lists of different lengths
-        fix = "give numbers, one a query; of mappings [values[query] for query in queries], on both sides"
-        raise UsageError(f"{name} are no numbers (but {type(values).__name__}): {error}", fix=fix) from error
+        fix = "give numbers, one per query; of mappings [values[query] for query in queries], on both sides"
+        raise UsageError(f"{name} are not numbers (but {type(values).__name__}): {error}", fix=fix) from error
     if array.ndim != 1:
-        raise UsageError(f"{name} has {array.ndim} dimensions", fix="give one value a query: one dimension")
+        raise UsageError(f"{name} has {array.ndim} dimensions", fix="give one value per query: one dimension")
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
-        problems = [f"value {place} is {array[place]}" for place in bad.tolist()]
+        problems = [f"value {position} is {array[position]}" for position in bad.tolist()]
         raise DataError(name, problems, fix="leave out the queries that could not be scored, on both sides")
     return array
 

@@ -186,7 +186,7 @@ def gate(
         _Measurement(mean, float(np.mean(differences)) if len(differences) else 0.0, p, TotalLoss(lost, lost)),
         alpha,
         p_adjusted=p,
-        shown=p is not None and p < alpha,
+        significant=p is not None and p < alpha,
     )
 
 
@@ -205,14 +205,14 @@ def _gate(
     alpha: float,
     *,
     p_adjusted: float | None,
-    shown: bool,
+    significant: bool,
     comparisons: int = 1,
 ) -> Gate:
     """Make the gate of a change; ``shown`` says whether the test finds a loss beyond the allowed drop."""
     if change.allowed_drop is None:
         return Gate(None, None, None, None, failed=False)
     lost = measured.total_loss.p_adjusted
-    failed, could_fail = shown, lost is not None and lost < alpha
+    failed, could_fail = significant, lost is not None and lost < alpha
     if change.rule == "tolerance":
         before = np.asarray(change.before, dtype=np.float64)
         failed = _is_beyond(measured.difference, change.allowed_drop)
@@ -288,7 +288,7 @@ def judge_family(
     0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
     """
     measured = [_measure(change, seed, test, alpha) for change in changes]
-    keys = [_keys(place, change) for place, change in enumerate(changes)]
+    keys = [_keys(position, change) for position, change in enumerate(changes)]
     moved = [one.ps if one.paired.changed else _Ps(None, None, None, one.ps.total_loss) for one in measured]
     columns = list(zip(moved, keys, strict=True))
     adjusted, sizes = [], []
@@ -329,15 +329,15 @@ class _Family(NamedTuple):
     total_loss: int
 
 
-def _keys(place: int, change: Change) -> _Keys:
+def _keys(position: int, change: Change) -> _Keys:
     if change.backend is None:
-        return _Keys(place, place, place, place)
+        return _Keys(position, position, position, position)
     before = change.backend, values_key(change.before), change.noise
     both = *before, values_key(change.after)
     return _Keys(both, (both, change.allowed_drop), (both, change.margin), (before, change.allowed_drop))
 
 
-class _Measured(NamedTuple):
+class _MeasuredChange(NamedTuple):
     change: Change
     differences: Float64Array
     paired: PairedTest
@@ -346,7 +346,7 @@ class _Measured(NamedTuple):
     ps: _Ps
 
 
-def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measured:
+def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _MeasuredChange:
     check_size("margin", change.margin)
     if change.allowed_drop is not None:
         check_size("allowed drop", change.allowed_drop)
@@ -358,25 +358,25 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
     mean = mean_error(differences, change.noise)
     p = paired.p
     if p is not None and mean is not None and change.noise is not None:
-        p = max(p, mean.p_at(0.0))
+        p = max(p, mean.p_value(0.0))
     equal = _equivalence(mean, change.margin, alpha) if change.margin > 0.0 else None
     ps = _Ps(p, _p_of_drop(change, mean), equal.p if equal is not None else None, _total_loss(change))
-    return _Measured(change, differences, paired, mean, equal, ps)
+    return _MeasuredChange(change, differences, paired, mean, equal, ps)
 
 
-def _decide(measured: _Measured, alpha: float, family: _Family, ps: _Ps, total_loss: float | None) -> Judgement:
+def _decide(measured: _MeasuredChange, alpha: float, family: _Family, ps: _Ps, total_loss: float | None) -> Judgement:
     """Decide one change by its corrected ``ps``; ``total_loss`` is corrected too."""
-    shown = ps.drop is not None and ps.drop < alpha and not measured.change.within_ties
+    significant = ps.drop is not None and ps.drop < alpha and not measured.change.within_ties
     lost = TotalLoss(measured.ps.total_loss, total_loss, family.total_loss)
     gate = _gate(
         measured.change,
         _Measurement(measured.mean, measured.paired.difference, measured.ps.drop, lost),
         alpha,
         p_adjusted=ps.drop,
-        shown=shown,
+        significant=significant,
         comparisons=family.drop if measured.paired.changed else 1,
     )
-    verdict = _verdict(measured, ps, alpha, shown)
+    verdict = _verdict(measured, ps, alpha, significant)
     strict, noise = alpha / max(1, family.difference), measured.change.noise
     return Judgement(
         verdict=verdict,
@@ -393,10 +393,10 @@ def _decide(measured: _Measured, alpha: float, family: _Family, ps: _Ps, total_l
     )
 
 
-def _verdict(measured: _Measured, ps: _Ps, alpha: float, shown: bool) -> Verdict:
+def _verdict(measured: _MeasuredChange, ps: _Ps, alpha: float, significant: bool) -> Verdict:
     if len(measured.differences) and (measured.change.within_ties or not measured.paired.changed):
         return "same"
-    if shown:
+    if significant:
         return "worse"
     if ps.equivalence is not None and ps.equivalence < alpha:
         return "same"
@@ -405,11 +405,11 @@ def _verdict(measured: _Measured, ps: _Ps, alpha: float, shown: bool) -> Verdict
     return "undecided"
 
 
-def _queries_needed(measured: _Measured, alpha: float) -> int | None:
+def _queries_needed(measured: _MeasuredChange, alpha: float) -> int | None:
     """Return the fewest queries, and more than there are, that show the difference or that it does not matter."""
     change, values = measured.change, measured.differences
     numbers = [queries_needed(values, measured.paired.difference, alpha=alpha, noise=change.noise)]
     if change.margin > 0.0:
         numbers.append(queries_for_equivalence(values, change.margin, alpha=alpha, noise=change.noise))
-    known = [number for number in numbers if number is not None]
-    return max(min(known), len(values) + 1) if known else None
+    counts = [number for number in numbers if number is not None]
+    return max(min(counts), len(values) + 1) if counts else None

@@ -50,7 +50,7 @@ def noise_floor(before: npt.ArrayLike, after: npt.ArrayLike) -> NoiseFloor | Non
 
 def _variance(means: Float64Array) -> tuple[float, float]:
     if len(means) == 0:
-        raise UsageError("a noise floor of no builds", fix="give the mean of each build, at least one a side")
+        raise UsageError("a noise floor of no builds", fix="give the mean of each build, at least one per side")
     if len(means) == 1 or np.ptp(means) == 0.0:
         return 0.0, 1.0
     return float(np.var(means, ddof=1)), float(len(means) - 1)
@@ -98,7 +98,7 @@ class MeanError(NamedTuple):
         """Return the one-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
         return self._mirrored().p_above(-bound)
 
-    def p_at(self, value: float) -> float:
+    def p_value(self, value: float) -> float:
         """Return the two-sided p of the hypothesis that the true mean is ``value``."""
         return min(1.0, 2.0 * min(self.p_above(value), self.p_below(value)))
 
@@ -161,8 +161,8 @@ def skewness_of_mean(values: Float64Array) -> float:
     n = len(values)
     centred = values - np.mean(values)
     skewness = float(np.mean(centred**3)) / float(np.mean(centred**2)) ** 1.5
-    shown = skewness * skewness - 6.0 / n
-    return shown / (skewness * math.sqrt(n)) if shown > 0.0 else 0.0
+    excess = skewness * skewness - 6.0 / n
+    return excess / (skewness * math.sqrt(n)) if excess > 0.0 else 0.0
 
 
 def balance_of(values: Float64Array) -> float:

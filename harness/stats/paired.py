@@ -105,7 +105,7 @@ def _randomisation(delta: Float64Array, seed: int) -> float:
     if 2 ** len(moved) > _SIGN_FLIPS:
         return _random_flips(moved, seed)
     signs = 1.0 - 2.0 * np.unpackbits(np.arange(2 ** len(moved), dtype=">u2").view(np.uint8).reshape(-1, 2), axis=1)
-    return float(np.mean(_as_far(signs[:, 16 - len(moved) :] @ moved, moved)))
+    return float(np.mean(_is_as_extreme(signs[:, 16 - len(moved) :] @ moved, moved)))
 
 
 def _random_flips(moved: Float64Array, seed: int) -> float:
@@ -120,10 +120,10 @@ def _random_flips(moved: Float64Array, seed: int) -> float:
     rng = np.random.default_rng(seed)
     for eight in padded.reshape(-1, 8):
         sums += ((1.0 - 2.0 * bits) @ eight)[rng.integers(256, size=_SIGN_FLIPS, dtype=np.uint8)]
-    return (1 + int(np.count_nonzero(_as_far(sums, moved)))) / (1 + _SIGN_FLIPS)
+    return (1 + int(np.count_nonzero(_is_as_extreme(sums, moved)))) / (1 + _SIGN_FLIPS)
 
 
-def _as_far(sums: Float64Array, moved: Float64Array) -> npt.NDArray[np.bool_]:
+def _is_as_extreme(sums: Float64Array, moved: Float64Array) -> npt.NDArray[np.bool_]:
     """Return which sums are as far from 0 as the sum of ``moved``, except for the rounding of another order."""
     as_far: npt.NDArray[np.bool_] = np.abs(sums) >= abs(float(np.sum(moved))) - ROUNDING * float(np.sum(np.abs(moved)))
     return as_far
@@ -161,7 +161,7 @@ def holm(p_values: npt.ArrayLike) -> list[float]:
     values = np.asarray(p_values, dtype=np.float64)
     wrong = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
     if len(wrong):
-        raise DataError("p-values", [f"value {place} is {values[place]}" for place in wrong.tolist()])
+        raise DataError("p-values", [f"value {position} is {values[position]}" for position in wrong.tolist()])
     order = np.argsort(values, kind="stable")
     stepped = values[order] * np.arange(len(values), 0, -1)
     adjusted = np.empty_like(values)

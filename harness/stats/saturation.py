@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 P99_FACTOR = 5.0
 ENOUGH = 300
 _LONGEST = 12.0
-AT_REST = 1 / 8
+REST_SHARE = 1 / 8
 """The share of a rate that leaves a backend at rest: p99 of M/M/1 is 1.14 times the p99 of an idle backend."""
 MOST_LEVELS = 20
 _FINE = 1.1
@@ -55,7 +55,7 @@ class Knee(NamedTuple):
     not; both are None if every rate was sustained.
     """
 
-    at: RateLevel | None
+    level: RateLevel | None
     unloaded_p99_ms: float
     unloaded_queries: int
     beyond: RateLevel | None
@@ -70,13 +70,13 @@ def knee(levels: Sequence[RateLevel]) -> Knee | None:
     calm = [(p99, level.queries) for p99, level in answered if _limit(level, math.inf) is None]
     calm = calm or [(p99, level.queries) for p99, level in answered]
     enough = min(ENOUGH, max(queries for _, queries in calm))
-    at, at_rest = None, min(one for one in calm if one[1] >= enough)
+    knee_level, rest_level = None, min(one for one in calm if one[1] >= enough)
     for level in sorted(levels):
-        limit = _limit(level, P99_FACTOR * at_rest[0])
+        limit = _limit(level, P99_FACTOR * rest_level[0])
         if limit is not None:
-            return Knee(at, *at_rest, level, limit)
-        at = level
-    return Knee(at, *at_rest, None, None)
+            return Knee(knee_level, *rest_level, level, limit)
+        knee_level = level
+    return Knee(knee_level, *rest_level, None, None)
 
 
 def _limit(level: RateLevel, most_ms: float) -> Limit | None:
@@ -88,7 +88,7 @@ def _limit(level: RateLevel, most_ms: float) -> Limit | None:
     return "p99" if level.p99_ms > most_ms else None
 
 
-def held_seconds(rate: float, seconds: float) -> float:
+def seconds_at_rate(rate: float, seconds: float) -> float:
     """Return how long a rate of a sweep is held if ``seconds`` were requested: until enough queries are due."""
     return max(seconds, min(ENOUGH / rate, _LONGEST * seconds))
 
@@ -108,12 +108,12 @@ def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
         return None
     if bracket.beyond is None:
         return _rounded(2 * max(level.rate for level in levels))
-    if bracket.at is None:
+    if bracket.level is None:
         return _rounded(bracket.beyond.rate / 2)
-    if bracket.beyond.rate <= _FINE * bracket.at.rate:
-        calm = _rounded(bracket.at.rate * AT_REST)
+    if bracket.beyond.rate <= _FINE * bracket.level.rate:
+        calm = _rounded(bracket.level.rate * REST_SHARE)
         return calm if min(level.rate for level in levels) > calm else None
-    return _rounded(math.sqrt(bracket.at.rate * bracket.beyond.rate))
+    return _rounded(math.sqrt(bracket.level.rate * bracket.beyond.rate))
 
 
 def _rounded(rate: float) -> float:

@@ -87,9 +87,9 @@ class Samples:
 
     def answered(self) -> Samples:
         """Leave out the queries that failed."""
-        return self.where(self.ok)
+        return self.select(self.ok)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Samples:
+    def select(self, chosen: npt.NDArray[np.bool_]) -> Samples:
         """Return the rows at which ``chosen``, bool (n,), is True."""
         return Samples(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
@@ -116,8 +116,8 @@ def throughput(samples: Samples) -> Throughput | None:
     clients = [samples.client == number for number in np.unique(samples.client)]
     if not clients:
         return None
-    begin = max(int(samples.started_ns[own].min()) for own in clients)
-    end = min(int(samples.ended_ns[own].max()) for own in clients)
+    begin = max(int(samples.started_ns[client_samples].min()) for client_samples in clients)
+    end = min(int(samples.ended_ns[client_samples].max()) for client_samples in clients)
     if end <= begin:
         return None
     done = samples.ok & (samples.ended_ns > begin) & (samples.ended_ns <= end)

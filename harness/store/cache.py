@@ -56,7 +56,7 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
-class Continued(NamedTuple):
+class ContinuedEntry(NamedTuple):
     """An entry that is built in steps: ``folder`` holds its finished part, all of it when ``finished``.
 
     Afterwards it lies in ``entry``, which is the same folder when it was finished before.
@@ -128,7 +128,7 @@ class Cache:
         ``build`` gets an empty folder and fills it; when it fails, no entry is left behind. An entry keeps the words
         ``about`` it that it was built with.
         """
-        entry, text = self._place(kind, key)
+        entry, text = self._entry_path(kind, key)
         if self._fault(entry, text) is not None:
             with self.lock(kind, key):
                 fault = self._fault(entry, text)
@@ -141,7 +141,7 @@ class Cache:
     @contextmanager
     def lock(self, kind: str, key: Mapping[str, JSON]) -> Iterator[LockedEntry]:
         """Hold the lock of an entry, so that no other process builds, replaces, reads or removes it."""
-        entry, text = self._place(kind, key)
+        entry, text = self._entry_path(kind, key)
         with self._writing(), entry_lock(entry):
             yield LockedEntry(entry, text, self._fault)
 
@@ -150,7 +150,7 @@ class Cache:
 
         A damaged entry is named on the log and counts as none.
         """
-        entry, _ = self._place(kind, key)
+        entry, _ = self._entry_path(kind, key)
         if not entry.exists() and not entry.with_suffix(".lock").exists():
             return None
         with self.lock(kind, key) as locked:
@@ -170,18 +170,20 @@ class Cache:
             locked.put(write, about=about, state=state)
 
     @contextmanager
-    def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:
+    def continued(
+        self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str
+    ) -> Iterator[ContinuedEntry]:
         """Yield an entry that takes long to build, with the output of an interrupted build in its folder.
 
         Unless it is ``finished``, the caller completes the folder inside the ``with`` block, alone; a failure leaves it
         as it is. ``shelf`` are names of folders below the kind's, for users who browse the cache: an entry is found by
         its key on any shelf.
         """
-        placed, text = self._place(kind, key)
+        placed, text = self._entry_path(kind, key)
         entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
         if self._fault(entry, text) is None:
             self._handed_out[entry] = None
-            yield Continued(entry, entry, finished=True)
+            yield ContinuedEntry(entry, entry, finished=True)
             return
         with self._writing(), entry_lock(entry):
             fault = self._fault(entry, text)
@@ -189,21 +191,21 @@ class Cache:
                 _clear(entry, fault)
                 folder = entry.with_suffix(UNFINISHED)
                 folder.mkdir(exist_ok=True)
-                yield Continued(entry, folder, finished=False)
+                yield ContinuedEntry(entry, folder, finished=False)
                 _describe(folder, text, {"about": about})
                 folder.rename(entry)
         self._handed_out[entry] = None
         if fault is None:  # another process built it in the meantime
-            yield Continued(entry, entry, finished=True)
+            yield ContinuedEntry(entry, entry, finished=True)
 
     def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
         """Return whether there is a finished entry, on any shelf; its checksums are compared when it is used."""
-        entry = self._lying(self._place(kind, key)[0])
+        entry = self._lying(self._entry_path(kind, key)[0])
         return entry is not None and (entry / MANIFEST).is_file()
 
     def begun(self, kind: str, key: Mapping[str, JSON]) -> Path | None:
         """Return the folder that an interrupted :meth:`continued` left; None if nothing is begun."""
-        entry = self._lying(self._place(kind, key)[0])
+        entry = self._lying(self._entry_path(kind, key)[0])
         folder = entry.with_suffix(UNFINISHED) if entry is not None else None
         return folder if folder is not None and folder.is_dir() else None
 
@@ -220,11 +222,11 @@ class Cache:
             if gone and not isinstance(error, CacheError):
                 raise CacheError(
                     f"the cache '{self.root}' was emptied while it was used: {', '.join(gone)}",
-                    fix="run again; what is missing is made anew",
+                    fix="run again; missing parts are rebuilt",
                 ) from error
             raise
 
-    def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
+    def _entry_path(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
         """Return the present or future path of an entry, and its key as text."""
         return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
 
@@ -415,12 +417,12 @@ def _root_mode() -> int:
 
 
 def _default_root() -> Path:
-    named = os.environ.get("HARNESS_CACHE")
-    if named:
+    variable = os.environ.get("HARNESS_CACHE")
+    if variable:
         try:
-            return user_path(named)
+            return user_path(variable)
         except UsageError as error:
-            raise CacheError(f"HARNESS_CACHE: {error.what}", fix=error.fix) from error
+            raise CacheError(f"HARNESS_CACHE: {error.problem}", fix=error.fix) from error
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("retrieval-harness"))

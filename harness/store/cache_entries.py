@@ -107,10 +107,10 @@ def note_user(entry: Path, name: str) -> None:
 
 def leave_entry(entry: Path, names: Set[str]) -> frozenset[str]:
     """Take datasets from the users of the entry in a folder; return the others, for whom it stays."""
-    others = users_of(entry) - names
-    if others:
-        _write_users(entry, others)
-    return others
+    other_users = users_of(entry) - names
+    if other_users:
+        _write_users(entry, other_users)
+    return other_users
 
 
 def users_of(entry: Path) -> frozenset[str]:
@@ -152,8 +152,8 @@ def _entry_folders(cache: Cache) -> Iterator[Path]:
         if kind.is_dir() and kind.name != WORK:
             for folder, names, _ in os.walk(kind):  # ignores folders that another process removes in the meantime
                 paths = (Path(folder, name) for name in sorted(names))
-                found = (path for path in paths if _NAME.fullmatch(path.stem) and path.suffix in ("", UNFINISHED))
-                yield from filter(Path.is_dir, found)
+                candidates = (path for path in paths if _NAME.fullmatch(path.stem) and path.suffix in ("", UNFINISHED))
+                yield from filter(Path.is_dir, candidates)
 
 
 def _entry(path: Path, root: Path) -> Entry:

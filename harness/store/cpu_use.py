@@ -32,7 +32,7 @@ class CpuReading:
 
     clock_s: float
     all_s: float | None
-    own_s: float
+    process_s: float
     cores: int
     load: float | None = None
 
@@ -76,17 +76,17 @@ def read_cpu() -> CpuReading:
     if os.environ.get(VARIABLE) == IGNORE:
         return CpuReading(time.perf_counter(), None, 0.0, os.cpu_count() or 1)
     numbers = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    own = os.times()
-    own_s = own.user + own.system + own.children_user + own.children_system
+    process_times = os.times()
+    process_s = process_times.user + process_times.system + process_times.children_user + process_times.children_system
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             times = process.cpu_times()
-            own_s += times.user + times.system + times.children_user + times.children_system
+            process_s += times.user + times.system + times.children_user + times.children_system
     by_core = psutil.cpu_times(percpu=True)
     cores = [by_core[number] for number in numbers or range(len(by_core)) if number < len(by_core)]
     all_s = sum(seconds for core in cores for name, seconds in core._asdict().items() if name not in _IDLE)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return CpuReading(time.perf_counter(), all_s, own_s, len(cores), load)
+    return CpuReading(time.perf_counter(), all_s, process_s, len(cores), load)
 
 
 def other_processes(phase: str, before: CpuReading, after: CpuReading, *, server: bool = False) -> OtherProcesses:
@@ -94,6 +94,6 @@ def other_processes(phase: str, before: CpuReading, after: CpuReading, *, server
     seconds = max(after.clock_s - before.clock_s, 0.0)
     used = None
     if not server and before.all_s is not None and after.all_s is not None:
-        others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
+        others_s = (after.all_s - before.all_s) - (after.process_s - before.process_s)
         used = min(max(others_s / seconds, 0.0), float(after.cores)) if seconds > 0 else 0.0
     return OtherProcesses(phase, seconds, after.cores, used, before.load, after.load)

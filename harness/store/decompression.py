@@ -27,7 +27,7 @@ class DamagedError(OSError):
     """Compressed content is damaged or cut, for any exception of its library."""
 
 
-class _Unpacked(io.RawIOBase):
+class _DecompressedStream(io.RawIOBase):
     """Decompressed content, within limits: a small file may expand to more than the memory holds.
 
     A line may have 512 MiB; beyond the first 64 MiB, the content may have 200 times the bytes of its compressed form.
@@ -86,7 +86,9 @@ def unpacked(stream: BinaryIO, label: str, packed_bytes: int, *, lines: bool = T
         packed_bytes: The size of the compressed content.
         lines: Whether the content is text in lines, whose length is limited.
     """
-    return cast("BinaryIO", io.BufferedReader(_Unpacked(stream, label, packed_bytes, lines=lines), _BUFFER_BYTES))
+    return cast(
+        "BinaryIO", io.BufferedReader(_DecompressedStream(stream, label, packed_bytes, lines=lines), _BUFFER_BYTES)
+    )
 
 
 def _limits_factor() -> float:

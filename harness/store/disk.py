@@ -36,8 +36,8 @@ def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
     Engines preallocate: apparent sizes can be several times as large. A missing folder takes nothing, nor does a file
     that goes away while its folder is read: engines replace files whenever they like.
     """
-    listed = (Path(place, name) for place, _, names in os.walk(folder) for name in names if name != leave_out)
-    return sum(map(_blocks, listed)) * _BLOCK_BYTES
+    paths = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name != leave_out)
+    return sum(map(_blocks, paths)) * _BLOCK_BYTES
 
 
 def _blocks(path: Path) -> int:
@@ -63,12 +63,12 @@ def copy_folder(source: Path, target: Path, progress: Progress) -> None:
     progress.start("copy", needed)
     try:
         for path in sorted(source.rglob("*")):
-            place = target / path.relative_to(source)
+            destination = target / path.relative_to(source)
             if path.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
+                destination.mkdir(parents=True, exist_ok=True)
             elif path.is_file():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                progress.advance(_copy_file(path, place))
+                destination.parent.mkdir(parents=True, exist_ok=True)
+                progress.advance(_copy_file(path, destination))
     except OSError as error:
         raise EngineUnavailableError(
             f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
@@ -158,10 +158,10 @@ def drop_from_page_cache(folder: Path) -> None:
 def resident_share(folder: Path) -> float | None:
     """Return the share of the pages of all files in ``folder`` in memory; None if the system does not report it."""
     counts = [_resident_pages(path) for path in _files(folder)]
-    known = [count for count in counts if count is not None]
-    if not known or len(known) < len(counts):
+    counts_read = [count for count in counts if count is not None]
+    if not counts_read or len(counts_read) < len(counts):
         return None
-    resident, pages = (sum(values) for values in zip(*known, strict=True))
+    resident, pages = (sum(values) for values in zip(*counts_read, strict=True))
     return resident / pages if pages else None
 
 

@@ -46,7 +46,7 @@ _FIXES = {
 _DISK_FIX = "free some space, or set HARNESS_CACHE and TMPDIR to folders on a disk that has more"
 
 
-def machine_error(error: BaseException, *places: Path) -> MachineError | None:
+def machine_error(error: BaseException, *paths: Path) -> MachineError | None:
     """Return the error to report if the state of the machine caused ``error``, or an error that it was raised from.
 
     Args:
@@ -61,15 +61,15 @@ def machine_error(error: BaseException, *places: Path) -> MachineError | None:
     for cause in _causes(error):
         reason = _reason(cause)
         if reason is not None:
-            named = getattr(cause, "filename", None) if isinstance(cause, OSError) else None
-            listed = [Path(os.fsdecode(named))] if isinstance(named, str | bytes) else list(places)
-            what = error.what if isinstance(error, HarnessError) else str(error) or type(error).__name__
+            filename = getattr(cause, "filename", None) if isinstance(cause, OSError) else None
+            candidates = [Path(os.fsdecode(filename))] if isinstance(filename, str | bytes) else list(paths)
+            problem = error.problem if isinstance(error, HarnessError) else str(error) or type(error).__name__
             log = error.log if isinstance(error, BackendError) else ()
-            return MachineError(f"{reason}: {what}{free_in_words(reason, listed)}", fix=_fix(reason), log=log)
+            return MachineError(f"{reason}: {problem}{free_in_words(reason, candidates)}", fix=_fix(reason), log=log)
     return None
 
 
-def killed_error(signal_name: str, log: Iterable[str], *places: Path) -> MachineError | None:
+def killed_error(signal_name: str, log: Iterable[str], *paths: Path) -> MachineError | None:
     """Return the error for a process that the system ended, or that died after a message about the machine's state.
 
     Args:
@@ -84,33 +84,33 @@ def killed_error(signal_name: str, log: Iterable[str], *places: Path) -> Machine
     ended = f"the worker was killed by signal {signal_name}" if signal_name else "the worker ended"
     if signal_name == "SIGKILL":
         free = f"; free memory: {psutil.virtual_memory().available:,} bytes"
-        what = f"{ended}, which is usually the system running out of memory{free}"
-        return MachineError(what, fix=_MEMORY_FIX, log=lines)
+        problem = f"{ended}, which is usually the system running out of memory{free}"
+        return MachineError(problem, fix=_MEMORY_FIX, log=lines)
     if signal_name == "SIGBUS":
-        what = f"{ended}: a file that is mapped into memory could not be written or read"
-        return MachineError(f"{what}{free_in_words(_NO_SPACE, places)}", fix=_DISK_FIX, log=lines)
+        problem = f"{ended}: a file that is mapped into memory could not be written or read"
+        return MachineError(f"{problem}{free_in_words(_NO_SPACE, paths)}", fix=_DISK_FIX, log=lines)
     for line in reversed(lines):
         reason = _sign_in(line)
         if reason is not None:
-            what = f"{ended} after '{line.strip()}'"
-            return MachineError(f"{what}{free_in_words(reason, places)}", fix=_fix(reason), log=lines)
+            problem = f"{ended} after '{line.strip()}'"
+            return MachineError(f"{problem}{free_in_words(reason, paths)}", fix=_fix(reason), log=lines)
     return None
 
 
-def free_in_words(reason: str, places: Iterable[Path]) -> str:
+def free_in_words(reason: str, paths: Iterable[Path]) -> str:
     """Return how much room the disks of ``places`` and of temporary files have, or how much memory is free."""
     if reason == _NO_MEMORY:
         return f"; free memory: {psutil.virtual_memory().available:,} bytes"
     if reason == _NO_DESCRIPTORS:
         return f"; this process has {psutil.Process().num_fds():,} open" if hasattr(psutil.Process, "num_fds") else ""
-    disks = {_mount_point(place) for place in [*places, Path(tempfile.gettempdir())]}
+    disks = {_mount_point(path) for path in [*paths, Path(tempfile.gettempdir())]}
     free = {disk: shutil.disk_usage(disk).free for disk in disks}
     fullest = min(free, key=lambda disk: free[disk])
     return f"; the disk at '{fullest}' has {free[fullest]:,} bytes free"
 
 
-def _mount_point(place: Path) -> Path:
-    path = place.absolute()
+def _mount_point(start: Path) -> Path:
+    path = start.absolute()
     return next(parent for parent in [path, *path.parents] if parent.is_mount() or parent == parent.parent)
 
 

@@ -66,12 +66,12 @@ def _reader(folder: Path) -> Callable[[type, object], object]:
     def from_plain(kind: type, plain: object) -> object:
         if not isinstance(plain, str):
             raise ValueError(f"expected a name, and it is a {type(plain).__name__}")
-        wanted = get_origin(kind) or kind
-        if wanted is Path:
+        base = get_origin(kind) or kind
+        if base is Path:
             return Path(plain)
-        if wanted is np.ndarray:
+        if base is np.ndarray:
             return read_array(folder / plain)
-        if wanted is pa.StringArray:
+        if base is pa.StringArray:
             return load_ids(folder / plain).values
         raise NotImplementedError(f"a record cannot hold a {kind}")
 

@@ -32,27 +32,27 @@ class Building:
     """A result that is being written in ``folder``; ``place`` is its final path."""
 
     folder: Path
-    place: Path
+    target: Path
 
 
 @contextmanager
-def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = True) -> Iterator[Building]:
+def result_folder(target: Path, *, overwrite: bool, numbered: bool, runs: bool = True) -> Iterator[Building]:
     """Yield a folder to fill, which is moved into its place when the block ends; a failure leaves nothing.
 
     ``runs`` says whether the new result holds any. Raises UsageError as
     :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
     """
-    place = target_path(place)
+    target = target_path(target)
     if not numbered:
-        check_target(place, overwrite=overwrite, runs=runs)
-    with _readable_failure(place), _beside(place) as scratch:
-        building = Building(scratch / _NEW, place)
+        check_target(target, overwrite=overwrite, runs=runs)
+    with _readable_failure(target), _beside(target) as scratch:
+        building = Building(scratch / _NEW, target)
         building.folder.mkdir()
         yield building
         if numbered:
-            building.place = _place_numbered(building.folder, place)
+            building.target = _rename_numbered(building.folder, target)
         else:
-            _place(building.folder, place, scratch / _OLD, overwrite=overwrite, runs=runs)
+            _rename_to_target(building.folder, target, scratch / _OLD, overwrite=overwrite, runs=runs)
 
 
 def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
@@ -69,7 +69,7 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
     if not nearest.is_dir() or not _takes_folders(nearest):
         raise ResultError(
-            f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
+            f"the result cannot be written to '{folder}': '{nearest}' is not a folder that can be written",
             fix="choose another --out",
         )
     names = _names(folder)
@@ -127,9 +127,9 @@ def _readable_failure(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = error.filename if error.filename is not None else folder
+        path = error.filename if error.filename is not None else folder
         raise ResultError(
-            f"the result cannot be written to '{folder}': {error.strerror or error} ('{where}')",
+            f"the result cannot be written to '{folder}': {error.strerror or error} ('{path}')",
             fix="free some space, or choose another --out",
         ) from error
 
@@ -149,7 +149,7 @@ def _beside(folder: Path) -> Iterator[Path]:
         yield scratch
 
 
-def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bool) -> None:
+def _rename_to_target(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bool) -> None:
     """Rename the finished result to its place, after removing the earlier result that it may replace.
 
     Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
@@ -163,25 +163,25 @@ def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bo
             return
 
 
-def _take_away(folder: Path, place: Path, building: Path) -> None:
+def _take_away(folder: Path, target: Path, building: Path) -> None:
     """Move an existing earlier result out of the way, and copy the user's additions to it into the new one."""
-    place.parent.mkdir(parents=True)
+    target.parent.mkdir(parents=True)
     try:
-        folder.rename(place)
+        folder.rename(target)
     except FileNotFoundError:
         return
     try:
-        _keep_foreign(place, building)
+        _keep_foreign(target, building)
     except OSError:
-        _rename(place, folder)
+        _rename(target, folder)
         raise
 
 
-def _place_numbered(building: Path, folder: Path) -> Path:
+def _rename_numbered(building: Path, folder: Path) -> Path:
     for number in count(1):
-        place = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
-        if _rename(building, place):
-            return place
+        candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        if _rename(building, candidate):
+            return candidate
     raise AssertionError("unreachable: count() does not end")
 
 

@@ -61,8 +61,8 @@ class ChangeContract(Base):
 
     def test_changes_is_what_the_class_is(self) -> None:
         """``changes`` is declared if and only if ``apply`` exists."""
-        declared, there = self.engine.capabilities.changes, offers(self.engine, "apply")
-        assert declared == there, "'changes' is declared without 'apply', or the other way round"
+        declared, offered = self.engine.capabilities.changes, offers(self.engine, "apply")
+        assert declared == offered, "'changes' is declared without 'apply', or the other way round"
 
     @has_changes
     def test_finds_what_is_there_after_a_change(self, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ class ChangeContract(Base):
             assert report.index_ns > 0, "changing took no time"
             assert report.ready_ns >= 0, "getting ready took negative time"
             assert report.index_ns % STEP_NS == report.ready_ns % STEP_NS == 0, "times are not from the clock handed in"
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_a_change_follows_a_change(self, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ class ChangeContract(Base):
             back = np.array([7, 61], dtype=np.int32)
             content[[3, 40]], content[back] = -1, [80, 81]
             _apply(engine, sample, [3, 40], back, content[back])
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_deletes_alone_and_writes_alone(self, tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ class ChangeContract(Base):
             content = np.arange(_FIRST, dtype=np.int32)
             content[[1, 2]] = -1
             _apply(engine, sample, [1, 2])
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
             content[[5]] = 70
             _apply(engine, sample, [], np.array([5], dtype=np.int32), content[[5]])
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_an_index_can_lose_everything_and_get_it_back(self, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ class ChangeContract(Base):
             _assert_compared(engine, sample, content, result)
             _apply(engine, sample, [], rows[:5], rows[:5])
             content[:5] = rows[:5]
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_a_changed_index_opens_again(self, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ class ChangeContract(Base):
         with self._changed(tmp_path, sample) as (_, _, content):
             pass
         with self.opened(tmp_path, Ids(sample.documents.ids.values.slice(0, len(content)))) as engine:
-            self._assert_found(engine, sample, content)
+            self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_refuses_changes_that_cannot_be(self, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ class ChangeContract(Base):
             for deleted in (0, _ALL - 1, 5):
                 with pytest.raises(BackendError):
                     _apply(engine, sample, [deleted], written, written)
-                self._assert_found(engine, sample, content)
+                self._assert_retrieved(engine, sample, content)
 
     @has_changes
     def test_refuses_to_change_an_index_with_metadata(self, tmp_path: Path) -> None:
@@ -156,12 +156,12 @@ class ChangeContract(Base):
         with self._changed(tmp_path, sample) as (engine, report, content):
             rows, written, order = (getattr(engine.remains(), name) for name in ("rows", "written", "order"))
             if rows is not None:
-                assert set(rows.tolist()) <= {*_DELETED.tolist(), *_REPLACED.tolist()}, "a row that nobody touched"
-                assert written is not None, "nobody says when they were written"
+                assert set(rows.tolist()) <= {*_DELETED.tolist(), *_REPLACED.tolist()}, "an untouched row"
+                assert written is not None, "their order of writing is unknown"
                 assert set(written.tolist()) <= {0}, "written by the change that deleted them"
             if order is not None:
-                held = np.setdiff1d(np.flatnonzero(content >= 0), report.missing_rows)
-                assert np.array_equal(np.sort(order), held), "the order does not name each document once"
+                present = np.setdiff1d(np.flatnonzero(content >= 0), report.missing_rows)
+                assert np.array_equal(np.sort(order), present), "the order does not name each document once"
 
     def _changing(self) -> Collection:
         return self.collection(random_texts(61, _ALL), _QUERIES)
@@ -174,7 +174,7 @@ class ChangeContract(Base):
             rows = np.concatenate([_REPLACED, _ADDED])
             yield engine, _apply(engine, sample, _DELETED.tolist(), rows, content[rows]), content
 
-    def _assert_found(self, engine: EngineInterface, sample: Collection, content: Int32Array) -> None:
+    def _assert_retrieved(self, engine: EngineInterface, sample: Collection, content: Int32Array) -> None:
         """Check which documents are found: the matching documents if terms decide, else the best by their scores.
 
         ``content`` is the content of each row, as a row of the sample; -1 for a deleted document.
@@ -194,9 +194,10 @@ class ChangeContract(Base):
             return
         for query, matching in enumerate(matches):
             hits = result.rows[int(result.indptr[query]) : int(result.indptr[query + 1])]
-            wanted = np.flatnonzero(matching)
-            assert np.array_equal(np.sort(hits), wanted), (
-                f"query {query}: rows {np.setxor1d(hits, wanted).tolist()} are found and do not match, or the reverse"
+            matching_rows = np.flatnonzero(matching)
+            assert np.array_equal(np.sort(hits), matching_rows), (
+                f"query {query}: rows {np.setxor1d(hits, matching_rows).tolist()} are found and do not match, or "
+                "the reverse"
             )
 
 
@@ -214,9 +215,9 @@ def _assert_compared(engine: EngineInterface, sample: Collection, content: Int32
     if compared is None:
         return
     assert len(compared.documents) == len(content), f"{len(compared.documents)} vectors for {len(content)} rows"
-    held = content >= 0
-    expected = dense_scores(DenseSample(compared.documents[held], compared.queries), compared.similarity)
-    assert_scores(result._replace(rows=(np.cumsum(held) - 1)[result.rows]), expected, _DECODED)
+    present = content >= 0
+    expected = dense_scores(DenseSample(compared.documents[present], compared.queries), compared.similarity)
+    assert_scores(result._replace(rows=(np.cumsum(present) - 1)[result.rows]), expected, _DECODED)
 
 
 def _first(sample: Collection) -> Inputs:

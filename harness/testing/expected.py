@@ -91,10 +91,12 @@ def _count(documents: Sequence[str], queries: Sequence[str]) -> _Counts:
 def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
     """Count whitespace-separated words, like an analyzer that leaves them unchanged."""
     counts = _count(documents, queries)
-    known = np.flatnonzero(counts.documents.any(axis=0))
-    of_documents, of_queries = (_sparse(table[:, known], len(known)) for table in (counts.documents, counts.queries))
-    unknown = np.delete(counts.queries, known, axis=1).sum(axis=1).astype(np.int32)
-    return TermCounts(of_documents, of_queries, Ids.of(counts.words[column] for column in known), unknown)
+    used_columns = np.flatnonzero(counts.documents.any(axis=0))
+    of_documents, of_queries = (
+        _sparse(table[:, used_columns], len(used_columns)) for table in (counts.documents, counts.queries)
+    )
+    unknown = np.delete(counts.queries, used_columns, axis=1).sum(axis=1).astype(np.int32)
+    return TermCounts(of_documents, of_queries, Ids.of(counts.words[column] for column in used_columns), unknown)
 
 
 def model_scores(counts: TermCounts, formula: Formula) -> ExpectedScores:
@@ -146,14 +148,14 @@ def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None)
     N counts the documents with at least one stored value, df the documents with a value in the column.
     """
     documents, queries = sample
-    columns, places = np.unique(np.concatenate([documents.indices, queries.indices]), return_inverse=True)
+    columns, positions = np.unique(np.concatenate([documents.indices, queries.indices]), return_inverse=True)
     tables, stored = [], []
-    for vectors, column in ((documents, places[: documents.nnz]), (queries, places[documents.nnz :])):
+    for vectors, column in ((documents, positions[: documents.nnz]), (queries, positions[documents.nnz :])):
         row = np.repeat(np.arange(len(vectors)), np.diff(vectors.indptr))
-        table, there = np.zeros((len(vectors), len(columns))), np.zeros((len(vectors), len(columns)), dtype=np.bool_)
-        table[row, column], there[row, column] = vectors.values, True
+        table, is_set = np.zeros((len(vectors), len(columns))), np.zeros((len(vectors), len(columns)), dtype=np.bool_)
+        table[row, column], is_set[row, column] = vectors.values, True
         tables.append(table)
-        stored.append(there)
+        stored.append(is_set)
     filled, containing = len(documents.nonempty_rows), np.count_nonzero(stored[0], axis=0)
     weights = np.array([idf(filled, int(n)) for n in containing]) if idf else 1.0
     return ExpectedScores((tables[1] * weights) @ tables[0].T, stored[1] @ stored[0].T)
@@ -237,8 +239,8 @@ def dense_scores(sample: DenseSample, similarity: Similarity) -> ExpectedScores:
     scale: Float64Array
     if similarity == "l2":
         scores = np.empty((len(queries), len(documents)))
-        for place, query in enumerate(queries):
-            scores[place] = -np.square(documents - query).sum(axis=1)
+        for position, query in enumerate(queries):
+            scores[position] = -np.square(documents - query).sum(axis=1)
         scale = np.square(of_queries + longest)
     else:
         scores = queries @ documents.T

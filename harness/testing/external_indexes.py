@@ -38,8 +38,8 @@ class ExternalIndexContract(Base):
 
     def test_external_is_what_the_class_is(self) -> None:
         """An engine declares ``external`` if and only if it has the methods."""
-        declared, there = self.engine.capabilities.external, offers(self.engine, "attach")
-        assert declared == there, "'external' is declared without 'attach', or the other way round"
+        declared, offered = self.engine.capabilities.external, offers(self.engine, "attach")
+        assert declared == offered, "'external' is declared without 'attach', or the other way round"
 
     @has_external_indexes
     def test_external_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ class ExternalIndexContract(Base):
                 reason = engine.mismatch(content, RecordingProgress())
             except RejectedInputError:
                 return
-        assert reason, "a document changed, and the index passes for one made of the collection"
+        assert reason, "a document changed, and the index is taken for an index of the collection"
 
     @has_external_indexes
     def test_external_index_that_is_damaged_is_refused(self, tmp_path: Path) -> None:

@@ -25,19 +25,19 @@ from harness.testing.expected import (
 )
 from harness.testing.mapped_samples import mapped
 from harness.testing.samples import UNICODE_WORDS, RecordingProgress, StepClock, plain_ids, word
-from harness.testing.suite import Base, Collection, assert_scores, has_terms, offers, only_where, recall
+from harness.testing.suite import Base, Collection, assert_scores, has_terms, offers, recall, run_if
 
 _BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
 _BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
 _IN_GRAPH = 3_000
-_ASKED = 50
+_DEPTH = 50
 _K = 10
 _LEAST_RECALL = 0.05
 
 
-_has_sparse = only_where(lambda capabilities: "sparse" in capabilities.columns)
-_has_dense = only_where(lambda capabilities: "dense" in capabilities.columns)
-_has_vectors = only_where(lambda capabilities: bool({"sparse", "dense"}.intersection(capabilities.columns)))
+_has_sparse = run_if(lambda capabilities: "sparse" in capabilities.columns)
+_has_dense = run_if(lambda capabilities: "dense" in capabilities.columns)
+_has_vectors = run_if(lambda capabilities: bool({"sparse", "dense"}.intersection(capabilities.columns)))
 
 
 class InputContract(Base):
@@ -54,7 +54,7 @@ class InputContract(Base):
         best = hits.rows[hits.indptr[:-1]]
         assert best.tolist() == list(range(len(texts))), "a word was found in another document"
 
-    @only_where(lambda capabilities: capabilities.input == "sparse")
+    @run_if(lambda capabilities: capabilities.input == "sparse")
     def test_wide_dimensions(self, tmp_path: Path) -> None:
         """The largest column numbers are columns like any other."""
         widest = self.largest_column
@@ -109,16 +109,16 @@ class InputContract(Base):
         terms = pa.chunked_array([["a", "b b", "c"]]) if "terms" in columns else None
         return Inputs(_ids(3), sparse=sparse, dense=dense, terms=terms)
 
-    def _assert_refused(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
+    def _assert_refused(self, tmp_path: Path, all_inputs: Sequence[Inputs]) -> None:
         """Check that an engine refuses each, names the second document's id, and stays unchanged."""
-        with self.opened(tmp_path, every[0].ids) as engine:
-            for documents in every:
+        with self.opened(tmp_path, all_inputs[0].ids) as engine:
+            for documents in all_inputs:
                 with pytest.raises(RejectedInputError, match=documents.ids[1]):
                     self.send(engine, documents)
 
-    def _assert_refused_as_queries(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
+    def _assert_refused_as_queries(self, tmp_path: Path, all_inputs: Sequence[Inputs]) -> None:
         with self.built(tmp_path, self._good()) as (engine, _):
-            for queries in every:
+            for queries in all_inputs:
                 with pytest.raises(RejectedInputError, match=queries.ids[1]):
                     self.query(engine, queries, 3)
 
@@ -177,7 +177,7 @@ class DenseContract(Base):
             with pytest.raises(RejectedInputError, match=refused.ids[1]):
                 self.query(engine, refused, 3)
 
-    @only_where(lambda capabilities: "dense" in capabilities.columns and not capabilities.exact)
+    @run_if(lambda capabilities: "dense" in capabilities.columns and not capabilities.exact)
     def test_a_graph_is_searched(self, tmp_path: Path) -> None:
         """``graph_parameters`` force a graph: the state counts the vectors in it, and the smallest ef misses some.
 
@@ -187,7 +187,7 @@ class DenseContract(Base):
         """
         assert self.graph_parameters is not None, "'graph_parameters' do not say how this engine is made to use a graph"
         documents = self._inputs(Ids.of(plain_ids(_IN_GRAPH)), random_unit_vectors(41, _IN_GRAPH))
-        queries = self._inputs(Ids.of(f"q{n}" for n in range(_ASKED)), random_unit_vectors(42, _ASKED))
+        queries = self._inputs(Ids.of(f"q{n}" for n in range(_DEPTH)), random_unit_vectors(42, _DEPTH))
         expected = dense_scores(_sample(documents, queries), self.similarity)
         with self.built(tmp_path, documents, self.graph_parameters) as (engine, report):
             hits = self._dense_hits(engine, queries)

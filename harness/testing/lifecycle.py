@@ -25,7 +25,7 @@ from harness.errors import (
     RejectedInputError,
 )
 from harness.testing.samples import ODD_IDS, STEP_NS, RecordingProgress, StepClock, random_texts, word
-from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, only_where
+from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, run_if
 
 REQUIRED = frozenset(
     {
@@ -58,11 +58,11 @@ class LifecycleContract(Base):
         """Each method exists, with the protocol's parameter names in their order."""
         assert issubclass(self.engine, EngineInterface), "the class does not subclass harness.engines.base.Engine"
         for name in _METHODS:
-            wanted = list(inspect.signature(getattr(EngineInterface, name)).parameters)
+            parameter_names = list(inspect.signature(getattr(EngineInterface, name)).parameters)
             method = getattr(self.engine, name, None)
             assert callable(method), f"method '{name}' is missing"
-            assert list(inspect.signature(method).parameters) == wanted, (
-                f"'{name}' takes other parameters than {wanted}"
+            assert list(inspect.signature(method).parameters) == parameter_names, (
+                f"'{name}' takes other parameters than {parameter_names}"
             )
 
     def test_declares_the_required_minimum(self) -> None:
@@ -118,7 +118,8 @@ class LifecycleContract(Base):
             self.send(engine, sample.documents, progress)
         totals = [total for _, total in progress.phases]
         assert len(sample.documents) in progress.advanced, f"no phase advanced by {len(sample.documents)} documents"
-        assert totals[progress.advanced.index(len(sample.documents))] == len(sample.documents), "its total was not said"
+        assert totals[progress.advanced.index(len(sample.documents))] == len(sample.documents), "its total was not "
+        "reported"
         beyond = [total is not None and done > total for total, done in zip(totals, progress.advanced, strict=True)]
         assert not any(beyond), "a phase advanced beyond its total"
 
@@ -177,8 +178,8 @@ class LifecycleContract(Base):
         with self.built(tmp_path, sample.documents):
             pass
         ids = sample.documents.ids.to_list()
-        for others in (ids[:-1], [*ids[:-1], "another"], ids[::-1]):
-            with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(others)):
+        for other_ids in (ids[:-1], [*ids[:-1], "another"], ids[::-1]):
+            with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(other_ids)):
                 pass
 
     def test_reopening_with_other_parameters_is_refused(self, tmp_path: Path) -> None:
@@ -253,7 +254,7 @@ class LifecycleContract(Base):
         with self.opened(tmp_path, documents.ids) as engine:
             self.assert_repeated(hits, self.search(engine, odd.queries, len(ODD_IDS), 10), "after reopening")
 
-    @only_where(lambda capabilities: capabilities.deterministic)
+    @run_if(lambda capabilities: capabilities.deterministic)
     def test_is_deterministic_where_declared(self, tmp_path: Path) -> None:
         """Two builds from the same input, and two searches of one build, give the same rankings bit for bit."""
         sample = self.collection(random_texts(5, 200), [word(n) for n in range(8)])
@@ -337,8 +338,8 @@ class GuardContract(Base):
             pass
 
         def load(engine: Engine[Any], folder: Path) -> LoadedIndex:
-            whole = kind.load(engine, folder)
-            return replace(whole, documents=whole.documents - 1)
+            loaded = kind.load(engine, folder)
+            return replace(loaded, documents=loaded.documents - 1)
 
         with pytest.raises(LostDocumentsError), self.changed(tmp_path, sample.documents.ids, load=load):
             pass

@@ -12,7 +12,7 @@ import pytest
 
 from harness.engines.interface import EngineInterface
 from harness.registry.lookup import find_cards, load_engine
-from harness.registry.proven import PROVEN_FILE, Declared, Proof, proven_engines
+from harness.registry.proven import PROVEN_FILE, DeclaredSupport, Proof, proven_engines
 from harness.testing.changes import ChangeContract
 from harness.testing.external_indexes import ExternalIndexContract
 from harness.testing.inputs import DenseContract, InputContract
@@ -52,11 +52,11 @@ def parts_for(engine: type[EngineInterface]) -> dict[str, set[str]]:
     return {part: names for part, names in tests.items() if names}
 
 
-def declared_by(engine: type[EngineInterface], proofs: Iterable[Proof] = ()) -> Declared:
+def declared_by(engine: type[EngineInterface], proofs: Iterable[Proof] = ()) -> DeclaredSupport:
     """Return a class's promises, with these proofs."""
     names = ("input", "filters", "external", "shares_index", "threads", "changes")
     promised = {name: getattr(engine.capabilities, name) for name in names}
-    return Declared(**promised, gaps=dict(engine.capabilities.gaps), proofs=tuple(sorted(proofs)))
+    return DeclaredSupport(**promised, gaps=dict(engine.capabilities.gaps), proofs=tuple(sorted(proofs)))
 
 
 class _Way(NamedTuple):
@@ -77,8 +77,8 @@ class ProofRecorder:
         """Record a report of a contract test; ignore other reports."""
         facts: Any = dict(report.user_properties).get(PROPERTY)
         if facts is not None and (report.when == "call" or not report.passed):
-            kept = report.passed or (report.skipped and hasattr(report, "wasxfail"))
-            self._classes[report.nodeid.rpartition("::")[0]].append((facts, kept))
+            counts = report.passed or (report.skipped and hasattr(report, "wasxfail"))
+            self._classes[report.nodeid.rpartition("::")[0]].append((facts, counts))
 
     def proofs(self, before: Mapping[_Way, Proof]) -> dict[_Way, Proof]:
         """Return the proofs of the tested engines of bundled cards.
@@ -100,24 +100,27 @@ class ProofRecorder:
         for way, (engine, version) in ran.items():
             if way.target not in engines:
                 continue
-            kept, broken, old = tests[way, True], tests[way, False], before.get(way)
+            passed_tests, broken, old = tests[way, True], tests[way, False], before.get(way)
             stays = old.parts if old is not None and (old.engine, old.version) == (engine, version) else ()
             parts = tuple(
                 part
-                for part, wanted in sorted(parts_for(engines[way.target]).items())
-                if wanted <= kept - broken or (part in stays and not wanted & (kept | broken))
+                for part, expected_tests in sorted(parts_for(engines[way.target]).items())
+                if expected_tests <= passed_tests - broken
+                or (part in stays and not expected_tests & (passed_tests | broken))
             )
             proofs[way] = Proof(way.mode, way.stub, engine, version, parts)
         return proofs
 
     def write(self) -> None:
         """Rewrite the file: proofs of ways that were not run stay, and classes that no card names are removed."""
-        known = proven_engines() if PROVEN_FILE.is_file() else {}
-        before = {_Way(name, proof.mode, proof.stub): proof for name, old in known.items() for proof in old.proofs}
-        every = {**before, **self.proofs(before)}
+        stored_support = proven_engines() if PROVEN_FILE.is_file() else {}
+        before = {
+            _Way(name, proof.mode, proof.stub): proof for name, old in stored_support.items() for proof in old.proofs
+        }
+        all_support = {**before, **self.proofs(before)}
         content = {}
         for card in find_cards("backends").values():
-            proofs = [proof for way, proof in every.items() if way.target == card.engine]
+            proofs = [proof for way, proof in all_support.items() if way.target == card.engine]
             content[card.engine] = asdict(declared_by(load_engine(card), proofs))
         text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
         PROVEN_FILE.write_text(f"{text}\n", encoding="utf-8")

@@ -24,7 +24,7 @@ from harness.testing.suite import (
     has_filters,
     has_terms,
     offers,
-    only_where,
+    run_if,
     select,
 )
 
@@ -55,7 +55,7 @@ class ResultContract(Base):
             for k in (1, 10, 1000):
                 self.search_rightly(engine, sample, k)
 
-    @only_where(has_terms)
+    @run_if(has_terms)
     def test_pads_nothing(self, tmp_path: Path) -> None:
         """Documents that share no term with the query are never returned, even if k is larger."""
         sample = self.collection([word(1), word(2), f"{word(1)} {word(3)}"], [word(1)])
@@ -92,20 +92,20 @@ class ResultContract(Base):
             for k in range(1, len(texts) + 1):
                 self.search_rightly(engine, sample, k)
 
-    @only_where(lambda capabilities: capabilities.keeps_k_prefix)
+    @run_if(lambda capabilities: capabilities.keeps_k_prefix)
     def test_keeps_the_prefix_where_declared(self, tmp_path: Path) -> None:
         """A shorter list is the beginning of a longer one, ties included."""
         sample = self.collection(random_texts(13, 120, longest=3, vocabulary=5), [word(0), f"{word(1)} {word(2)}"])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            whole = self.search(engine, sample.queries, 120, 120)
+            complete = self.search(engine, sample.queries, 120, 120)
             for k in (1, 2, 3, 5, 17, 50):
                 part = self.search(engine, sample.queries, 120, k)
                 for query in range(len(sample.queries)):
                     got = part.rows[part.indptr[query] : part.indptr[query + 1]]
-                    start = int(whole.indptr[query])
-                    assert np.array_equal(got, whole.rows[start : start + len(got)]), f"the top {k} is no prefix"
+                    start = int(complete.indptr[query])
+                    assert np.array_equal(got, complete.rows[start : start + len(got)]), f"the top {k} is not a prefix"
 
-    @only_where(has_terms)
+    @run_if(has_terms)
     def test_empty_query(self, tmp_path: Path) -> None:
         """A query without terms has no hits, and its neighbours keep their hits."""
         sample = self.collection(random_texts(14, 30), [word(0), "", word(1), ""])
@@ -113,7 +113,7 @@ class ResultContract(Base):
             hits = self.search_rightly(engine, sample, 10)
         assert np.diff(hits.indptr)[[1, 3]].tolist() == [0, 0], "an empty query has hits"
 
-    @only_where(has_terms)
+    @run_if(has_terms)
     def test_unknown_term(self, tmp_path: Path) -> None:
         """A term that occurs in no document finds nothing by itself, and changes nothing next to other terms."""
         unknown = word(9999)
@@ -122,7 +122,7 @@ class ResultContract(Base):
             hits = self.search_rightly(engine, sample, 30)
         first, second, third = np.diff(hits.indptr).tolist()
         assert first == 0, "a query of unknown terms has hits"
-        assert second == third, "an unknown term changed what was found"
+        assert second == third, "an unknown term changed the hits"
 
     def test_repeated_query_terms(self, tmp_path: Path) -> None:
         """A term counts as often as it occurs in the query."""
@@ -158,14 +158,16 @@ class ResultContract(Base):
         """A query sent by itself, twice in a batch, or in another order has the same hits."""
         sample = self.collection(random_texts(17, 100), random_texts(18, 6, longest=5))
         with self.built(tmp_path, sample.documents) as (engine, _):
-            whole = self.search(engine, sample.queries, 100, 10)
+            complete = self.search(engine, sample.queries, 100, 10)
             order, queries = [5, 0, 3, 3, 1], mapped(sample.queries)
             mixed = self.search(engine, select(sample.queries, order), 100, 10)
-            for place, query in enumerate(order):
+            for position, query in enumerate(order):
                 alone = engine.search(queries.slice(query, query + 1), 10, StepClock())  # as batches are cut
                 assert_well_formed(alone, 1, 100, 10)
-                self.assert_repeated(_of(whole, query), alone, f"query {query} alone")
-                self.assert_repeated(_of(whole, query), _of(mixed, place), f"query {query} in another batch")
+                self.assert_repeated(_hits_of_query(complete, query), alone, f"query {query} alone")
+                self.assert_repeated(
+                    _hits_of_query(complete, query), _hits_of_query(mixed, position), f"query {query} in another batch"
+                )
 
     def test_results_speak_of_rows(self, tmp_path: Path) -> None:
         """Each document has its own word: a query for it finds the document's row number at any position."""
@@ -180,7 +182,7 @@ class ResultContract(Base):
             assert best.tolist() == list(range(40)), "hits are not the rows of their documents"
 
 
-def _of(result: SearchResult, query: int) -> SearchResult:
+def _hits_of_query(result: SearchResult, query: int) -> SearchResult:
     hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
     indptr = result.indptr[query : query + 2] - result.indptr[query]
     times = slice(query, query + 1)
@@ -194,8 +196,8 @@ class FilterContract(Base):
 
     def test_filters_is_what_the_class_is(self) -> None:
         """``filters`` is declared if and only if ``restrict`` exists."""
-        declared, there = self.engine.capabilities.filters, offers(self.engine, "restrict")
-        assert declared == there, "'filters' is declared without 'restrict', or the other way round"
+        declared, offered = self.engine.capabilities.filters, offers(self.engine, "restrict")
+        assert declared == offered, "'filters' is declared without 'restrict', or the other way round"
 
     @has_filters
     def test_returns_what_matches(self, tmp_path: Path) -> None:
@@ -206,14 +208,14 @@ class FilterContract(Base):
         """
         sample = self._sample()
         with self.built(tmp_path, sample.documents) as (engine, _):
-            for wanted in _FILTERS:
-                engine.restrict(wanted)
-                only = self._only(sample, wanted)
+            for conditions in _FILTERS:
+                engine.restrict(conditions)
+                only = self._only(sample, conditions)
                 try:
                     for k in (1, _BEST, _FILTERED):
-                        self._search_filtered(engine, only, k, fields=len(wanted))
+                        self._search_filtered(engine, only, k, fields=len(conditions))
                 except AssertionError as error:
-                    error.add_note(f"filtered by {dict(wanted)}")
+                    error.add_note(f"filtered by {dict(conditions)}")
                     raise
             engine.restrict({})
             self.search_rightly(engine, sample, _BEST)
@@ -221,12 +223,12 @@ class FilterContract(Base):
     @has_filters
     def test_filters_when_opened_again(self, tmp_path: Path) -> None:
         """The fields are in the index: it can be filtered by them after it is closed and reopened."""
-        sample, wanted = self._sample(), {"colour": "blue"}
+        sample, conditions = self._sample(), {"colour": "blue"}
         with self.built(tmp_path, sample.documents):
             pass
         with self.opened(tmp_path, sample.documents.ids) as engine:
-            engine.restrict(wanted)
-            self.search_rightly(engine, self._only(sample, wanted), _BEST)
+            engine.restrict(conditions)
+            self.search_rightly(engine, self._only(sample, conditions), _BEST)
 
     @has_filters
     def test_refuses_a_field_that_it_does_not_hold(self, tmp_path: Path) -> None:
@@ -253,10 +255,10 @@ class FilterContract(Base):
         }
         return sample._replace(documents=replace(sample.documents, metadata=pa.table(columns)))
 
-    def _only(self, sample: Collection, wanted: Mapping[str, str]) -> Collection:
+    def _only(self, sample: Collection, conditions: Mapping[str, str]) -> Collection:
         table = sample.documents.metadata
         assert table is not None
-        left = np.array([all(row[name] == value for name, value in wanted.items()) for row in table.to_pylist()])
+        left = np.array([all(row[name] == value for name, value in conditions.items()) for row in table.to_pylist()])
         if len(self.engine.capabilities.columns) > 1:
             lists = self.expected_lists(_TEXTS_TO_FILTER, _QUERIES)
             fused = self.expected_fusion([part._replace(matches=part.matches & left) for part in lists])

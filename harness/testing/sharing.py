@@ -20,7 +20,7 @@ from harness.errors import HarnessError
 from harness.registry.parameters import ParameterValue
 from harness.testing.mapped_samples import mapped
 from harness.testing.samples import StepClock, random_texts, word
-from harness.testing.suite import Base, only_where, select
+from harness.testing.suite import Base, run_if, select
 
 _DOCUMENTS = 120
 _K = 30
@@ -32,7 +32,7 @@ _TURNS = 4
 class SharingContract(Base):
     """Clients of one finished index: each is a process with its own engine, or a thread with a shared engine."""
 
-    @only_where(lambda capabilities: capabilities.shares_index)
+    @run_if(lambda capabilities: capabilities.shares_index)
     def test_shares_its_index_where_declared(self, tmp_path: Path) -> None:
         """While a process has the index open and searches, another opens it too, and both get the same answers."""
         sample = self.collection(random_texts(21, _DOCUMENTS), [word(n) for n in range(4)])
@@ -44,11 +44,11 @@ class SharingContract(Base):
             with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
                 elsewhere = pool.apply_async(_search, job).get(_PATIENCE_S)
             if isinstance(elsewhere, str):
-                pytest.fail(f"another process cannot search the index while this one has it open: {elsewhere}")
+                pytest.fail(f"another process cannot search the index while this process has it open: {elsewhere}")
             self.assert_repeated(before, elsewhere, "in another process")
             self.assert_repeated(before, self.search(engine, sample.queries, _DOCUMENTS, _K), "after that")
 
-    @only_where(lambda capabilities: capabilities.reopens and not capabilities.shares_index)
+    @run_if(lambda capabilities: capabilities.reopens and not capabilities.shares_index)
     def test_a_copy_answers_the_same(self, tmp_path: Path) -> None:
         """A copy of a closed index opens next to the original: clients of an index that is not shared get copies."""
         sample = self.collection(random_texts(22, _DOCUMENTS), [word(n) for n in range(4)])
@@ -63,13 +63,13 @@ class SharingContract(Base):
             before = self.search(original, sample.queries, _DOCUMENTS, _K)
             self.assert_repeated(before, self.search(copied, sample.queries, _DOCUMENTS, _K), "from the copy")
 
-    @only_where(lambda capabilities: capabilities.threads)
+    @run_if(lambda capabilities: capabilities.threads)
     def test_threads_get_the_same_answers_where_declared(self, tmp_path: Path) -> None:
         """Several threads that search an engine at once repeatedly get the same hits as a single thread."""
         count = 2 * _THREADS
         sample = self.collection(random_texts(23, _DOCUMENTS), [word(n) for n in range(count)])
         batches = [
-            mapped(select(sample.queries, [(place + turn) % count for place in range(count)]))
+            mapped(select(sample.queries, [(position + turn) % count for position in range(count)]))
             for turn in range(_THREADS)
         ]
         with self.built(tmp_path, sample.documents) as (engine, _):

@@ -59,7 +59,7 @@ def assert_well_formed(result: SearchResult, queries: int, documents: int, k: in
     lengths = np.diff(indptr)
     assert np.all(lengths >= 0), "indptr falls"
     assert np.all(lengths <= k), f"a query has {lengths.max()} hits for k = {k}"
-    assert np.all((rows >= 0) & (rows < documents)), "a hit is no row of the documents"
+    assert np.all((rows >= 0) & (rows < documents)), "a hit is not a row of the documents"
     assert np.all(np.isfinite(scores)), "a score is NaN or infinite"
     for query in range(queries):
         hits = slice(int(indptr[query]), int(indptr[query + 1]))
@@ -86,9 +86,11 @@ def assert_exact(result: SearchResult, expected: ExpectedScores, k: int, toleran
     assert_scores(result, expected, tolerance)
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         rows = _rows(result, query)
-        wanted = min(k, int(matches.sum()))
-        assert len(rows) == wanted, f"query {query}, k = {k}: {len(rows)} hits where {wanted} documents match"
-        best = np.sort(scores[matches])[::-1][:wanted]
+        expected_count = min(k, int(matches.sum()))
+        assert len(rows) == expected_count, (
+            f"query {query}, k = {k}: {len(rows)} hits where {expected_count} documents match"
+        )
+        best = np.sort(scores[matches])[::-1][:expected_count]
         off = np.abs(scores[rows] - best) > _allowed(best, tolerance, expected, query)
         if off.any():
             rank = int(np.argmax(off))
@@ -115,30 +117,30 @@ def recall(result: SearchResult, expected: ExpectedScores, k: int) -> float:
     """Return the mean share of each query's best ``k`` that was found, ties in its favour; 1.0 if nothing matches."""
     shares = []
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
-        wanted = min(k, int(matches.sum()))
-        if wanted:
-            floor = np.sort(scores[matches])[::-1][wanted - 1]
-            shares.append(min(1.0, float(np.sum(scores[_rows(result, query)] >= floor)) / wanted))
+        expected_count = min(k, int(matches.sum()))
+        if expected_count:
+            floor = np.sort(scores[matches])[::-1][expected_count - 1]
+            shares.append(min(1.0, float(np.sum(scores[_rows(result, query)] >= floor)) / expected_count))
     return float(np.mean(shares)) if shares else 1.0
 
 
-def assert_same(result: SearchResult, repeated: SearchResult, what: str) -> None:
+def assert_same(result: SearchResult, repeated: SearchResult, description: str) -> None:
     """Check for equal hits in equal order with equal scores, bit for bit."""
-    assert np.array_equal(result.indptr, repeated.indptr), f"{what}: other numbers of hits"
-    assert np.array_equal(result.rows, repeated.rows), f"{what}: other documents, or in another order"
-    assert np.array_equal(result.scores, repeated.scores), f"{what}: other scores"
+    assert np.array_equal(result.indptr, repeated.indptr), f"{description}: other numbers of hits"
+    assert np.array_equal(result.rows, repeated.rows), f"{description}: other documents, or in another order"
+    assert np.array_equal(result.scores, repeated.scores), f"{description}: other scores"
 
 
-def assert_same_scores(result: SearchResult, repeated: SearchResult, what: str) -> None:
+def assert_same_scores(result: SearchResult, repeated: SearchResult, description: str) -> None:
     """Check for equal scores, bit for bit, and equal documents, except ties with another document or with the cut."""
-    assert np.array_equal(result.indptr, repeated.indptr), f"{what}: other numbers of hits"
-    assert np.array_equal(result.scores, repeated.scores), f"{what}: other scores"
+    assert np.array_equal(result.indptr, repeated.indptr), f"{description}: other numbers of hits"
+    assert np.array_equal(result.scores, repeated.scores), f"{description}: other scores"
     for query in range(len(result.indptr) - 1):
         hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
         scores = result.scores[hits]
         for score in set(scores[:-1].tolist()) - set(scores[-1:].tolist()):
             first, second = (set(answer.rows[hits][scores == score].tolist()) for answer in (result, repeated))
-            assert first == second, f"{what}: query {query} has other documents that score {score}"
+            assert first == second, f"{description}: query {query} has other documents that score {score}"
 
 
 def _rows(result: SearchResult, query: int) -> Int32Array:
@@ -162,7 +164,7 @@ def only_for(condition: Callable[[type[EngineInterface]], bool]) -> Callable[[T]
     return mark
 
 
-def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
+def run_if(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
     """Mark a test that does not apply to engines whose capabilities do not meet ``condition``."""
     return only_for(lambda engine: condition(engine.capabilities))
 
@@ -178,9 +180,9 @@ def applies(test: object, engine: type[EngineInterface]) -> bool:
     return condition is None or bool(condition(engine))
 
 
-has_external_indexes = only_where(lambda capabilities: capabilities.external)
-has_filters = only_where(lambda capabilities: capabilities.filters)
-has_changes = only_where(lambda capabilities: capabilities.changes)
+has_external_indexes = run_if(lambda capabilities: capabilities.external)
+has_filters = run_if(lambda capabilities: capabilities.filters)
+has_changes = run_if(lambda capabilities: capabilities.changes)
 """Marks of tests that do not apply to engines without these capabilities."""
 
 
@@ -219,7 +221,7 @@ def _require_free_names(suite: type) -> None:
         if hides and not name.startswith("test_"):
             raise TypeError(
                 f"the attribute '{name}' of '{suite.__name__}' hides the method '{name}' of the contract suite: "
-                "call it something else"
+                "choose another name"
             )
 
 
@@ -406,15 +408,15 @@ class Base:
             )
         return result
 
-    def assert_repeated(self, result: SearchResult, repeated: SearchResult, what: str) -> None:
+    def assert_repeated(self, result: SearchResult, repeated: SearchResult, description: str) -> None:
         """Check for equal results: bit for bit, or up to the order of equal scores unless deterministic."""
         if self.engine.capabilities.deterministic:
-            assert_same(result, repeated, what)
+            assert_same(result, repeated, description)
         else:
-            assert_same_scores(result, repeated, what)
+            assert_same_scores(result, repeated, description)
 
 
 def select(queries: Inputs, rows: Sequence[int]) -> Inputs:
     """Return some rows of ``queries``, in this order; a row may occur twice, and then has a separate id."""
     chosen = queries.take(np.asarray(rows, dtype=np.int32))
-    return replace(chosen, ids=Ids.of(f"s{place}" for place in range(len(rows))))
+    return replace(chosen, ids=Ids.of(f"s{number}" for number in range(len(rows))))

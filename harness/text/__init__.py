@@ -10,8 +10,8 @@ from harness.text.analyzers import (
     analyzer_names,
     create_analyzer,
     in_words,
-    known_language,
     preferred_analyzers,
+    supported_language,
 )
 from harness.text.counting import count_terms, load_counts, save_counts
 
@@ -24,8 +24,8 @@ __all__ = [
     "count_terms",
     "create_analyzer",
     "in_words",
-    "known_language",
     "load_counts",
     "preferred_analyzers",
     "save_counts",
+    "supported_language",
 ]

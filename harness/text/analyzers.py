@@ -128,7 +128,7 @@ def _lookup(name: str) -> tuple[_Family, ModuleType, str]:
     raise UnknownNameError("analyzer", name, analyzer_names())
 
 
-def known_language(code: str | None) -> str | None:
+def supported_language(code: str | None) -> str | None:
     """Return ``code``, or None if it does not name a single language: also for ``mul``, ``und`` and an empty code."""
     return None if code is None or primary_code(code) in _UNDETERMINED else code
 

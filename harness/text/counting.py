@@ -54,7 +54,7 @@ def count_terms(
         order = sorted(range(len(terms)), key=terms.__getitem__)
         column_of = np.empty(len(terms), dtype=np.int32)
         column_of[order] = np.arange(len(terms), dtype=np.int32)
-        return _with_queries(analyzer, queries, parts.join(column_of), [terms[number] for number in order])
+        return _add_query_terms(analyzer, queries, parts.join(column_of), [terms[number] for number in order])
 
 
 def save_counts(folder: Path, counts: TermCounts) -> None:
@@ -110,18 +110,18 @@ def _count_pairs(rows: Int64Array, columns: Int64Array, height: int, width: int)
     return SparseVectors(indptr, indices, counts.astype(np.float32), width)
 
 
-def _with_queries(
+def _add_query_terms(
     analyzer: Analyzer, queries: Sequence[str], documents: SparseVectors, vocabulary: list[str]
 ) -> TermCounts:
     column_of = {term: column for column, term in enumerate(vocabulary)}
-    known = [[column_of.get(term, -1) for term in terms if term] for terms in analyzer.analyze(queries)]
-    rows, columns = _pairs(known)
+    query_columns = [[column_of.get(term, -1) for term in terms if term] for terms in analyzer.analyze(queries)]
+    rows, columns = _pairs(query_columns)
     in_vocabulary = columns >= 0
     return TermCounts(
         documents=documents,
-        queries=_count_pairs(rows[in_vocabulary], columns[in_vocabulary], len(known), len(vocabulary)),
+        queries=_count_pairs(rows[in_vocabulary], columns[in_vocabulary], len(query_columns), len(vocabulary)),
         vocabulary=Ids.of(vocabulary),
-        unknown_terms=np.bincount(rows[~in_vocabulary], minlength=len(known)).astype(np.int32),
+        unknown_terms=np.bincount(rows[~in_vocabulary], minlength=len(query_columns)).astype(np.int32),
     )
 
 
@@ -169,9 +169,9 @@ def _renumber(indptr: Int64Array, column_of: Int32Array, indices: Int32Array, va
     for row in range(len(indptr) - 1):
         start, length = indptr[row], indptr[row + 1] - indptr[row]
         # column and count in one integer, so that sorting moves both; counts are whole numbers far below 2^32
-        for place in range(length):
-            keys[place] = (np.int64(column_of[indices[start + place]]) << 32) | np.int64(values[start + place])
+        for position in range(length):
+            keys[position] = (np.int64(column_of[indices[start + position]]) << 32) | np.int64(values[start + position])
         keys[:length].sort()
-        for place in range(length):
-            indices[start + place] = np.int32(keys[place] >> 32)
-            values[start + place] = np.float32(keys[place] & 0xFFFFFFFF)
+        for position in range(length):
+            indices[start + position] = np.int32(keys[position] >> 32)
+            values[start + position] = np.float32(keys[position] & 0xFFFFFFFF)

@@ -39,7 +39,7 @@ _OF_LUCENE = {
 }
 """Languages that Anserini's indexer does not know. Lucene has none for Vietnamese, whose syllables are separate."""
 _TERMS = "retrieval_harness.Terms"
-_BYTES_AT_ONCE = 16_000_000
+_BYTES_PER_CALL = 16_000_000
 
 
 def languages() -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def _parts_of(texts: Texts) -> Iterator[tuple[bytes, bytes]]:
         starts = np.frombuffer(offsets, dtype=wide)[chunk.offset : chunk.offset + len(chunk) + 1]
         first = 0
         while first < len(chunk):
-            fitting = int(np.searchsorted(starts, starts[first] + _BYTES_AT_ONCE, side="right")) - 1
+            fitting = int(np.searchsorted(starts, starts[first] + _BYTES_PER_CALL, side="right")) - 1
             last = max(first + 1, fitting)
             part = (starts[first : last + 1] - starts[first]).astype("<i4")
             yield bytes(content[int(starts[first]) : int(starts[last])]) if content else b"", part.tobytes()

@@ -19,9 +19,9 @@ from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts, offse
 from harness.store.columns import load_table
 
 Side = Literal["documents", "queries"]
-_ROWS_AT_ONCE = 10_000
+_ROWS_PER_BLOCK = 10_000
 _NUMBERED = "zz"
-_KEPT = re.compile(r"(?!zz)[a-z0-9]{1,32}")
+_PLAIN_TERM = re.compile(r"(?!zz)[a-z0-9]{1,32}")
 _TEXT = "text"
 
 
@@ -31,16 +31,16 @@ def tokens_of(vocabulary: Ids) -> list[str]:
     Most English terms are that form. Another one becomes ``zz`` and its number in the vocabulary.
     """
     terms = vocabulary.values.to_pylist()
-    return [term if _KEPT.fullmatch(term) else f"{_NUMBERED}{place}" for place, term in enumerate(terms)]
+    return [term if _PLAIN_TERM.fullmatch(term) else f"{_NUMBERED}{position}" for position, term in enumerate(terms)]
 
 
 def term_texts(counts: TermCounts, side: Side) -> pa.ChunkedArray:
     """Return the texts of documents or of queries, an Arrow string column; "" for one without terms."""
     tokens = strings(tokens_of(counts.vocabulary))
     rows = counts.documents if side == "documents" else counts.queries
-    starts = range(0, len(rows), _ROWS_AT_ONCE)
+    starts = range(0, len(rows), _ROWS_PER_BLOCK)
     return pa.chunked_array(
-        [_joined(rows.slice(start, start + _ROWS_AT_ONCE), tokens) for start in starts], pa.string()
+        [_joined(rows.slice(start, start + _ROWS_PER_BLOCK), tokens) for start in starts], pa.string()
     )
 
 
@@ -51,8 +51,8 @@ def save_term_texts(folder: Path, counts: TermCounts) -> None:
     for name, rows in (("documents", counts.documents), ("queries", counts.queries)):
         path = term_texts_file(folder, name)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                part = _joined(rows.slice(start, start + _ROWS_AT_ONCE), tokens)
+            for start in range(0, len(rows), _ROWS_PER_BLOCK):
+                part = _joined(rows.slice(start, start + _ROWS_PER_BLOCK), tokens)
                 writer.write_table(pa.table([part], schema=schema))
 
 

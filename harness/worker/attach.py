@@ -38,8 +38,8 @@ _SAMPLED = 16
 _MOST_READ_BACK = 50_000
 """Vectors of 1,024 dimensions are 200 MB then, and most of a minute of a server's time."""
 _CHUNK_BYTES = 1 << 22
-_NAMED = 10
-_FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a defect of the engine"
+_MAX_NAMES = 10
+_FIX = "search a copy, or stop other programs from writing to it; if none does, it is a defect of the engine"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,7 +61,8 @@ class Ready:
         reason = self.changed() if self.changed is not None else None
         if reason is not None:
             raise IndexChangedError(
-                f"the index changed while it was searched: {reason}", fix="search a copy, or stop whatever writes to it"
+                f"the index changed while it was searched: {reason}",
+                fix="search a copy, or stop other programs from writing to it",
             )
 
 
@@ -103,7 +104,7 @@ def attach(
         reason = _mismatch(engine, rows, job, documents, queries, progress)
     else:
         sample = engine.stored_documents(_SAMPLED)
-        vectors, reason = _own_vectors(engine, len(handle.ids), progress)
+        vectors, reason = _stored_vectors(engine, len(handle.ids), progress)
     record = ExternalIndexRecord(
         ids=handle.ids,
         rows=rows,
@@ -136,10 +137,12 @@ def _mismatch(
     return f"{len(rows) - len(content.rows):,} of the index's {len(rows):,} documents are not in the dataset"
 
 
-def _own_vectors(engine: EngineInterface, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
+def _stored_vectors(
+    engine: EngineInterface, documents: int, progress: Progress
+) -> tuple[Float32Array | None, str | None]:
     """Return all vectors of an index, from which a reference can be made without a dataset, or why there are none."""
     if engine.capabilities.reads(external=True) != "dense":
-        return None, "there is no dataset to hold it against"
+        return None, "there is no dataset to compare it with"
     if documents > _MOST_READ_BACK:
         return None, f"without a dataset at most {_MOST_READ_BACK:,} vectors are read back, and it has {documents:,}"
     progress.start("read vectors", None)
@@ -160,12 +163,13 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
         )
     rows = ids.rows_of(handle.ids)
     if len(ids) and not np.any(rows >= 0):
-        external, own = (
+        external, harness_vectors = (
             ", ".join(f"'{name}'" for name in column.values[:_EXAMPLES].to_pylist()) for column in (handle.ids, ids)
         )
         raise RejectedInputError(
-            f"no document of the external index is in the dataset: the index has {external}, the dataset {own}",
-            fix="name the dataset that was indexed, or where the index keeps the document ids (its card says how)",
+            f"no document of the external index is in the dataset: the index has {external}, the dataset "
+            f"{harness_vectors}",
+            fix="name the dataset that was indexed, or the location of the document ids in the index (see its card)",
         )
     return rows
 
@@ -180,8 +184,8 @@ class Fingerprint:
     @property
     def sha256(self) -> str:
         """Names the content of the folder, wherever it lies."""
-        listed = "".join(f"{digest}  {name}\n" for name, digest in self.files.items())
-        return hashlib.sha256(listed.encode(errors="surrogateescape")).hexdigest()
+        lines = "".join(f"{digest}  {name}\n" for name, digest in self.files.items())
+        return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
 
 def fingerprint(folder: Path, progress: Progress, phase: str) -> Fingerprint:
@@ -242,12 +246,14 @@ def changed_too(pending: Path, failure: HarnessError, progress: Progress) -> Har
     """
     if not pending.exists():
         return failure
-    kept = json.loads(pending.read_text(encoding="utf-8"))
+    pending_changes = json.loads(pending.read_text(encoding="utf-8"))
     pending.unlink()
-    changed = _changed(Path(kept["folder"]), Fingerprint(kept["files"], kept["bytes"]), progress)
+    changed = _changed(
+        Path(pending_changes["folder"]), Fingerprint(pending_changes["files"], pending_changes["bytes"]), progress
+    )
     if changed is None:
         return failure
-    return IndexChangedError(f"{changed}; the search failed too: {failure.what}", fix=_FIX, log=failure.log)
+    return IndexChangedError(f"{changed}; the search failed too: {failure.problem}", fix=_FIX, log=failure.log)
 
 
 def _changed(folder: Path, before: Fingerprint, progress: Progress) -> str | None:
@@ -255,10 +261,10 @@ def _changed(folder: Path, before: Fingerprint, progress: Progress) -> str | Non
     try:
         after = fingerprint(folder, progress, "hash after")
     except EngineUnavailableError as error:
-        return f"the index in '{folder}' could be read before it was searched and cannot be now: {error.what}"
+        return f"the index in '{folder}' could be read before it was searched and cannot be now: {error.problem}"
     names = sorted(before.files.keys() | after.files.keys())
     changed = [name for name in names if before.files.get(name) != after.files.get(name)]
     if not changed:
         return None
-    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
-    return f"the index in '{folder}' changed while it was searched: {', '.join(changed[:_NAMED])}{more}"
+    more = f" and {len(changed) - _MAX_NAMES} more" if len(changed) > _MAX_NAMES else ""
+    return f"the index in '{folder}' changed while it was searched: {', '.join(changed[:_MAX_NAMES])}{more}"

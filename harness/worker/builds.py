@@ -108,6 +108,6 @@ def builds_of(trial: Trial, plan: Plan) -> int:
     return plan.request.rebuilds
 
 
-def of_build(progress: Progress, number: int, builds: int) -> Progress:
+def build_progress(progress: Progress, number: int, builds: int) -> Progress:
     """Return a progress with ``build 2 of 3`` before each phase; unchanged for a single build."""
     return progress if builds < 2 else PartOf(progress, f"build {number} of {builds}")

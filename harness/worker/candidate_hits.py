@@ -30,13 +30,15 @@ class CandidateHits:
     @classmethod
     def load(cls, path: Path, queries: Ids, documents: Ids) -> CandidateHits:
         """Return the candidates in a file, of these queries and documents."""
-        listed = load_table(path).column("rows").combine_chunks()
-        flat = as_numpy(listed.values)
-        return cls(Run(queries, documents, as_numpy(listed.offsets), flat, np.zeros(len(flat), dtype=np.float32)))
+        candidate_rows = load_table(path).column("rows").combine_chunks()
+        flat = as_numpy(candidate_rows.values)
+        return cls(
+            Run(queries, documents, as_numpy(candidate_rows.offsets), flat, np.zeros(len(flat), dtype=np.float32))
+        )
 
     def of(self, result: SearchResult, queries: Int32Array) -> SearchResult:
         """Return the hits of ``result``, the answer to these queries (their rows), that are candidates."""
         rows = result.rows if self.rows is None else self.rows[result.rows]
-        places = ranking.candidate_places(result.indptr, rows, self.candidates.of_queries(queries))
-        indptr = np.searchsorted(places, result.indptr).astype(np.int64)
-        return result._replace(indptr=indptr, rows=result.rows[places], scores=result.scores[places])
+        positions = ranking.candidate_positions(result.indptr, rows, self.candidates.of_queries(queries))
+        indptr = np.searchsorted(positions, result.indptr).astype(np.int64)
+        return result._replace(indptr=indptr, rows=result.rows[positions], scores=result.scores[positions])

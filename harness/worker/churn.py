@@ -47,29 +47,29 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
         warm_up(engine, queries, len(job.order), job.trial, progress, clock)
         passes.append(_searched(engine, report, queries, job, progress, clock))
         for number, step in enumerate(job.steps, start=1):
-            named = PartOf(progress, f"change {number} of {len(job.steps)}")
+            change_progress = PartOf(progress, f"change {number} of {len(job.steps)}")
             written = replace(documents.take(step.content), ids=_ids(documents, job.order[step.written]))
-            report = engine.apply(_ids(documents, job.order[step.deleted]), written, named, clock)
-            passes.append(_searched(engine, report, queries, job, named, clock))
+            report = engine.apply(_ids(documents, job.order[step.deleted]), written, change_progress, clock)
+            passes.append(_searched(engine, report, queries, job, change_progress, clock))
             content = np.concatenate([content, job.order[len(content) : int(step.written.max(initial=-1)) + 1]])
             content[step.written], content[step.deleted] = step.content, -1
     present = np.flatnonzero(content >= 0).astype(np.int32)
     last = replace(documents.take(content[present]), ids=_ids(documents, job.order[present]))
     fresh = _fresh(last, present, queries, job, progress, clock)
-    others = other_processes("changes", before, read_cpu(), server=info.is_server)
-    return ChurnRecord(tuple(passes), fresh, others=others)
+    other_use = other_processes("changes", before, read_cpu(), server=info.is_server)
+    return ChurnRecord(tuple(passes), fresh, other_processes=other_use)
 
 
 def _fresh(
     documents: Inputs, rows: Int32Array, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
 ) -> ChurnPass:
     """Index documents, which have these rows, from scratch, and search."""
-    named = PartOf(progress, "a new index")
+    build_progress = PartOf(progress, "a new index")
     engine = create_engine(job.trial)
     with closing(engine):
         job.fresh_folder.mkdir()
         engine.open(job.fresh_folder, documents.ids)
-        fresh = _searched(engine, engine.index(documents, named, clock), queries, job, named, clock)
+        fresh = _searched(engine, engine.index(documents, build_progress, clock), queries, job, build_progress, clock)
     remains = fresh.remains
 
     def spread(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:

@@ -54,7 +54,7 @@ def family_memory(leader: int, limit: int) -> int:
     return sum(_bytes(member, "pss") for member in members)
 
 
-class Used(NamedTuple):
+class ResourceUse(NamedTuple):
     """Bytes of memory: ``resident``, and of these ``anonymous``, memory that is not a copy of a file."""
 
     resident: int
@@ -73,24 +73,24 @@ def started_by(leader: int) -> list[psutil.Process]:
     return started
 
 
-def memory_of(processes: Iterable[psutil.Process]) -> Used:
+def memory_of(processes: Iterable[psutil.Process]) -> ResourceUse:
     """Return the joint use of processes; a page shared by several counts once if the system can tell (Linux).
 
     Shared memory without a file name, such as PostgreSQL's buffers, is anonymous.
     """
     used = [_used(process) for process in processes]
-    return Used(sum(resident for resident, _ in used), sum(anonymous for _, anonymous in used))
+    return ResourceUse(sum(resident for resident, _ in used), sum(anonymous for _, anonymous in used))
 
 
-def _used(process: psutil.Process) -> Used:
+def _used(process: psutil.Process) -> ResourceUse:
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except OSError:  # gone in the meantime, or not Linux, or another user's
         resident = _bytes(process, "rss")
-        return Used(resident, resident)
+        return ResourceUse(resident, resident)
     kibibytes = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines[1:])}
     anonymous = kibibytes.get("Pss_Anon", 0) + kibibytes.get("Pss_Shmem", 0)
-    return Used(kibibytes.get("Pss", 0) * 1024, anonymous * 1024)
+    return ResourceUse(kibibytes.get("Pss", 0) * 1024, anonymous * 1024)
 
 
 def _family(leader: int) -> list[psutil.Process]:

@@ -17,14 +17,14 @@ from harness.data.progress import Clock, Progress
 from harness.store.record_files import is_saved, load, save
 from harness.worker.failure import harness_error
 from harness.worker.jobs import (
-    Analysed,
+    AnalysedTexts,
     AnalyseJob,
     AskJob,
     ChurnJob,
     ClientJob,
     DenseSearchJob,
-    Encoded,
     EncodeJob,
+    EncodingRecord,
     Identity,
     IdentityJob,
     RerankJob,
@@ -87,7 +87,7 @@ def job_class(folder: Path) -> type[Any]:
     return next(kind for kind in _RUNNERS if is_saved(folder, kind))
 
 
-def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
+def _analyse(job: AnalyseJob, context: _Context) -> AnalysedTexts:
     """Count the terms of documents and queries, and store them; the analyzer may need a JVM."""
     from harness.store.columns import load_table
     from harness.text import count_terms, create_analyzer, save_counts
@@ -100,7 +100,7 @@ def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
         analyzer, batches, queries.to_pylist(), context.progress, total=len(documents), folder=job.target
     )
     save_counts(job.target, counts)
-    return Analysed(context.clock() - started)
+    return AnalysedTexts(context.clock() - started)
 
 
 def _ask(job: AskJob, context: _Context) -> object:
@@ -123,7 +123,7 @@ def _ask(job: AskJob, context: _Context) -> object:
         )
 
 
-def _encode(job: EncodeJob, context: _Context) -> Encoded:
+def _encode(job: EncodeJob, context: _Context) -> EncodingRecord:
     """Encode every part with one model, into its target; the model may need torch, and may die of it."""
     from harness.encoders.embeddings_endpoint import EndpointModel, Spent
     from harness.encoders.prompts import applied_prompt
@@ -152,7 +152,7 @@ def _encode(job: EncodeJob, context: _Context) -> Encoded:
         rows[part.role] += done.rows
         chunks += done.chunks
     spent = model.spent if isinstance(model, EndpointModel) else Spent()
-    return Encoded(rows, chunks, *spent)
+    return EncodingRecord(rows, chunks, *spent)
 
 
 def _rerank(job: RerankJob, context: _Context) -> object:

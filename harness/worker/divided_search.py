@@ -44,32 +44,32 @@ class DividedSearch:
         """Return whether there are enough jobs and documents to divide a search."""
         return len(self.bounds(documents)) > 2
 
-    def retrieve(self, whole: SparseSearch | DenseSearchJob) -> TopK:
+    def retrieve(self, job: SparseSearch | DenseSearchJob) -> TopK:
         """Return the best of all documents of a search; raises the jobs' exceptions."""
-        bounds = self.bounds(len(whole.tie_break))
+        bounds = self.bounds(len(job.tie_break))
         count = len(bounds) - 1
         phase = f"exact reference in {counted(count, 'job')}"
-        progress = CombinedProgress(self._display.section("reference"), phase, count * len(whole.queries))
+        progress = CombinedProgress(self._display.section("reference"), phase, count * len(job.queries))
 
         def run(rows: tuple[int, int]) -> TopK:
             with self._folder() as folder:
                 with self._saving:  # only one part's weights at a time are in memory
-                    save(folder, whole.of_rows(*rows))
+                    save(folder, job.of_rows(*rows))
                 self._executor.run(folder, progress)
                 top = load(folder, TopK)
                 # in memory: its files go with the folder
                 return TopK(np.array(top.indptr), np.array(top.rows), np.array(top.scores))
 
         tops = side_by_side(run, list(itertools.pairwise(bounds)), jobs=count)
-        return merged(tops, bounds[:-1], whole.tie_break, whole.k)
+        return merged(tops, bounds[:-1], job.tie_break, job.k)
 
     @contextmanager
     def file_of(self, vectors: Float32Array) -> Iterator[Path]:
         """Yield a ``.npy`` file of exactly these vectors: an existing file, or one that is deleted after the block."""
         if isinstance(vectors, np.memmap) and vectors.filename is not None and vectors.flags.c_contiguous:
             path = Path(vectors.filename)
-            whole = load_column(path)
-            if whole.shape == vectors.shape and whole.dtype == vectors.dtype:
+            column = load_column(path)
+            if column.shape == vectors.shape and column.dtype == vectors.dtype:
                 yield path
                 return
         with self._folder() as folder:

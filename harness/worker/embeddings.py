@@ -39,13 +39,13 @@ from harness.exact.encoding import widen
 from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
-from harness.store.cache import JSON, Cache, Continued, entry_name
+from harness.store.cache import JSON, Cache, ContinuedEntry, entry_name
 from harness.store.columns import load_vectors
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.executor import Executor
 from harness.worker.failure import failure_of
-from harness.worker.jobs import Encoded, EncodeJob, EncodePart
+from harness.worker.jobs import EncodeJob, EncodePart, EncodingRecord
 from harness.worker.threads import side_by_side
 from harness.worker.vectors import DensePair, EncodedTexts, Folders, SparsePair, Vectors
 
@@ -76,7 +76,7 @@ class _Entries(NamedTuple):
 
     folders: Folders
     made_now: frozenset[Role]
-    encoded: Encoded
+    encoded: EncodingRecord
     note: str | None = None
 
 
@@ -102,7 +102,7 @@ class Embeddings:
         self._counts: Mapping[Role, int] = {"documents": len(dataset.corpus), "queries": len(dataset.queries)}
         self._vectors: dict[tuple[str, ...], Vectors] = {}
         self._failed: dict[Hashable, HarnessError] = {}
-        self._one_at_a_time = threading.Lock()
+        self._encoding_lock = threading.Lock()
 
     def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
         """Return the vectors that a trial's parameters name; a second caller waits and shares them.
@@ -114,7 +114,7 @@ class Embeddings:
         names = tuple(entry_name(_KIND, keys[role]) for role in _ROLES)
         # on another device, with smaller batches or with more patience a model that failed may do well
         attempt = (names, settings.device, settings.batch_size, settings.limits)
-        with self._one_at_a_time:  # a model fills the machine: two at once are not faster
+        with self._encoding_lock:  # a model fills the machine: two at once are not faster
             if attempt in self._failed:
                 raise self._failed[attempt]
             if names not in self._vectors:  # one copy for all backends, and its statistics counted once
@@ -126,14 +126,16 @@ class Embeddings:
             return self._vectors[names]
 
     def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
-        model = settings.source.shown
-        own = settings.of_model
-        if own is settings:
+        model = settings.source.display_name
+        model_settings = settings.of_model
+        if model_settings is settings:
             entries = self._encoded(settings, trial, keys)
         else:  # a sweep of truncate_dim runs the model once
-            whole = self._encoded(own, trial, embedding_keys(own, self._dataset, fetch=True))
-            entries = self._derived(settings, whole, keys)
-        self._display.done(model, self._in_words(entries))
+            complete_entries = self._encoded(
+                model_settings, trial, embedding_keys(model_settings, self._dataset, fetch=True)
+            )
+            entries = self._derived(settings, complete_entries, keys)
+        self._display.done(model, self._describe(entries))
         cached = {
             role: folder for role, folder in zip(_ROLES, entries.folders, strict=True) if role not in entries.made_now
         }
@@ -149,7 +151,7 @@ class Embeddings:
         with self._continued(settings, keys) as entries:
             # queries first: they are few, and soon show that a model is faulty
             missing = [role for role in reversed(_ROLES) if not entries[role].finished]
-            encoded = Encoded({})
+            encoded = EncodingRecord({})
             if missing:
                 folders = {role: entries[role].folder for role in missing}
                 self._refuse_calls(settings, folders)
@@ -162,24 +164,28 @@ class Embeddings:
             return
         left = {role: self._counts[role] - rows_begun(folder) for role, folder in folders.items()}
         if calls := sum(calls_for(count, settings) for count in left.values()):
-            what = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
-            raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
+            counts_text = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
+            raise calls_refused(settings.endpoint, calls, f"vectors of {counts_text}")
 
-    def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+    def _derived(
+        self, settings: Settings, complete_entries: _Entries, keys: Mapping[Role, Mapping[str, JSON]]
+    ) -> _Entries:
         """Return vectors cut out of the model's own; ``made_now`` are the vectors that the model made just now."""
         ids = {"documents": self._dataset.corpus.ids, "queries": self._dataset.queries.ids}
         with self._continued(settings, keys) as entries:
-            for role, source in zip(_ROLES, whole.folders, strict=True):
+            for role, source in zip(_ROLES, complete_entries.folders, strict=True):
                 if not entries[role].finished:
                     truncate(source, entries[role].folder, ids[role], role, settings)
-        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now, whole.encoded)
+        return _Entries(
+            Folders(*(entries[role].entry for role in _ROLES)), complete_entries.made_now, complete_entries.encoded
+        )
 
     @contextmanager
     def _continued(
         self, settings: Settings, keys: Mapping[Role, Mapping[str, JSON]]
-    ) -> Iterator[Mapping[Role, Continued]]:
+    ) -> Iterator[Mapping[Role, ContinuedEntry]]:
         """Yield the cache's entries of both roles, to be completed inside the block."""
-        model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
+        model, dataset = settings.source.display_name, re.sub(r"[^\w.-]+", "-", self._dataset.name)
         with ExitStack() as stack:
             yield {
                 role: stack.enter_context(
@@ -192,7 +198,7 @@ class Embeddings:
 
     def _verify(
         self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int
-    ) -> tuple[str, Encoded]:
+    ) -> tuple[str, EncodingRecord]:
         """Encode a sample of the cached vectors again and compare; return the comparison in words, and its time.
 
         Raises CacheError if they differ. ``calls_made`` of an endpoint count towards --max-calls:
@@ -231,11 +237,11 @@ class Embeddings:
         targets: Mapping[Role, Path],
         texts: Mapping[Role, Path],
         limit: Mapping[str, ParameterValue],
-    ) -> Encoded:
+    ) -> EncodingRecord:
         parts = [EncodePart(role, texts[role], target) for role, target in targets.items()]
-        return self._run(settings, trial, parts, limit, self._display.section(settings.source.shown))
+        return self._run(settings, trial, parts, limit, self._display.section(settings.source.display_name))
 
-    def _encode_missing(self, settings: Settings, trial: Trial, targets: Mapping[Role, Path]) -> Encoded:
+    def _encode_missing(self, settings: Settings, trial: Trial, targets: Mapping[Role, Path]) -> EncodingRecord:
         """Encode into ``targets``: in one job, or in as many as the executor runs at once, whose parts are joined.
 
         Calls of an endpoint are counted by one process.
@@ -247,19 +253,21 @@ class Embeddings:
         counts = [len(role_pieces) for role_pieces in pieces.values()]
         if not all(counts) or max(counts, default=1) == 1:
             return self._encode(settings, trial, targets, self._texts, {})
-        every = [(role, shard) for role in targets for shard in pieces[role]]
-        parts = [EncodePart(role, self._texts[role], shard.folder, shard.start, shard.stop) for role, shard in every]
+        all_shards = [(role, shard) for role in targets for shard in pieces[role]]
+        parts = [
+            EncodePart(role, self._texts[role], shard.folder, shard.start, shard.stop) for role, shard in all_shards
+        ]
         for part in parts:
             part.target.mkdir(parents=True, exist_ok=True)
-        left = np.array([shard.stop - shard.start - rows_begun(shard.folder) for _, shard in every])
+        left = np.array([shard.stop - shard.start - rows_begun(shard.folder) for _, shard in all_shards])
         groups = _balanced(parts, left, slots)
         phase = f"encode in {counted(len(groups), 'job')}"
-        progress = CombinedProgress(self._display.section(settings.source.shown), phase, int(left.sum()))
+        progress = CombinedProgress(self._display.section(settings.source.display_name), phase, int(left.sum()))
         done = side_by_side(lambda group: self._run(settings, trial, group, {}, progress), groups, jobs=len(groups))
         for role, target in targets.items():
             join(target, pieces[role], role, settings, applied_prompt(settings, role).text)
         rows: dict[str, int] = {role: sum(encoded.rows.get(role, 0) for encoded in done) for role in targets}
-        return Encoded(rows, sum(encoded.chunks for encoded in done))
+        return EncodingRecord(rows, sum(encoded.chunks for encoded in done))
 
     def _run(
         self,
@@ -268,7 +276,7 @@ class Embeddings:
         parts: Sequence[EncodePart],
         limit: Mapping[str, ParameterValue],
         progress: Progress,
-    ) -> Encoded:
+    ) -> EncodingRecord:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
         changed = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
         parameters = {name: changed.get(name, value) for name, value in trial.parameters.items()}
@@ -278,15 +286,15 @@ class Embeddings:
         except HarnessError as error:
             if failure_of(error).type != EngineFailureError.__name__:
                 raise
-            own = "its code is yours: the traceback is in the log" if settings.source.kind == "python" else ""
+            hint = "its code is yours: the traceback is in the log" if settings.source.kind == "python" else ""
             raise EncoderError(
-                f"encoding with model '{settings.source.name}' failed: {error.what}",
-                fix=own or error.fix or "what was encoded is kept: the next run goes on from there",
+                f"encoding with model '{settings.source.name}' failed: {error.problem}",
+                fix=hint or error.fix or "encoded texts are kept: the next run continues from there",
                 log=error.log,
             ) from error
-        return load(folder, Encoded)
+        return load(folder, EncodingRecord)
 
-    def _in_words(self, entries: _Entries) -> str:
+    def _describe(self, entries: _Entries) -> str:
         parts = []
         for role, folder in zip(_ROLES, entries.folders, strict=True):
             made = read_made(folder)
@@ -309,7 +317,7 @@ def _balanced(parts: Sequence[EncodePart], left: Int64Array, most: int) -> list[
     """Return the parts in order, in at most N groups with about as many texts ``left`` to encode in each."""
     middle = np.cumsum(left) - left / 2
     group = np.minimum(middle * most // max(int(left.sum()), 1), most - 1)
-    return [[parts[place] for place in np.flatnonzero(group == number).tolist()] for number in np.unique(group)]
+    return [[parts[position] for position in np.flatnonzero(group == number).tolist()] for number in np.unique(group)]
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
@@ -356,7 +364,7 @@ def _texts(settings: Settings, role: Role, folder: Path) -> EncodedTexts:
 
 
 def _facts(
-    settings: Settings, made: Mapping[Role, Made], encoded: Encoded, sparse: SparsePair | None
+    settings: Settings, made: Mapping[Role, Made], encoded: EncodingRecord, sparse: SparsePair | None
 ) -> dict[str, ParameterValue | None]:
     """Return the report's facts about the encoder: model, applied prompts, and how it was run."""
     documents, queries = made["documents"], made["queries"]
@@ -383,7 +391,7 @@ def _facts(
     }
 
 
-def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterValue]:
+def _calls(made: Mapping[Role, Made], encoded: EncodingRecord) -> dict[str, ParameterValue]:
     """Return the calls of this run, and the calls of earlier runs whose answers are in the cache."""
     return {
         **{name: getattr(encoded, name) for name in _SPENT},
@@ -398,13 +406,13 @@ def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
         note = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
         left_out = " and ".join(f"{_PARAMETER[role]}=none" for role in origins)
         leave = "leave them out" if len(origins) > 1 else "leaves it out"
-        return (f"model '{settings.source.shown}' gets {note}: {left_out} {leave}",)
+        return (f"model '{settings.source.display_name}' gets {note}: {left_out} {leave}",)
     declared = {name: text for name, text in declared_prompts(settings).items() if text}
     chosen = any(settings.prompts[role] is not None for role in _ROLES)
     if not declared or chosen or any(role_made.prompt for role_made in made.values()):
         return ()
-    listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())
-    note = f"the model declares prompts ({listed}) and none was applied"
+    prompts_text = ", ".join(f"{name} {text!r}" for name, text in declared.items())
+    note = f"the model declares prompts ({prompts_text}) and none was applied"
     return (f"{note}: query_prompt_name= and document_prompt_name= choose them",)
 
 
@@ -451,4 +459,4 @@ def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
     else:
         calls = sum(len(set(dataset.candidates.get(query, ()))) for query in dataset.queries.ids)
     words = f"at most {counted(calls, 'call')} of '{trial.parameters['endpoint']}'"
-    return f"{words}: what is in the cache is not asked again"
+    return f"{words}: cached texts are not sent again"

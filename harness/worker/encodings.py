@@ -29,7 +29,7 @@ from harness.text.term_texts import save_term_texts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.worker.executor import Executor
-from harness.worker.jobs import Analysed, AnalyseJob
+from harness.worker.jobs import AnalysedTexts, AnalyseJob
 from harness.worker.pool import WorkerPool
 from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
@@ -90,11 +90,11 @@ class Encodings:
         when no document has a term: every score would be 0.
         """
         terms, model = _encoders_of(trial)
-        of_terms = self._of_terms(trial, weights=weights, term_texts=term_texts) if terms else None
+        of_terms = self._term_vectors(trial, weights=weights, term_texts=term_texts) if terms else None
         of_model = self.embeddings.vectors(trial, model) if model is not None else None
         return both(of_terms, of_model) if of_terms is not None and of_model is not None else of_terms or of_model
 
-    def _of_terms(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
+    def _term_vectors(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
         counts_key = _terms_key(trial, self._dataset)
         analyzer, java = str(trial.analyzer), _java(trial)
         counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
@@ -139,8 +139,8 @@ class Encodings:
 
         def timed(target: Path) -> None:
             started = time.perf_counter_ns()
-            own_ns = make(target)
-            took.append(time.perf_counter_ns() - started if own_ns is None else own_ns)
+            encoding_ns = make(target)
+            took.append(time.perf_counter_ns() - started if encoding_ns is None else encoding_ns)
 
         took: list[int] = []
         folder = self._cache.get_or_build(kind, key, timed)
@@ -162,7 +162,7 @@ class Encodings:
             self._failed[attempt] = error
             raise
         self._display.done(analyzer, f"{counted(len(self._dataset.corpus), 'document')} analysed")
-        return load(folder, Analysed).took_ns
+        return load(folder, AnalysedTexts).took_ns
 
 
 def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSON] | None:

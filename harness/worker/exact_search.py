@@ -52,8 +52,8 @@ def search(job: SparseSearchJob | DenseSearchJob, progress: Progress) -> TopK:
 
 def _dense_search(job: DenseSearchJob) -> Callable[[int, int], TopK]:
     """Return the search of queries from one number up to another."""
-    whole = DenseIndex.build(load_column(job.vectors)[job.start : job.stop], tie_break=job.tie_break)
-    index = whole if job.matching is None else whole.filtered(job.matching)
+    full_index = DenseIndex.build(load_column(job.vectors)[job.start : job.stop], tie_break=job.tie_break)
+    index = full_index if job.matching is None else full_index.filtered(job.matching)
     return lambda start, stop: index.retrieve(job.queries[start:stop], job.k, similarity=job.similarity)
 
 

@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.errors import EngineFailureError
 from harness.plan.config import LOCAL, Isolation, RunOptions
 from harness.worker.dispatch import JobEvents, run_job
-from harness.worker.process import Finished, Worker
+from harness.worker.process import FinishedProcess, Worker
 from harness.worker.ray_executor import ClusterFacts, RayExecutor, cluster
 
 
@@ -26,7 +26,7 @@ class Executor(Protocol):
         ``device`` is the requested device of a model, ``cpu``, ``cuda`` or ``auto``.
         """
 
-    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job to its end; its results are in ``folder``. Raises HarnessError when it failed.
 
         ``on_waiting`` is called, and returns at once, when a trial keeps a server's index open for clients.
@@ -46,7 +46,7 @@ class Workers:
         """Return 1: a model uses all cores of this machine."""
         return 1
 
-    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job in a worker; raises as :meth:`harness.worker.process.Worker.run` does."""
         worker = Worker(folder, deadline_s=self._deadline_s, memory_limit_bytes=self._memory_limit_bytes)
         return worker.run(progress, on_waiting)
@@ -63,7 +63,7 @@ class InProcess:
         """Return 1: there is one process."""
         return 1
 
-    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job here and now; it cannot be called from several threads."""
         events = JobEvents() if on_waiting is None else JobEvents(waiting=on_waiting)
         try:
@@ -71,9 +71,9 @@ class InProcess:
                 run_job(folder, progress, events)
         except SystemExit as error:
             raise EngineFailureError(
-                f"the engine asked Python to exit with {error.code!r}", fix="this is a defect of the engine"
+                f"the engine called Python's exit with {error.code!r}", fix="this is a defect of the engine"
             ) from error
-        return Finished(None, None, ())
+        return FinishedProcess(None, None, ())
 
 
 def create_executor(options: RunOptions) -> Executor:
@@ -108,11 +108,11 @@ def create_clients(options: RunOptions) -> Workers:
 def _stdout_to_stderr() -> Iterator[None]:
     """Redirect below Python, so that it holds for native code too."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)

@@ -15,7 +15,7 @@ class ReportedError:
     """An error as a worker reports it to its parent: type, message, remedy, and additional log lines."""
 
     type: str
-    what: str
+    problem: str
     fix: str | None
     log: tuple[str, ...]
 
@@ -23,9 +23,9 @@ class ReportedError:
 class RemoteError(BackendError):
     """A failure that a worker reported itself, with the type it had there."""
 
-    def __init__(self, type_name: str, what: str, fix: str | None, log: list[str]) -> None:
+    def __init__(self, type_name: str, problem: str, fix: str | None, log: list[str]) -> None:
         self.type_name = type_name
-        super().__init__(what, fix=fix, log=log)
+        super().__init__(problem, fix=fix, log=log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ def failure_of(error: HarnessError) -> Failure:
     return Failure(getattr(error, "type_name", type(error).__name__), str(error), tuple(error.log))
 
 
-def harness_error(error: Exception, *places: Path) -> HarnessError:
+def harness_error(error: Exception, *paths: Path) -> HarnessError:
     """Return the error to report.
 
     The error is a MachineError if the machine's state caused it (``places`` are folders that were written to), else the
     error itself, or for an unforeseen one an EngineFailureError with its traceback as the log.
     """
-    state = machine_error(error, *places)
+    state = machine_error(error, *paths)
     if state is not None:
         return state
     if isinstance(error, HarnessError):
         return error
     library = _library_of(error)
-    source = f"an error of {library} that its engine does not name" if library else "an error that nobody foresaw"
+    source = f"an error of {library} that its engine does not name" if library else "an unexpected error"
     return EngineFailureError(
         f"{source}: {''.join(traceback.format_exception_only(error)).strip()}",
         fix="the traceback is in the log; an engine's class translates the exceptions that it names in 'faults'"

@@ -59,7 +59,7 @@ class AnalyseJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class AnalysedTexts:
     """Time of an analysis without the analyzer's start; its terms are in the job's target."""
 
     took_ns: int
@@ -89,7 +89,7 @@ class EncodeJob:
     parts: tuple[EncodePart, ...]
 
 
-class Encoded(NamedTuple):
+class EncodingRecord(NamedTuple):
     """Work of one encoding: ``rows`` of each role, in this many ``chunks``; its vectors are in the job's targets.
 
     For a model behind an endpoint every chunk is an answer, ``calls`` are all calls made, ``repeated_calls`` the calls
@@ -227,7 +227,7 @@ class ChurnRecord:
     passes: tuple[ChurnPass, ...] = ()
     fresh: ChurnPass | None = None
     unchangeable: str | None = None
-    others: OtherProcesses | None = None
+    other_processes: OtherProcesses | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -398,4 +398,4 @@ class TrialRecord:
     compared: ComparedVectors | None = None
     placement: Placement | None = None
     remeasured: Mapping[str, Hits] = field(default_factory=dict)
-    others: tuple[OtherProcesses, ...] = ()
+    other_processes: tuple[OtherProcesses, ...] = ()

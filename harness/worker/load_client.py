@@ -61,14 +61,14 @@ def run_client(
     trial = job.trial
     documents, queries = load_both(trial)
     candidates = trial.candidates
-    kept = CandidateHits.load(candidates, queries.ids, documents.ids) if candidates is not None else None
+    candidate_hits = CandidateHits.load(candidates, queries.ids, documents.ids) if candidates is not None else None
     resident = None
     if job.kind == "cold":
         drop_from_page_cache(trial.index_folder)
         resident = resident_share(trial.index_folder)
     engine = create_engine(trial)
     before_open()
-    clients = [Client(engine, trial.k, clock, job.client + thread, kept) for thread in range(job.threads)]
+    clients = [Client(engine, trial.k, clock, job.client + thread, candidate_hits) for thread in range(job.threads)]
     with closing(engine):
         started = clock()
         engine.open(trial.index_folder, documents.ids)
@@ -164,11 +164,11 @@ def _different(clients: Sequence[Client], expected: SearchResult, *, exactly: bo
     """
     different = set()
     for call, result in itertools.chain.from_iterable(client.answers for client in clients):
-        for place, query in enumerate(call.rows.tolist()):
-            here = slice(int(result.indptr[place]), int(result.indptr[place + 1]))
-            there = slice(int(expected.indptr[query]), int(expected.indptr[query + 1]))
-            same = np.array_equal(result.scores[here], expected.scores[there])
-            if not same or (exactly and not np.array_equal(result.rows[here], expected.rows[there])):
+        for position, query in enumerate(call.rows.tolist()):
+            returned = slice(int(result.indptr[position]), int(result.indptr[position + 1]))
+            expected_hits = slice(int(expected.indptr[query]), int(expected.indptr[query + 1]))
+            same = np.array_equal(result.scores[returned], expected.scores[expected_hits])
+            if not same or (exactly and not np.array_equal(result.rows[returned], expected.rows[expected_hits])):
                 different.add(query)
     return tuple(sorted(different))
 
@@ -207,11 +207,11 @@ class Client:
     k: int
     clock: Clock
     number: int = 0
-    kept: CandidateHits | None = None
+    candidate_hits: CandidateHits | None = None
     first_error: str | None = None
     gave_up: str | None = None
     answers: list[tuple[Call, SearchResult]] = field(default_factory=list)
-    _timed: list[_Timed] = field(default_factory=list)
+    _timed: list[_TimedCall] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
     _failed_calls: int = 0
 
@@ -287,22 +287,24 @@ class Client:
             result = self.engine.search(call.queries, self.k, self.clock)
         except HarnessError as error:
             return error
-        self._timed.append(_Timed(call.rows, due_ns, started, self.clock(), result.search_ns, result.transfer_ns))
+        self._timed.append(_TimedCall(call.rows, due_ns, started, self.clock(), result.search_ns, result.transfer_ns))
         if int(call.rows[0]) not in self._seen:
             self._seen.add(int(call.rows[0]))
-            self.answers.append((call, result if self.kept is None else self.kept.of(result, call.rows)))
+            self.answers.append(
+                (call, result if self.candidate_hits is None else self.candidate_hits.of(result, call.rows))
+            )
         return None
 
     def _fail(self, call: Call, due_ns: int | None, started_ns: int, error: HarnessError) -> None:
         self.first_error = self.first_error or _sentence(error)
-        self._timed.append(_Timed(call.rows, due_ns, started_ns, self.clock(), None, None))
+        self._timed.append(_TimedCall(call.rows, due_ns, started_ns, self.clock(), None, None))
 
     def samples(self) -> Samples:
         """Return one row a query. In a call each query starts when the queries before it had ended."""
         return Samples.joined([_samples_of(self.number, timed) for timed in self._timed])
 
 
-class _Timed(NamedTuple):
+class _TimedCall(NamedTuple):
     """One call: ``due_ns`` None in a closed loop, ``search_ns`` and ``transfer_ns`` None when it failed."""
 
     rows: Int32Array
@@ -313,7 +315,7 @@ class _Timed(NamedTuple):
     transfer_ns: Int64Array | None
 
 
-def _samples_of(client: int, timed: _Timed) -> Samples:
+def _samples_of(client: int, timed: _TimedCall) -> Samples:
     count = len(timed.rows)
     nothing = np.zeros(count, dtype=np.int64)
     search = nothing if timed.search_ns is None else timed.search_ns
@@ -355,4 +357,4 @@ class Tickets:
 
 
 def _sentence(error: HarnessError) -> str:
-    return error.what.splitlines()[0]
+    return error.problem.splitlines()[0]

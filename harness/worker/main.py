@@ -93,7 +93,7 @@ def main() -> int:
         except HarnessError as error:
             # through the pipe: the disk of the job's folder may be full
             log = list(error.log)
-            progress.send(event="failed", type=type(error).__name__, what=error.what, fix=error.fix, log=log)
+            progress.send(event="failed", type=type(error).__name__, problem=error.problem, fix=error.fix, log=log)
             return error.exit_code
         stays = state is not None and _ProcessState.read() == state and _free_memory() <= most_bytes
         progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes(), stays=stays)

@@ -9,24 +9,24 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.data.filtering import in_words
+from harness.data.filtering import format_filter
 from harness.data.types import Int64Array, Run
-from harness.engines.callable.answers import Asked
+from harness.engines.callable.answers import AnsweredQueries
 from harness.errors import LostDocumentsError, RankingError
 from harness.plan.plan import Trial
-from harness.rerank.stage import Reranked
+from harness.rerank.stage import RerankedRun
 from harness.worker.failure import Failure
 from harness.worker.jobs import TrialRecord
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.vectors import Vectors
 
-_NAMED = 20
+_MAX_NAMES = 20
 Measurements = Mapping[str, object]
 """Names of probes -> the records of their measurements on one trial."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Combined:
+class CombinedRuns:
     """Origin and cost of a run that is made of others.
 
     ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is their total time for each query: they were searched one
@@ -37,8 +37,8 @@ class Combined:
     method: str
     of: tuple[str, ...]
     first_ns: Int64Array | None
-    own_ns: int | None
-    reranked: Reranked | None = None
+    stage_ns: int | None
+    reranked: RerankedRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Outcome:
     trial: Trial
     run: Run | None = None
     record: TrialRecord | None = None
-    asked: Asked | None = None
-    memory: Finished | None = None
+    answers: AnsweredQueries | None = None
+    memory: FinishedProcess | None = None
     vectors: Vectors | None = None
-    combined: Combined | None = None
+    combined: CombinedRuns | None = None
     failure: Failure | None = None
     measured: str | None = None
     reused: bool = False
@@ -77,12 +77,12 @@ class Outcome:
         if self.record is not None:
             taken: Int64Array = self.record.search_ns + self.record.transfer_ns
             return taken
-        if self.asked is not None:
-            return self.asked.search_ns
+        if self.answers is not None:
+            return self.answers.search_ns
         combined = self.combined
-        if combined is None or combined.first_ns is None or combined.own_ns is None:
+        if combined is None or combined.first_ns is None or combined.stage_ns is None:
             return None
-        total: Int64Array = combined.first_ns + combined.own_ns // max(combined.first_ns.shape[1], 1)
+        total: Int64Array = combined.first_ns + combined.stage_ns // max(combined.first_ns.shape[1], 1)
         return total
 
 
@@ -106,7 +106,8 @@ def refuse_unmatched(run: Run, dataset: Dataset) -> None:
         hit = int(excluded[0])
         query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
         raise RankingError(
-            f"{len(excluded):,} of {run.hits:,} hits do not match the filter {in_words(dataset.filtered.wanted)}: "
+            f"{len(excluded):,} of {run.hits:,} hits do not match the filter "
+            f"{format_filter(dataset.filtered.conditions)}: "
             f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
             fix="a stored run or code of your own has to heed the filter; an engine that returns them has a defect",
         )
@@ -125,10 +126,10 @@ def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[s
     empty = set(dataset.corpus.empty_rows.tolist())
     lost = [int(row) for row in missing if int(row) not in empty]
     if lost:
-        named = ", ".join(dataset.corpus.ids[row] for row in lost[:_NAMED])
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        examples = ", ".join(dataset.corpus.ids[row] for row in lost[:_MAX_NAMES])
+        more = f" and {len(lost) - _MAX_NAMES} more" if len(lost) > _MAX_NAMES else ""
         raise LostDocumentsError(
-            f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix="figures would be those of another dataset: look into the engine's log for why it refused them",
+            f"the engine lost {len(lost)} documents that are not empty: {examples}{more}",
+            fix="figures would describe another dataset: see the engine's log for why it refused them",
             log=log,
         )

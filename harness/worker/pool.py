@@ -24,7 +24,7 @@ from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 from harness.worker.descendants import end_family, has_ended
 from harness.worker.executor import Executor
-from harness.worker.process import Finished, Worker
+from harness.worker.process import FinishedProcess, Worker
 from harness.worker.spawn import WorkerProcess
 
 _MOST_IDLE = 8
@@ -43,7 +43,7 @@ class WorkerPool:
         """Return an executor for jobs that need the same process."""
         return _Serving(self, key)
 
-    def run(self, key: Hashable, folder: Path, progress: Progress) -> Finished:
+    def run(self, key: Hashable, folder: Path, progress: Progress) -> FinishedProcess:
         """Run one job, in an idle worker if there is one for ``key``; raises as ``Worker.run`` does."""
         process_key = (key, tuple(sorted(os.environ.items())), Path.cwd())
         job = Worker(folder, deadline_s=self._deadline_s)
@@ -99,7 +99,7 @@ class _Serving:
         """Return 1, as for workers that serve one job."""
         return 1
 
-    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job; raises as ``Worker.run`` does. No such job waits for clients of its index."""
         return self.pool.run(self.key, folder, progress)
 

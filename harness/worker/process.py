@@ -28,7 +28,7 @@ from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError,
 from harness.store.machine_state import killed_error
 from harness.worker import spawn
 from harness.worker.descendants import (
-    Used,
+    ResourceUse,
     end_family,
     family_memory,
     has_descendants,
@@ -51,7 +51,7 @@ _messages = logging.getLogger("harness")
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedProcess:
     """A job that ended well: memory in bytes as the parent saw it (None if it could not), and its last log lines.
 
     Both peaks include the server processes that an engine started, whose own peak is ``peak_server_bytes``; None
@@ -90,13 +90,13 @@ class Worker:
         self.started = False
         """True from the worker's first message on, which precedes everything that its engine does."""
         self._reported: ReportedError | None = None
-        self._own_peak_rss = 0
-        self._servers, self._servers_seen, self._peak_servers = Used(0, 0), 0.0, 0
+        self._worker_peak_rss = 0
+        self._servers, self._servers_seen, self._peak_servers = ResourceUse(0, 0), 0.0, 0
         self._peak_rss: int | None = None
         self._base_anonymous: int | None = None
         self._peak_anonymous: int | None = None
 
-    def run(self, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run the job to its end; ``on_waiting`` is called when it waits for clients of its index.
 
         Raises RemoteError for a failure that the job reported, EngineFailureError when the process died, MachineError
@@ -108,9 +108,11 @@ class Worker:
         self._on_waiting = on_waiting
         self._run_in(worker, progress)
         peak = None if self._peak_anonymous is None else max(0, self._peak_anonymous - (self._base_anonymous or 0))
-        return Finished(self._peak_rss, peak, tuple(self._log_tail()), self._peak_servers or None)
+        return FinishedProcess(self._peak_rss, peak, tuple(self._log_tail()), self._peak_servers or None)
 
-    def run_pooled(self, idle: WorkerProcess | None, progress: Progress) -> tuple[Finished, WorkerProcess | None]:
+    def run_pooled(
+        self, idle: WorkerProcess | None, progress: Progress
+    ) -> tuple[FinishedProcess, WorkerProcess | None]:
         """Run the job in an ``idle`` worker, or in a new one, without figures of memory; raises as :meth:`run` does.
 
         With the result comes the worker if it is idle again. It is not, and has ended, if it left anything running or
@@ -120,7 +122,7 @@ class Worker:
         with self._log.open("wb") as log:
             worker = spawn.take_worker(log) if idle is None else idle
         stays = self._run_in(worker, progress, first=idle is None, last=False)
-        return Finished(None, None, tuple(self._log_tail())), worker._replace(early_log=None) if stays else None
+        return FinishedProcess(None, None, tuple(self._log_tail())), worker._replace(early_log=None) if stays else None
 
     def _run_in(self, worker: WorkerProcess, progress: Progress, *, first: bool = True, last: bool = True) -> bool:
         """Send the job to a worker and follow it to its end; return whether the worker waits for another one."""
@@ -193,7 +195,7 @@ class Worker:
             )
 
     def _check_memory(self, leader: int) -> None:
-        limit, used, whose = self._memory_limit_bytes, self._own_peak_rss, ""
+        limit, used, whose = self._memory_limit_bytes, self._worker_peak_rss, ""
         if limit is None:
             return
         if used <= limit and time.monotonic() - self._family_seen > _FAMILY_POLL_S:
@@ -212,7 +214,7 @@ class Worker:
         while not has_ended(process):
             if time.monotonic() > deadline:
                 raise EngineTimeoutError(
-                    f"the worker said nothing more and did not end within {_LINGER_S:g} s",
+                    f"the worker stopped reporting and did not end within {_LINGER_S:g} s",
                     fix="this is a defect of the engine",
                     log=self._log_tail(),
                 )
@@ -242,8 +244,8 @@ class Worker:
                 self._reported = msgspec.convert(message, ReportedError)
             case "finished":
                 self._finished, self._stays = True, bool(message["stays"])
-                self._own_peak_rss = int(str(message["peak_rss_bytes"]))
-                self._peak_rss = max(self._peak_rss or 0, self._own_peak_rss)
+                self._worker_peak_rss = int(str(message["peak_rss_bytes"]))
+                self._peak_rss = max(self._peak_rss or 0, self._worker_peak_rss)
             case other:
                 raise AssertionError(f"the worker sent an unknown event: {other}")
 
@@ -254,7 +256,7 @@ class Worker:
             return
         if self._peak_servers and time.monotonic() - self._servers_seen > _FAMILY_POLL_S:
             self._watch_servers(process.pid)
-        self._own_peak_rss = max(self._own_peak_rss, int(memory.rss))
+        self._worker_peak_rss = max(self._worker_peak_rss, int(memory.rss))
         self._peak_rss = max(self._peak_rss or 0, int(memory.rss) + self._servers.resident)
         if self._peak_anonymous is not None and hasattr(memory, "shared"):
             used = int(memory.rss - memory.shared) + self._servers.anonymous
@@ -270,7 +272,7 @@ class Worker:
         log = self._log_tail()
         if self._reported is not None:
             error = self._reported
-            return RemoteError(error.type, error.what, error.fix, [*log, *error.log])
+            return RemoteError(error.type, error.problem, error.fix, [*log, *error.log])
         state = killed_error(_signal_name(-code) if code < 0 else "", log, self._job)
         if state is not None:
             return state
@@ -282,5 +284,5 @@ class Worker:
 
 
 def _signal_name(number: int) -> str:
-    known = {int(member): member.name for member in signal.Signals}
-    return known.get(number, str(number))
+    names = {int(member): member.name for member in signal.Signals}
+    return names.get(number, str(number))

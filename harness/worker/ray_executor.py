@@ -43,14 +43,14 @@ from harness.store.record_files import is_saved, load
 from harness.wording import counted
 from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
-from harness.worker.process import Finished, Worker
-from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
+from harness.worker.process import FinishedProcess, Worker
+from harness.worker.ray_files import ReturnedFiles, SentFiles, send_files, write_returned
 from harness.worker.threads import Aside
 
 _SEEN = "seen.txt"
 """Holds a number that a node reads to prove that it sees the folder."""
 _TRIES = 3
-_EVERY_S = 0.2
+_POLL_S = 0.2
 """Between two messages of progress, and between two looks at whether the waiting thread was interrupted."""
 _END_S = 15.0
 """For a job that was interrupted to end with all that it started."""
@@ -132,7 +132,7 @@ def _require_listener(address: str | None) -> None:
 
 
 @contextmanager
-def _on_loopback(address: str | None) -> Iterator[None]:
+def _loopback_environment(address: str | None) -> Iterator[None]:
     """Let a cluster that Ray starts in this block listen only on the loopback address.
 
     Any user who reaches its ports can run code. Nothing changes if ``address``, RAY_ADDRESS or a cluster of
@@ -188,18 +188,22 @@ class Cluster:
         self.start_s = time.monotonic() - started
 
     def _connect(self, address: str | None) -> None:
-        named = address or os.environ.get("RAY_ADDRESS")
+        chosen_address = address or os.environ.get("RAY_ADDRESS")
         try:
-            _require_listener(named)
-            with _on_loopback(address):
+            _require_listener(chosen_address)
+            with _loopback_environment(address):
                 self._ray.init(
                     address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None
                 )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"at '{named}'{'' if address else ', the address in RAY_ADDRESS'}" if named else "on this machine"
-            unset = "" if address or not named else ", or unset RAY_ADDRESS"
+            location = (
+                f"at '{chosen_address}'{'' if address else ', the address in RAY_ADDRESS'}"
+                if chosen_address
+                else "on this machine"
+            )
+            unset = "" if address or not chosen_address else ", or unset RAY_ADDRESS"
             raise EngineUnavailableError(
-                f"no Ray cluster {where}: {error}",
+                f"no Ray cluster {location}: {error}",
                 fix=f"start it with 'ray start --head', or name another: ray:ADDRESS{unset}",
             ) from error
 
@@ -267,7 +271,7 @@ class Cluster:
         try:
             while True:
                 # in short waits: an exception is raised in a thread between two of them
-                ready, _ = self._ray.wait([stream], timeout=_EVERY_S, fetch_local=False)
+                ready, _ = self._ray.wait([stream], timeout=_POLL_S, fetch_local=False)
                 if ready:
                     try:
                         reference = next(stream)
@@ -320,9 +324,9 @@ class RayExecutor:
     def slots(self, device: str = "cpu") -> int:
         """Return how many jobs run at once: as many as there are cores, or GPUs for a model on one."""
         facts = self._cluster.facts
-        return max(1, facts.gpus if self._on_gpu(device) else facts.cores)
+        return max(1, facts.gpus if self._needs_gpu(device) else facts.cores)
 
-    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> Finished:
+    def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job on a node; again on another, up to three times, when its node is lost.
 
         A node that does not see the folder gets the files through Ray's object store. Raises as
@@ -344,12 +348,12 @@ class RayExecutor:
             except exceptions.OutOfMemoryError as error:
                 raise MachineError(
                     f"Ray ended it because its node ran out of memory: {_reason(error)}",
-                    fix="run it where there is more memory, or make it need less",
+                    fix="run it on a machine with more memory, or reduce its need",
                 ) from error
             except (exceptions.NodeDiedError, exceptions.WorkerCrashedError, exceptions.ObjectLostError) as error:
-                where = self.running[folder].host if folder in self.running else "a machine that had not begun"
+                host = self.running[folder].host if folder in self.running else "a machine that had not begun"
                 again = f"run again ({tries + 1} of {_TRIES})" if tries < _TRIES else "given up"
-                _log.warning("a node of the cluster was lost (%s, %s): %s", where, _reason(error), again)
+                _log.warning("a node of the cluster was lost (%s, %s): %s", host, _reason(error), again)
                 self._cluster.count_lost()
                 _clear_indexes(folder)
             except exceptions.RayError as error:
@@ -368,7 +372,7 @@ class RayExecutor:
         folder: Path,
         progress: Progress,
         on_waiting: Callable[[], None] | None,
-    ) -> Finished | None:
+    ) -> FinishedProcess | None:
         """Pass on the node's reports of the job until it has ended; raise the error that it failed with.
 
         None if the node cannot see the folder of the job.
@@ -377,11 +381,11 @@ class RayExecutor:
             match message:
                 case Began():
                     self.running[folder] = message
-                case Finished():
+                case FinishedProcess():
                     return message
                 case Unseen():
                     return None
-                case Returned():
+                case ReturnedFiles():
                     write_returned(message)
                 case NodeError():
                     raise _error(message)
@@ -403,9 +407,9 @@ class RayExecutor:
         """
         if any(is_saved(folder, kind) for kind in _TIMED):
             return {"num_cpus": max((node["CPU"] for node in self._cluster.nodes), default=1)}
-        return {"num_cpus": 1, **({"num_gpus": 1} if self._on_gpu(_device(folder)) else {})}
+        return {"num_cpus": 1, **({"num_gpus": 1} if self._needs_gpu(_device(folder)) else {})}
 
-    def _on_gpu(self, device: str) -> bool:
+    def _needs_gpu(self, device: str) -> bool:
         """Return whether a model on the ``device`` of its parameters uses a GPU: 'auto' does if there are any."""
         return device.startswith("cuda") or (device == "auto" and self._cluster.facts.gpus > 0)
 
@@ -434,7 +438,7 @@ def run_on_node(
     ``sent``, runs the job in a separate folder, and yields its output: finished chunks of an encoding at once, and each
     file that it left before the last message.
     """
-    place, host = Path(folder), socket.gethostname()
+    job_folder, host = Path(folder), socket.gethostname()
     if version != __version__:
         yield NodeError(
             EngineUnavailableError.__name__,
@@ -443,7 +447,7 @@ def run_on_node(
             (),
         )
         return
-    seen = place / _SEEN
+    seen = job_folder / _SEEN
     if sent is None and (seen.read_text() if seen.is_file() else "") != number:
         yield Unseen()
         return
@@ -453,14 +457,14 @@ def run_on_node(
     if Path(directory).is_dir():  # paths in a backend's parameters may be relative to it
         os.chdir(directory)
     if sent is None:
-        yield from _run(Worker(place, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes))
+        yield from _run(Worker(job_folder, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes))
         return
-    last: Finished | NodeError | None = None
-    with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
-        unpacked = sent.unpack(Path(own), ray.get)
-        worker = Worker(unpacked.here(place), deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
+    last: FinishedProcess | NodeError | None = None
+    with tempfile.TemporaryDirectory(prefix="harness-node-") as local_folder:
+        unpacked = sent.unpack(Path(local_folder), ray.get)
+        worker = Worker(unpacked.local_path(job_folder), deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
         for message in _run(worker):
-            if isinstance(message, Finished | NodeError):
+            if isinstance(message, FinishedProcess | NodeError):
                 last = message
                 yield from unpacked.changes()
             else:
@@ -481,7 +485,7 @@ def _run(worker: Worker) -> Iterator[object]:
         except HarnessError as error:
             remote = isinstance(error, RemoteError)
             kind = error.type_name if isinstance(error, RemoteError) else type(error).__name__
-            messages.put(NodeError(kind, error.what, error.fix, tuple(error.log), remote))
+            messages.put(NodeError(kind, error.problem, error.fix, tuple(error.log), remote))
         except BaseException as error:
             messages.put(NodeError(EngineFailureError.__name__, f"its node failed: {error!r}", None, ()))
             raise
@@ -511,19 +515,19 @@ def _batched(messages: queue.SimpleQueue[object]) -> Iterator[object]:
     done, sent = 0, time.monotonic()
     while True:
         try:
-            message = messages.get(timeout=_EVERY_S)
+            message = messages.get(timeout=_POLL_S)
         except queue.Empty:
             message = 0
         if isinstance(message, int):
             done += message
-            if not done or time.monotonic() - sent < _EVERY_S:
+            if not done or time.monotonic() - sent < _POLL_S:
                 continue
         if done:
             yield done
             done, sent = 0, time.monotonic()
         if not isinstance(message, int):
             yield message
-        if isinstance(message, Finished | NodeError):
+        if isinstance(message, FinishedProcess | NodeError):
             return
 
 
@@ -531,8 +535,8 @@ def _error(failed: NodeError) -> HarnessError:
     """Return the error that a node reported, of the class that it had there."""
     kind = next((kind for kind in _OF_WORKERS if kind.__name__ == failed.type), None)
     if failed.remote or kind is None:
-        return RemoteError(failed.type, failed.what, failed.fix, list(failed.log))
-    return kind(failed.what, fix=failed.fix, log=failed.log)
+        return RemoteError(failed.type, failed.problem, failed.fix, list(failed.log))
+    return kind(failed.problem, fix=failed.fix, log=failed.log)
 
 
 def _device(folder: Path) -> str:

@@ -24,7 +24,7 @@ from harness.worker.dispatch import job_class
 from harness.worker.jobs import DenseSearchJob, EncodeJob, RerankJob
 
 
-class Returned(NamedTuple):
+class ReturnedFiles(NamedTuple):
     """A file as the job left it, by its path on the command's machine; None if the job removed it.
 
     With a ``start`` the content is the file from that byte on.
@@ -46,21 +46,21 @@ class SentFiles(NamedTuple):
     folders: tuple[str, ...]
     content: Mapping[str, Any]
 
-    def unpack(self, place: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
+    def unpack(self, target: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
         """Write all files below ``place``, with the job's record naming them there."""
-        places = {Path(root): place / str(number) / Path(root).name for number, root in enumerate(self.roots)}
-        unpacked = UnpackedFiles(places, place / "absent", [], {}, {})
+        local_roots = {Path(root): target / str(number) / Path(root).name for number, root in enumerate(self.roots)}
+        unpacked = UnpackedFiles(local_roots, target / "absent", [], {}, {})
         unpacked.absent.mkdir()
-        for here in places.values():
-            here.parent.mkdir()
+        for local_root in local_roots.values():
+            local_root.parent.mkdir()
         for name in self.folders:
-            unpacked.here(Path(name)).mkdir(parents=True, exist_ok=True)
+            unpacked.local_path(Path(name)).mkdir(parents=True, exist_ok=True)
         for path, reference in self.content.items():
-            get(reference).tofile(unpacked.here(Path(path)))
-        folder = unpacked.here(Path(self.folder))
+            get(reference).tofile(unpacked.local_path(Path(path)))
+        folder = unpacked.local_path(Path(self.folder))
         job = load(folder, job_class(folder))
         unpacked.encodings.extend(part.target for part in (job.parts if isinstance(job, EncodeJob) else ()))
-        save(folder, _with_paths(job, unpacked.here))
+        save(folder, _map_paths(job, unpacked.local_path))
         unpacked.states.update(unpacked.look())
         return unpacked
 
@@ -73,17 +73,17 @@ class UnpackedFiles(NamedTuple):
     were sent back while the job ran.
     """
 
-    places: Mapping[Path, Path]
+    local_roots: Mapping[Path, Path]
     absent: Path
     encodings: list[Path]
     states: dict[Path, tuple[int, int]]
     returned: dict[Path, int]
 
-    def here(self, path: Path) -> Path:
+    def local_path(self, path: Path) -> Path:
         """Return the path on this node for a path of the command."""
-        for root, place in self.places.items():
+        for root, local_root in self.local_roots.items():
             if path.is_relative_to(root):
-                return place / path.relative_to(root)
+                return local_root / path.relative_to(root)
         folder = self.absent / hashlib.sha256(bytes(path.parent)).hexdigest()  # several files may have the same name
         folder.mkdir(exist_ok=True)
         return folder / path.name
@@ -91,53 +91,55 @@ class UnpackedFiles(NamedTuple):
     def look(self) -> dict[Path, tuple[int, int]]:
         """Return size and time of every file, by its path on the command's machine."""
         states = {}
-        for root, place in self.places.items():
-            for file in _files(place):
-                states[root if file == place else root / file.relative_to(place)] = _state(file)
+        for root, local_root in self.local_roots.items():
+            for file in _files(local_root):
+                states[root if file == local_root else root / file.relative_to(local_root)] = _state(file)
         return states
 
-    def finished_chunks(self) -> Iterator[Returned]:
+    def finished_chunks(self) -> Iterator[ReturnedFiles]:
         """Yield the encodings that are complete since the last call; of others added chunks, and then their record.
 
         A column is sent whole when the job first adds to it: the job has cut off an earlier run's unrecorded rows.
         """
         for folder in self.encodings:
-            here = self.here(folder)
-            if (here / MADE).is_file():
-                files = [file for file in here.iterdir() if file.is_file() and file.name != PROGRESS]
+            local_folder = self.local_path(folder)
+            if (local_folder / MADE).is_file():
+                files = [file for file in local_folder.iterdir() if file.is_file() and file.name != PROGRESS]
                 yield from self._changed(folder / file.name for file in files)
                 continue
             record = folder / PROGRESS
             try:
-                state = _state(here / PROGRESS)
-                content = np.fromfile(here / PROGRESS, dtype=np.uint8)  # before the columns: they hold as much or more
+                state = _state(local_folder / PROGRESS)
+                content = np.fromfile(
+                    local_folder / PROGRESS, dtype=np.uint8
+                )  # before the columns: they hold as much or more
             except FileNotFoundError:
                 continue  # it has not begun, or is complete by now
             if state == self.states.get(record):
                 continue
             # rows are only ever appended, so the bytes that came back before are still the same
-            for column in (folder / file.name for file in here.glob("*.npy")):
+            for column in (folder / file.name for file in local_folder.glob("*.npy")):
                 start = self.returned.get(column, 0)
-                added = np.fromfile(self.here(column), dtype=np.uint8, offset=start)
+                added = np.fromfile(self.local_path(column), dtype=np.uint8, offset=start)
                 self.returned[column] = start + len(added)
-                yield Returned(str(column), added, start)
+                yield ReturnedFiles(str(column), added, start)
             self.states[record] = state
-            yield Returned(str(record), content)
+            yield ReturnedFiles(str(record), content)
 
-    def changes(self) -> Iterator[Returned]:
+    def changes(self) -> Iterator[ReturnedFiles]:
         """Yield files that the job made, changed or removed; the last written comes last, as it may say 'finished'."""
         now = self.look()
         yield from self._changed(now)
         for path in self.states.keys() - now.keys():
-            yield Returned(str(path), None)
+            yield ReturnedFiles(str(path), None)
 
-    def _changed(self, paths: Iterable[Path]) -> Iterator[Returned]:
+    def _changed(self, paths: Iterable[Path]) -> Iterator[ReturnedFiles]:
         """Yield files that are others than before or than came back, in the order in which they were written."""
-        states = {path: _state(self.here(path)) for path in paths}
+        states = {path: _state(self.local_path(path)) for path in paths}
         for path in sorted(states, key=lambda path: states[path][1]):
             if self.states.get(path) != states[path]:
                 self.states[path] = states[path]
-                yield Returned(str(path), np.fromfile(self.here(path), dtype=np.uint8))
+                yield ReturnedFiles(str(path), np.fromfile(self.local_path(path), dtype=np.uint8))
 
 
 def send_files(
@@ -150,7 +152,7 @@ def send_files(
     """
     for path in [path for path in tuple(sent) if not path.exists()]:
         sent.pop(path, None)
-    named = [folder]
+    paths = [folder]
     job = load(folder, job_class(folder))
     if isinstance(job, DenseSearchJob) and job.vectors.parent != folder:
         rows = folder / "rows.npy"
@@ -159,12 +161,12 @@ def send_files(
         save(folder, job)
 
     def note(path: Path) -> Path:
-        named.append(path)
+        paths.append(path)
         return path
 
-    _with_paths(job, note)  # notes every path that the job names, and changes none
+    _map_paths(job, note)  # notes every path that the job names, and changes none
     cache = job.cache if isinstance(job, RerankJob) else None
-    present = {path for path in named if path.exists() and path != cache}
+    present = {path for path in paths if path.exists() and path != cache}
     roots = [path for path in sorted(present) if not any(parent in present for parent in path.parents)]
     content = {}
     for file in (file for root in roots for file in _files(root)):
@@ -181,7 +183,7 @@ def send_files(
     return SentFiles(str(folder), tuple(map(str, roots)), tuple(map(str, folders)), content)
 
 
-def write_returned(file: Returned) -> None:
+def write_returned(file: ReturnedFiles) -> None:
     """Write or remove a file as a job left it on its node."""
     path = Path(file.path)
     if file.content is None:
@@ -205,18 +207,16 @@ def _state(file: Path) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _files(place: Path) -> list[Path]:
-    return [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+def _files(root: Path) -> list[Path]:
+    return [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
 
 
-def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:
+def _map_paths(value: Any, change: Callable[[Path], Path]) -> Any:
     """Return a job, or a value in it, with other paths."""
     if isinstance(value, Path):
         return change(value)
     if type(value) is tuple:  # a named tuple is made from its fields, not from one iterable
-        return tuple(_with_paths(part, change) for part in value)
+        return tuple(_map_paths(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{field.name: _with_paths(getattr(value, field.name), change) for field in fields(value)}
-        )
+        return replace(value, **{field.name: _map_paths(getattr(value, field.name), change) for field in fields(value)})
     return value

@@ -24,36 +24,36 @@ from harness.plan.plan import Trial
 from harness.plan.stages import parse_weights
 from harness.rerank import fusion
 from harness.rerank.rerankers import create_reranker
-from harness.rerank.stage import PairRows, Reranked
+from harness.rerank.stage import PairRows, RerankedRun
 from harness.store.cache import Cache
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.executor import Executor
 from harness.worker.jobs import RerankJob
-from harness.worker.outcome import Combined
+from harness.worker.outcome import CombinedRuns
 from harness.worker.threads import side_by_side
 from harness.worker.vectors import DensePair
 
-_SHOWN = 5
+_MAX_EXAMPLES = 5
 
 
 def fuse(
     spec: BackendSpec, of: Sequence[str], runs: Sequence[Run], times: Sequence[Int64Array | None], k: int
-) -> tuple[Run, Combined]:
+) -> tuple[Run, CombinedRuns]:
     """Return the fusion that ``spec`` names of ``runs``, cut to ``k`` hits a query.
 
     ``of`` are the labels of the runs, ``times`` the times of each (:attr:`Outcome.query_ns`).
     """
     started = time.perf_counter_ns()
     fused = fuse_runs(spec, runs, k)
-    own_ns = time.perf_counter_ns() - started
-    return fused, Combined(spec.name, tuple(of), _sum(times), own_ns)
+    fusion_ns = time.perf_counter_ns() - started
+    return fused, CombinedRuns(spec.name, tuple(of), _sum(times), fusion_ns)
 
 
-def second_stage(spec: BackendSpec, of: str, reranked: Reranked, first_ns: Int64Array | None) -> Combined:
+def second_stage(spec: BackendSpec, of: str, reranked: RerankedRun, first_ns: Int64Array | None) -> CombinedRuns:
     """Return the parts of a reranked backend: the stage before it, ``of``, and its own."""
-    own_ns = reranked.score_ns if reranked.scored == len(reranked.scores) else None
-    return Combined(spec.name, (of,), first_ns, own_ns, reranked)
+    score_ns = reranked.score_ns if reranked.scored == len(reranked.scores) else None
+    return CombinedRuns(spec.name, (of,), first_ns, score_ns, reranked)
 
 
 def fuse_runs(spec: BackendSpec, runs: Sequence[Run], k: int | None) -> Run:
@@ -76,11 +76,11 @@ def fuse_runs(spec: BackendSpec, runs: Sequence[Run], k: int | None) -> Run:
 
 def _sum(times: Sequence[Int64Array | None]) -> Int64Array | None:
     """Add times query by query, over the passes that all have; None if one is missing."""
-    known = [run_ns for run_ns in times if run_ns is not None]
-    if len(known) < len(times):
+    present = [run_ns for run_ns in times if run_ns is not None]
+    if len(present) < len(times):
         return None
-    passes = min(len(run_ns) for run_ns in known)
-    total: Int64Array = np.stack([run_ns[:passes] for run_ns in known]).sum(axis=0)
+    passes = min(len(run_ns) for run_ns in present)
+    total: Int64Array = np.stack([run_ns[:passes] for run_ns in present]).sum(axis=0)
     return total
 
 
@@ -104,15 +104,15 @@ class SecondStage:
     work: Path
     display: Display
 
-    def run(self, trial: Trial, first: Run) -> tuple[Run, Reranked]:
+    def run(self, trial: Trial, first: Run) -> tuple[Run, RerankedRun]:
         """Return the candidates of ``first`` in the order of new scores, and the time taken.
 
         If the dataset names each query's candidates, exactly these are scored. Raises RejectedInputError for candidates
         that the collection does not hold, and the reranker's exceptions.
         """
-        return self._reranked(trial, first, lambda pairs: self._in_worker(trial, pairs))
+        return self._reranked(trial, first, lambda pairs: self._score_in_worker(trial, pairs))
 
-    def run_with_vectors(self, trial: Trial, first: Run, vectors: DensePair) -> tuple[Run, Reranked]:
+    def run_with_vectors(self, trial: Trial, first: Run, vectors: DensePair) -> tuple[Run, RerankedRun]:
         """Return the same, scored by the similarity of given vectors with the arithmetic of exact dense search.
 
         Only the candidates' vectors are read, once each; the time is the time of scoring them. Also raises DataError
@@ -120,7 +120,7 @@ class SecondStage:
         """
         similarity = cast("Similarity", trial.parameters["similarity"])
 
-        def score(pairs: _Pairs) -> Reranked:
+        def score(pairs: _Pairs) -> RerankedRun:
             distinct, rows = np.unique(pairs.documents, return_inverse=True)
             documents = np.ascontiguousarray(vectors.documents[distinct])
             queries = np.ascontiguousarray(vectors.queries[pairs.queries])
@@ -131,7 +131,7 @@ class SecondStage:
                 queries, pairs.indptr, rows.astype(np.int32), similarity=similarity
             )
             took_ns = time.perf_counter_ns() - started
-            return Reranked(scores, len(scores), took_ns, 0, whole_numbers=False)
+            return RerankedRun(scores, len(scores), took_ns, 0, integer_scores=False)
 
         return self._reranked(trial, first, score)
 
@@ -139,17 +139,17 @@ class SecondStage:
         """Name zero vectors by their ids: the numbers of the chosen rows would mean nothing to the user."""
         zero = rows[~vectors.any(axis=1)]
         if len(zero):
-            named = ", ".join(self.dataset.corpus.ids.take(zero[:_SHOWN]))
-            problem = f"{len(zero)} candidates have a zero vector, which has no cosine, among them: {named}"
+            examples = ", ".join(self.dataset.corpus.ids.take(zero[:_MAX_EXAMPLES]))
+            problem = f"{len(zero)} candidates have a zero vector, which has no cosine, among them: {examples}"
             raise DataError(f"dataset '{self.dataset.name}'", [problem], fix="use similarity=dot or similarity=l2")
 
-    def _reranked(self, trial: Trial, first: Run, score: Callable[[_Pairs], Reranked]) -> tuple[Run, Reranked]:
+    def _reranked(self, trial: Trial, first: Run, score: Callable[[_Pairs], RerankedRun]) -> tuple[Run, RerankedRun]:
         candidates = self._candidates(trial, first)
         reranked = score(self._pairs(candidates))
         if not np.isfinite(reranked.scores).all():
-            what = f"the reranker '{trial.spec.name}' gave NaN or an infinite score"
-            raise RankingError(what, fix="this is a defect of its model")
-        scores = _apart(candidates, reranked.scores) if reranked.whole_numbers else reranked.scores
+            problem = f"the reranker '{trial.spec.name}' gave NaN or an infinite score"
+            raise RankingError(problem, fix="this is a defect of its model")
+        scores = _apart(candidates, reranked.scores) if reranked.integer_scores else reranked.scores
         run = Run(candidates.query_ids, candidates.doc_ids, candidates.indptr, candidates.rows, scores)
         return ranking.order(run), reranked
 
@@ -164,7 +164,7 @@ class SecondStage:
         documents = self.dataset.corpus.ids.rows_of(candidates.doc_ids)[candidates.rows]
         strange = np.flatnonzero((documents < 0) | (np.repeat(queries, np.diff(candidates.indptr)) < 0))
         if len(strange):
-            ids = candidates.doc_ids.take(candidates.rows[strange[:_SHOWN]])
+            ids = candidates.doc_ids.take(candidates.rows[strange[:_MAX_EXAMPLES]])
             raise RejectedInputError(
                 f"{len(strange)} candidates are of queries or documents that the dataset lacks, among them: "
                 f"{', '.join(ids)}",
@@ -172,7 +172,7 @@ class SecondStage:
             )
         return _Pairs(queries, candidates.indptr, documents)
 
-    def _in_worker(self, trial: Trial, pairs: _Pairs) -> Reranked:
+    def _score_in_worker(self, trial: Trial, pairs: _Pairs) -> RerankedRun:
         """Score in as many jobs as the executor runs at once.
 
         Each job gets whole groups of the reranker, so that batches equal a single job's; calls that may cost money are
@@ -188,7 +188,7 @@ class SecondStage:
         if count > 1:
             progress = CombinedProgress(progress, f"rerank in {counted(count, 'job')}", len(query_rows))
 
-        def score(start: int, stop: int) -> Reranked:
+        def score(start: int, stop: int) -> RerankedRun:
             folder = Path(tempfile.mkdtemp(prefix="rerank-", dir=self.work))
             job = RerankJob(
                 reranker=trial.spec.name,
@@ -201,13 +201,13 @@ class SecondStage:
             )
             save(folder, job)
             self.executor.run(folder, progress)
-            return load(folder, Reranked)
+            return load(folder, RerankedRun)
 
         parts = side_by_side(lambda part: score(*part), list(itertools.pairwise(bounds)), jobs=count)
         return replace(_joined(parts), pairs=PairRows(query_rows, pairs.documents))
 
 
-def _joined(parts: Sequence[Reranked]) -> Reranked:
+def _joined(parts: Sequence[RerankedRun]) -> RerankedRun:
     """Return the parts of one reranking combined; times are sums over the jobs."""
     return replace(
         parts[0],
@@ -220,11 +220,11 @@ def _joined(parts: Sequence[Reranked]) -> Reranked:
 
 
 def _joined_lengths(parts: Sequence[TextLengths | None]) -> TextLengths | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts):
         return None
-    limited = next((part for part in known if part.limit is not None), known[0])
-    return limited._replace(counts=np.concatenate([part.counts for part in known]))
+    limited = next((part for part in present if part.limit is not None), present[0])
+    return limited._replace(counts=np.concatenate([part.counts for part in present]))
 
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:

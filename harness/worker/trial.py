@@ -48,13 +48,15 @@ def run_trial(
     """
     timeline = _Timeline()
     documents, queries = load_both(job)
-    kept = CandidateHits.load(job.candidates, queries.ids, documents.ids) if job.candidates is not None else None
+    candidate_hits = (
+        CandidateHits.load(job.candidates, queries.ids, documents.ids) if job.candidates is not None else None
+    )
     engine = create_engine(job)
     before_open()
     if job.external:
         with read_only(engine, job, progress) as files, closing(engine):
             ready = attach(engine, job, documents, queries, files, progress, clock)
-            record = _measure(engine, ready, job, queries, kept, progress, clock, timeline)
+            record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
             ready.require_unchanged()
             return record
     report = load(job.built, TrialRecord).index if job.built is not None else None
@@ -62,7 +64,7 @@ def run_trial(
         with closing(engine):
             ready = _open(engine, job, documents, progress, clock)
             if not job.shared:
-                record = _measure(engine, ready, job, queries, kept, progress, clock, timeline)
+                record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
                 if before_close is not None:
                     before_close(record)
                 return record
@@ -70,7 +72,7 @@ def run_trial(
         engine = create_engine(job)
     with closing(engine):
         ready = _open(engine, job, documents, progress, clock, report)
-        return _measure(engine, ready, job, queries, kept, progress, clock, timeline)
+        return _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
 
 
 def _open(
@@ -101,7 +103,7 @@ class _Timeline:
         """Take the reading that ends indexing."""
         self._searching = read_cpu()
 
-    def others(self, *, server: bool) -> tuple[OtherProcesses, ...]:
+    def other_processes(self, *, server: bool) -> tuple[OtherProcesses, ...]:
         """Return other processes' use while documents were indexed, and while queries were searched until now.
 
         Searches that were too short to measure are combined with all phases before.
@@ -118,7 +120,7 @@ def _measure(
     ready: Ready,
     job: TrialJob,
     queries: Inputs,
-    kept: CandidateHits | None,
+    candidate_hits: CandidateHits | None,
     progress: Progress,
     clock: Clock,
     timeline: _Timeline,
@@ -130,10 +132,12 @@ def _measure(
     warmed = warm_up(engine, queries, ready.documents, job, progress, clock)
     warm = clock()
     progress.start("search", len(queries) * job.repeats)
-    if kept is not None and ready.external is not None:
-        kept = replace(kept, rows=ready.external.rows)
-    passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
-    others = timeline.others(server=ready.info.is_server)
+    if candidate_hits is not None and ready.external is not None:
+        candidate_hits = replace(candidate_hits, rows=ready.external.rows)
+    passes = [
+        search_all(engine, queries, ready.documents, job.k, progress, clock, candidate_hits) for _ in range(job.repeats)
+    ]
+    other_use = timeline.other_processes(server=ready.info.is_server)
     return TrialRecord(
         engine=ready.info,
         input=engine.capabilities.reads(external=job.external),
@@ -153,7 +157,7 @@ def _measure(
         compared=engine.compared_vectors(queries) if queries.dense is not None else None,
         remeasured=engine.remeasured(queries, job.k) if queries.dense is not None else {},
         placement=None if job.external else engine.placement(),
-        others=others,
+        other_processes=other_use,
     )
 
 
@@ -207,7 +211,7 @@ def search_all(
     k: int,
     progress: Progress,
     clock: Clock,
-    kept: CandidateHits | None = None,
+    candidate_hits: CandidateHits | None = None,
 ) -> SearchResult:
     """Search every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
 
@@ -218,7 +222,7 @@ def search_all(
         part = queries.slice(start, start + chunk)
         result = _checked(engine.search(part, k, clock), len(part), documents, k)
         rows = np.arange(start, start + len(part), dtype=np.int32)
-        parts.append(result if kept is None else kept.of(result, rows))
+        parts.append(result if candidate_hits is None else candidate_hits.of(result, rows))
         progress.advance(len(part))
     return parts[0] if len(parts) == 1 else _join(parts)
 
@@ -234,7 +238,7 @@ def _checked(result: SearchResult, queries: int, documents: int, k: int) -> Sear
     if len(result.rows) and not 0 <= int(result.rows.min()) <= int(result.rows.max()) < documents:
         raise EngineFailureError(f"the engine returned a row outside the {documents} documents")
     if lengths.max() > k:
-        raise EngineFailureError(f"the engine returned {lengths.max()} hits where {k} were asked for")
+        raise EngineFailureError(f"the engine returned {lengths.max()} hits, and {k} were requested")
     return result
 
 

@@ -84,10 +84,10 @@ class Vectors:
         return max((part.dimensions for part in self.sparse or () if part is not None), default=0)
 
     @property
-    def places(self) -> tuple[Path | None, ...]:
+    def paths(self) -> tuple[Path | None, ...]:
         """The folders of the vectors: the same folders for the same vectors."""
         of_terms = self.terms.folder if self.terms is not None else None
-        return (of_terms, *(place for pair in self.folders for place in pair))
+        return (of_terms, *(path for pair in self.folders for path in pair))
 
 
 def both(terms: Vectors, model: Vectors) -> Vectors:

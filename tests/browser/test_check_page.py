@@ -149,8 +149,8 @@ def test_an_invalid_check_says_what_to_do(place: Path) -> None:
         isolation="none",
     )
     page = found.html()
-    assert "Invalid: no backend was asked a question" in page
-    assert page.count("no backend was asked a question") == 1
+    assert "Invalid: no backend was queried" in page
+    assert page.count("no backend was queried") == 1
     assert "correct the ids of the golden set" in page
     assert "no-such-chunk" in page
     assert 'queries-data">' not in page

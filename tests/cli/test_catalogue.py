@@ -22,7 +22,7 @@ from harness.loaders.beir import BeirLoader
 from harness.plan.config import DatasetRequest
 from harness.plan.option_fields import option_fields
 from harness.registry.lookup import find_dataset, find_families
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.registry.strict_toml import Document, read_document
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries, note_user, users_of
@@ -144,7 +144,7 @@ def test_info_of_a_family_lists_members_and_what_was_published_over_them() -> No
 
 def test_published_means_of_a_family_say_of_which_members_they_are() -> None:
     family = find_families()["beir"]
-    some = Published("a", "somewhere", {"AP": "0.5"}, None, over=("nq", "fiqa"))
+    some = PublishedNumber("a", "somewhere", {"AP": "0.5"}, None, over=("nq", "fiqa"))
     shown = family_page(replace(family, published=(some, replace(some, system="b"))))
     assert "means over 2 members: nq, fiqa" in shown
     shown = family_page(replace(family, published=(some, replace(some, system="b", over=()))))
@@ -230,7 +230,7 @@ def test_remove_frees_the_prepared_texts_and_leaves_the_library_s_files(toy: Toy
 
 def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     run("fetch", "zoo/de")
-    with pytest.raises(UsageError, match=r"remove zoo/de, .* at most: nobody can be asked\n  pass --yes"):
+    with pytest.raises(UsageError, match=r"remove zoo/de, .* at most: there is no terminal to ask\n  pass --yes"):
         run("remove", "zoo/de")
     monkeypatch.setattr("harness.cli.catalogue._is_asked", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda *args, **options: False)

@@ -223,7 +223,7 @@ def test_the_matrix_fits_its_terminal(
     backends(cards=cards)
     narrow = capsys.readouterr().out
     assert [line for line in narrow.splitlines() if len(line) > 80] == []
-    assert "what each can do (continued)" in narrow
+    assert "capabilities of each (continued)" in narrow
     monkeypatch.setenv("COLUMNS", "140")
     backends(cards=cards)
     wide = capsys.readouterr().out

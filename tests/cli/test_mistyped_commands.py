@@ -41,7 +41,7 @@ def test_a_value_without_its_option_names_the_option(arguments: str, fix: str) -
     refused = run(*arguments.split())
     stray = arguments.rsplit(maxsplit=1)[-1]
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == f"harness: no option stands before {stray}\n  {fix}\n"
+    assert refused.stderr == f"harness: no option precedes {stray}\n  {fix}\n"
 
 
 def test_a_metric_to_sort_by_that_is_not_measured_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_eval_says_that_no_file_is_there_and_what_takes_a_dataset() -> None:
     refused = run("eval", "--qrels", "cacm", "--run", "absent.trec")
     assert refused.returncode == 3
     assert "Errno" not in refused.stderr
-    assert refused.stderr.count("no such file is there") == 2
+    assert refused.stderr.count("the file does not exist") == 2
     assert "harness compare --dataset cacm --backends run:FILE" in refused.stderr
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.data.filtering import BoolArray
-from harness.data.ranking import candidate_places, candidate_rows, cut, hits_at
+from harness.data.ranking import candidate_positions, candidate_rows, cut, select_hits
 from harness.data.types import Float32Array, Ids, SparseVectors, TermCounts, UInt32Array
 from harness.errors import UsageError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex
@@ -144,7 +144,7 @@ def of_candidates(oracle: Reference, documents: Ids, queries: Ids, matching: Boo
     listed = [[name for row, name in enumerate(documents) if matching[row] ^ (row % (q + 2) == 0)] for q in range(4)]
     candidates = candidate_rows(queries, documents, dict(zip(queries, listed, strict=False)))
     everything = oracle.retrieve(EVERYTHING)
-    expected = cut(hits_at(everything, candidate_places(everything.indptr, everything.rows, candidates)), k)
+    expected = cut(select_hits(everything, candidate_positions(everything.indptr, everything.rows, candidates)), k)
     among = type(oracle)(replace(oracle.recipe, candidates=candidates))  # type: ignore[attr-defined, call-arg]
     run = among.retrieve(k)
     part = among.of_queries(np.array([len(queries) - 1], dtype=np.int32)).retrieve(k)

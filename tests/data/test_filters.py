@@ -11,7 +11,7 @@ from plan_texts import plan_text
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
-from harness.data.filtering import apply_filter, in_words, matching_rows, parse_filter
+from harness.data.filtering import apply_filter, format_filter, matching_rows, parse_filter
 from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.loaders import filter_dataset, load_dataset
@@ -88,13 +88,13 @@ def test_documents_without_metadata_are_said_to_have_none(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", ["section", "=news", "section=", ""])
 def test_what_is_no_condition_is_refused(wrong: str) -> None:
-    with pytest.raises(UsageError, match="is no condition"):
+    with pytest.raises(UsageError, match="is not a condition"):
         parse_filter([wrong])
 
 
 def test_a_value_is_everything_after_the_first_sign() -> None:
     assert parse_filter(["url=http://a/?b=c,d"]) == {"url": "http://a/?b=c,d"}
-    assert in_words(parse_filter(["a=1", "b=x y"])) == "a=1 and b=x y"
+    assert format_filter(parse_filter(["a=1", "b=x y"])) == "a=1 and b=x y"
     with pytest.raises(UsageError, match="two values of 'a': '1' and '2'"):
         parse_filter(["a=1", "a=2"])
 
@@ -123,12 +123,12 @@ def test_an_empty_filter_matches_everything_and_a_missing_value_nothing() -> Non
 def test_a_plan_keeps_its_filter(tmp_path: Path) -> None:
     plan = make_plan(CompareRequest(backends="csr", filter=["a=1,2", "b=x"]), lucene_available=False)
     assert plan.filter == {"a": "1,2", "b": "x"}
-    assert plan.given()["filter"] == ["a=1,2", "b=x"]
+    assert plan.arguments()["filter"] == ["a=1,2", "b=x"]
     command = plan.command()
     assert [command[place + 1] for place, word in enumerate(command) if word == "--filter"] == ["a=1,2", "b=x"]
     assert make_plan(CompareRequest(backends="csr", filter="a=1"), lucene_available=False).filter == {"a": "1"}
     assert "--filter" not in make_plan(CompareRequest(backends="csr"), lucene_available=False).command()
-    with pytest.raises(UsageError, match="is no condition"):
+    with pytest.raises(UsageError, match="is not a condition"):
         make_plan(CompareRequest(backends="csr", filter="a"), lucene_available=False)
 
 

@@ -78,7 +78,7 @@ def test_other_documents_are_not_another_spelling(missing: str, known: list[str]
 def test_each_rule_by_which_ids_meet_is_named_with_its_count() -> None:
     missing = [*(f"Doc{letter}" for letter in "abc"), "'x'", "y_z", "gone"]
     known = Ids.of([*(f"doc{letter}" for letter in "abc"), "x", "y-z"])
-    assert [(one.rule, one.met, one.known) for one in respellings(missing, known, any_number=True)] == [
+    assert [(one.rule, one.met, one.corpus_id) for one in respellings(missing, known, any_number=True)] == [
         ("but for upper and lower case", 3, "doca"),
         ("but for quotation marks", 1, "x"),
         ("but for dashes, underscores and spaces", 1, "y-z"),

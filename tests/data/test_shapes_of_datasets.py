@@ -495,8 +495,8 @@ def test_what_has_no_shape_is_named_with_all_that_is_in_it(corpus, shape):
         (([("a", 3)], {"q": "a"}), "'text' is 3, expected a string"),
         (([(1.5, "x")], {"q": "a"}), "'_id' is 1.5, expected a string or an integer"),
         ((pd.DataFrame({"a": [1]}), {"q": "a"}), "no field for the id and the text"),
-        (({"a": "x"}, {"q": "a"}, {"q": {"b": 1}}), "the document 'b' is judged, and there is no such document"),
-        (({"a": "x"}, {"q": "a"}, {"z": {"a": 1}}), "the query 'z' is judged, and there is no such query"),
+        (({"a": "x"}, {"q": "a"}, {"q": {"b": 1}}), "the document 'b' is judged, but there is no such document"),
+        (({"a": "x"}, {"q": "a"}, {"z": {"a": 1}}), "the query 'z' is judged, but there is no such query"),
     ],
 )
 def test_faulty_objects(arguments, problem):

@@ -462,4 +462,4 @@ def test_the_command_removes_indexes_that_were_left_on_elasticsearch() -> None:
     assert found.state is State.WARN
     assert found.detail.startswith(f"{stub.url}, Elasticsearch 8.19.2, 3 indexes, 2 of them made by harness")
     assert (removed.exit_code, removed.stdout) == (0, "harness--b-1-89abcdef\nharness-a-01234567\n")
-    assert (wrong.state, wrong.detail) == (State.FAIL, f"what answers at {stub.url} is Elasticsearch 8.19.2")
+    assert (wrong.state, wrong.detail) == (State.FAIL, f"the server at {stub.url} is Elasticsearch 8.19.2")

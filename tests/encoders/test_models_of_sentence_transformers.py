@@ -20,7 +20,7 @@ from warm_harness import harness_command
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.encoders.model_files import chosen_files, is_whole, model_folder
+from harness.encoders.model_files import chosen_files, is_complete, model_folder
 from harness.encoders.settings import Settings
 from harness.encoders.sources import create_model, encoding_key, model_digest
 from harness.encoders.sparsity import sparsity
@@ -284,11 +284,11 @@ def test_a_snapshot_without_a_part_of_its_weights_is_not_whole(tmp_path: Path) -
     parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(parts))
     (tmp_path / "model-1.safetensors").touch()
-    assert not is_whole(tmp_path)
+    assert not is_complete(tmp_path)
     (tmp_path / "model-2.safetensors").touch()
-    assert is_whole(tmp_path)
+    assert is_complete(tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text("{")
-    assert not is_whole(tmp_path)
+    assert not is_complete(tmp_path)
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(hub: HubStub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ ASKED = [
 ]
 IDS = Ids.of(TEXTS)
 CLEAN = "4 texts of the index were encoded again: the lowest cosine with the stored vectors is 1.0000"
-UNKNOWN = "its vectors were not compared with those of the model: "
+UNKNOWN = "its vectors were not compared with the model's vectors: "
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_the_message_blames_neither_server_nor_proxy(stub: WeaviateStub) -> None
     parameters = {"url": stub.url, "api_key_env": "WEAVIATE_API_KEY", "timeout_s": 2.0, "retry_s": 0.0}
     with closing(weaviate.Server(parameters)) as server, pytest.raises(EngineFailureError) as raised:
         server.ask("storing documents 0 to 2", "POST", "/v1/batch/objects", {"objects": {1, 2}})
-    assert raised.value.what == (
+    assert raised.value.problem == (
         f"Weaviate at {stub.url} sent no answer, because its client failed while storing documents 0 to 2 "
         "(TypeError: Type is not JSON serializable: set)"
     )

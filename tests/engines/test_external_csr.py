@@ -101,7 +101,7 @@ def test_documents_that_the_collection_lacks_are_hits_by_their_own_ids(collectio
     comparison = harness.compare([save(tmp_path / "i", vectors(more=more), [*DOCUMENTS, *more])], collection, k=8)
     (backend,) = comparison.report.trials
     assert backend.parity is None
-    assert "not held against a reference: 2 of the index's 8 documents are not in the dataset" in backend.notes
+    assert "not compared with a reference: 2 of the index's 8 documents are not in the dataset" in backend.notes
     assert "2 of its documents are not in the dataset: other 1, other 2" in backend.notes
     run = comparison.run(backend.label)
     assert {"other 1", "other 2"} <= set(run.doc_ids.take(run.rows))
@@ -213,9 +213,9 @@ def test_an_index_that_changes_while_it_is_searched_fails_the_backend(
 @pytest.mark.parametrize(
     ("engine", "isolation", "reason"),
     [
-        ("WritesAndRaises", "process", "an error that nobody foresaw: KeyError: 'inner detail'"),
+        ("WritesAndRaises", "process", "an unexpected error: KeyError: 'inner detail'"),
         ("WritesAndIsKilled", "process", "the worker was killed by signal SIGKILL"),
-        ("WritesAndExits", "none", "the engine asked Python to exit with 0"),
+        ("WritesAndExits", "none", "the engine called Python's exit with 0"),
     ],
 )
 def test_a_change_is_told_however_the_search_ends(

@@ -64,7 +64,7 @@ def test_a_kept_index_of_terms_is_said_to_hold_no_texts(tmp_path: Path) -> None:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("kept: ")]
     assert re.search(r": index 'harness-[^']*' at http", line)
-    assert line.endswith("; it holds the harness's terms, not texts: it is no external index to search")
+    assert line.endswith("; it holds the harness's terms, not texts, so it cannot be searched as an external index")
 
 
 def test_of_qdrant(tmp_path: Path) -> None:

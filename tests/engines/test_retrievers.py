@@ -1,4 +1,4 @@
-"""What is there already: how it is named, what its answers may look like, and what becomes of bad ones."""
+"""What already exists: how it is named, what its answers may look like, and what becomes of bad ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from harness.engines.callable.answers import Answer, Asked, ask, read_answer
+from harness.engines.callable.answers import Answer, AnsweredQueries, ask, read_answer
 from harness.engines.callable.frameworks import retriever_of
 from harness.engines.callable.http_endpoint import HttpBackend, HttpSettings, JsonPath
 from harness.engines.callable.python_callable import PythonBackend, load_callable
@@ -126,10 +126,10 @@ def test_expressions_are_named_and_redacted() -> None:
     )  # fmt: skip
     assert python.called is not None
     assert (python.label, python.called.target) == ("python:my_app.search:retrieve", "my_app.search:retrieve")
-    assert (named.label, named.shown) == ("mine", "mine=python:my_app:App.find")
+    assert (named.label, named.displayed) == ("mine", "mine=python:my_app:App.find")
     assert http.label == "http:http://host/s"
-    assert http.shown == "http:url=http://***@host/s?q={question}&***;ids=hits[*].id;body=***"
-    assert "hush" not in http.label + http.shown
+    assert http.displayed == "http:url=http://***@host/s?q={question}&***;ids=hits[*].id;body=***"
+    assert "hush" not in http.label + http.displayed
     assert index.backend == "chroma:external=true;path=db;collection=docs;model=m"
     (given,) = parse_against(["chroma:external=true;path=db"])
     assert given.backend == "chroma:external=true;path=db"
@@ -149,13 +149,13 @@ def test_expressions_are_named_and_redacted() -> None:
         ("http:url=http://h/{question}", "needs ids="),
         ("http:url=http://h/s;ids=a", "is not told the question"),
         ("http:url=http://h/{query};ids=a", "unknown placeholder {query}"),
-        ("http:url=http://h/{question};idz=a;ids=b", "'idz' is no option"),
+        ("http:url=http://h/{question};idz=a;ids=b", "'idz' is not an option"),
         ("http:url=ftp://h/{question};ids=a", "is not of the form"),
         ("http:url=http://h/{question}#part;ids=a", "is not of the form"),
         ("http:url=http://h/{question};ids=a[;", "malformed"),
-        ("http:url=http://h/;ids=a;body={question}", "body= is no JSON"),
+        ("http:url=http://h/;ids=a;body={question}", "body= is not a JSON"),
         ("http:url=http://h/{question};ids=a;method=PUT", "method=PUT"),
-        ("http:url=http://h/{question};ids=a;timeout_s=soon", "timeout_s=soon is no number"),
+        ("http:url=http://h/{question};ids=a;timeout_s=soon", "timeout_s=soon is not a number"),
         ("http:url=http://h/{question};ids=a;ids=b", "given twice"),
         ("http:uri=http://h/{question}", "has no option 'uri'"),
     ],
@@ -372,11 +372,12 @@ class HaystackPipeline(SimpleNamespace):
 )
 def test_a_retriever_that_is_set_to_another_number_says_so(framework: str, candidate: Any, own_k: int | None) -> None:
     retriever = retriever_of(framework, candidate, "mine", "")
-    assert retriever.own_k == own_k
+    assert retriever.fixed_k == own_k
     for k in (4, 2, 5):
-        backend = PythonBackend(retriever.call, "mine", notes=retriever.notes, own_k=retriever.own_k)
+        backend = PythonBackend(retriever.call, "mine", notes=retriever.notes, fixed_k=retriever.fixed_k)
         assert len(backend.retrieve("a", k).ids) == k
-        said = f"it is set to return {own_k} documents, and was asked for {k}: --k {own_k} measures it as it is set"
+        said = f"it is configured to return {own_k} documents, and {k} were requested: --k {own_k} measures it as "
+        "configured"
         assert backend.notes[1:] == ((said,) if own_k not in (None, k) else ())
 
 
@@ -459,7 +460,7 @@ def test_every_question_is_asked_and_timed(tmp_path: Any) -> None:
     assert found.search_ns.tolist() == [[10**9, -1, 10**9]] * 2
     assert [answer.failure for answer in found.answers] == [None, "no\nline 1", None]
     save(tmp_path, found)
-    again = load(tmp_path, Asked)
+    again = load(tmp_path, AnsweredQueries)
     assert (again.answers, again.repeated) == (found.answers, 2)
     assert np.array_equal(again.search_ns, found.search_ns)
 
@@ -469,7 +470,7 @@ def test_after_five_failures_in_a_row_nothing_more_is_asked() -> None:
     retriever = Scripted(*names)
     found = asked(retriever, names)
     assert retriever.calls == names[:5]
-    assert found.answers[5].failure == "not asked: 5 questions before it failed in a row"
+    assert found.answers[5].failure == "not queried: the 5 questions before it failed in a row"
 
 
 def ask_all(retriever: HttpBackend, questions: list[str], *, warm_up: bool) -> Any:
@@ -511,7 +512,7 @@ def test_an_endpoint_that_dies_keeps_its_answers_and_no_further_question_waits(s
     first, second, third, fourth = found.answers
     assert first.ids == ("a", "2")
     assert "cannot be reached: ConnectError" in str(second.failure)
-    assert third.failure == fourth.failure == "not asked: a question before it reached no server"
+    assert third.failure == fourth.failure == "not queried: an earlier question reached no server"
 
 
 def test_a_deadline_ends_the_asking() -> None:
@@ -523,11 +524,10 @@ def test_an_object_that_takes_no_number_says_how_many_it_returned() -> None:
     backend = PythonBackend(lambda _, k: ["a", "b"][:k], "f", takes_k=False)
     backend.retrieve("?", 2)
     assert backend.notes == (
-        "it takes no number of documents: of those that it returns as it is set, the first k count",
+        "it takes no number of documents: of the documents that it returns as configured, the first k count",
     )
     backend.retrieve("?", 3)
     (note,) = backend.notes
     assert note == (
-        "it takes no number of documents, and returned at most 2 of the 3 that were asked for: --k 2 measures it as it "
-        "is set"
+        "it takes no number of documents, and returned at most 2 of the 3 requested: --k 2 measures it as configured"
     )

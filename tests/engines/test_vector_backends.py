@@ -137,7 +137,7 @@ def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> N
     lengths = np.array([1, 4e-4, 1e-4], dtype=np.float32)
     documents = Inputs(Ids.of(["one", "short", "shorter"]), dense=np.diag(lengths))
     engine.open(tmp_path, documents.ids)
-    with pytest.raises(RejectedInputError, match=r"'shorter' has the length 0.0001: there is no cosine with it"):
+    with pytest.raises(RejectedInputError, match=r"'shorter' has the length 0.0001: it has no cosine"):
         engine.index(documents, RecordingProgress(), StepClock())
     engine.close()
 

@@ -47,7 +47,7 @@ def test_every_exit_code_is_one_of_the_documented_ones() -> None:
 
 def test_a_message_has_what_and_fix() -> None:
     error = HarnessError("the index of 'qdrant' is damaged", fix="delete its folder")
-    assert (error.what, error.fix) == ("the index of 'qdrant' is damaged", "delete its folder")
+    assert (error.problem, error.fix) == ("the index of 'qdrant' is damaged", "delete its folder")
     assert str(error) == "the index of 'qdrant' is damaged\n  delete its folder"
     assert str(HarnessError("no advice")) == "no advice"
 
@@ -71,7 +71,7 @@ def test_of_many_known_names_the_nearest_and_the_first_are_listed() -> None:
     assert what == "unknown analyzer 'lucene-englsh'"
     assert fix.startswith("  did you mean 'lucene-english'? known: lucene-english, lucene-spanish, word-00, word-01, ")
     assert fix.endswith(", word-09, … (62 in all)")
-    assert error.known == tuple(sorted(known))
+    assert error.names == tuple(sorted(known))
     few = known[:12]
     assert str(UnknownNameError("analyzer", "x", few)).endswith(", ".join(few))
 
@@ -82,7 +82,7 @@ def test_errors_of_several_files_are_one() -> None:
     assert str(joined).splitlines() == [
         "a: 2 problems", "  one", "  two", "b: 1 problem", "  three", "  mend it", "c: 1 problem", "  four",
     ]  # fmt: skip
-    assert joined.others == tuple(faults[1:])
+    assert joined.further == tuple(faults[1:])
     assert DataError.of_files(faults[:1]) is faults[0]
 
 

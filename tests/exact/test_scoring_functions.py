@@ -92,7 +92,7 @@ def test_whole_numbers_are_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda postings, parameters: postings.tf > 1, "returned an array of bool"),
         (
             lambda postings, parameters: [[1.0], 2.0],
-            "reading what the scoring function 'theirs:formula' returned raised ValueError",
+            "reading the result of the scoring function 'theirs:formula' raised ValueError",
         ),
         (
             lambda postings, parameters: np.where(postings.document == 1, np.nan, 1.0),

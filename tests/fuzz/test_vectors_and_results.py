@@ -20,7 +20,7 @@ from harness.cli.config import read_settings
 from harness.data.inputs import Inputs
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, SparseVectors
-from harness.encoders.precomputed import Precomputed
+from harness.encoders.precomputed import PrecomputedEncoder
 from harness.encoders.settings import EncoderName, Settings
 from harness.exact.postings import as_sparse
 from harness.plan.backend_spec import parse_backends
@@ -48,7 +48,7 @@ def test_tables_of_vectors(tmp_path_factory: Any, table: Any, backend: str) -> N
         return
     kind: EncoderName = "dense" if backend == "flat" else "splade"
     (spec,) = parse_backends(f"{backend}:model='precomputed:{place}'")
-    model = Precomputed(Settings.of(kind, spec.parameters))
+    model = PrecomputedEncoder(Settings.of(kind, spec.parameters))
     survives(lambda: model.encode(Inputs(Ids.of(["q1"])), "documents"))
 
 

@@ -44,7 +44,7 @@ def java(classname: str, message: str, *stacktrace: str) -> SimpleNamespace:
 def test_each_java_error_has_its_own_error_and_remedy(error: SimpleNamespace, kind: type[Exception], fix: str):
     found = _translated(error, "searching query 'q7'")
     assert type(found) is kind
-    assert found.what == f"Lucene failed while searching query 'q7': {error.classname}: {error.innermessage}"
+    assert found.problem == f"Lucene failed while searching query 'q7': {error.classname}: {error.innermessage}"
     assert fix in str(found.fix)
 
 
@@ -52,7 +52,7 @@ def test_the_innermost_cause_is_named_as_pyjnius_writes_it():
     wrapped = java(
         "java.lang.IllegalArgumentException", "outer", "outer", "at a.Place", "Caused by:", "inner: why", "at"
     )
-    assert _translated(wrapped, "opening").what == "Lucene failed while opening: inner: why"
+    assert _translated(wrapped, "opening").problem == "Lucene failed while opening: inner: why"
 
 
 def test_the_innermost_cause_is_named():
@@ -66,7 +66,7 @@ def test_the_innermost_cause_is_named():
         "Caused by: java.nio.file.AccessDeniedException: /index/_0.fdt",
     )
     found = _translated(wrapped, "indexing")
-    assert found.what.endswith(": java.nio.file.AccessDeniedException: /index/_0.fdt")
+    assert found.problem.endswith(": java.nio.file.AccessDeniedException: /index/_0.fdt")
     assert found.fix == "make the folder writable"
 
 

@@ -20,7 +20,7 @@ from warm_harness import harness_command
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
-from harness.encoders.precomputed import Precomputed
+from harness.encoders.precomputed import PrecomputedEncoder
 from harness.encoders.settings import EncoderName, Settings
 from harness.errors import CardError, DataError, HarnessError, UnknownNameError, UsageError
 from harness.exact.postings import as_sparse
@@ -82,7 +82,7 @@ def test_a_run_of_json_is_refused_with_its_file(tmp_path: Path, score: str, prob
         ([1.0, float("nan")], "a score is NaN"),
         ([1.0, None], "column 'score' lacks 1 number"),
         ([1.0, 1e300], "a score is infinite, or beyond"),
-        ([True, False], "column 'score' holds something that is no number: bool"),
+        ([True, False], "column 'score' holds a value that is not a number: bool"),
     ],
 )
 def test_a_run_of_parquet_is_refused_with_its_file(tmp_path: Path, scores: list[object], problem: str) -> None:
@@ -146,10 +146,10 @@ def test_columns_that_are_there_twice_and_times_that_python_lacks_are_named(fold
     (folder / "corpus.jsonl").unlink()
     table = folder / "corpus.parquet"
     write_table(table, pa.table([["a"], ["x"], ["y"]], names=["_id", "text", "text"]))
-    with pytest.raises(DataError, match="the column 'text' is there 2 times"):
+    with pytest.raises(DataError, match="the column 'text' occurs 2 times"):
         load_corpus(folder)
     write_table(table, pa.table([["a"], ["x"], [["y"]]], names=["_id", "text", "text"]))
-    with pytest.raises(DataError, match="the column 'text' is there 2 times"):
+    with pytest.raises(DataError, match="the column 'text' occurs 2 times"):
         load_corpus(folder)
     late = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"), safe=False)
     write_table(table, {"_id": ["a"], "text": ["x"], "when": late})
@@ -249,13 +249,13 @@ def test_labels_of_another_dataset_are_refused(tmp_path: Path) -> None:
     assert later.counts.judged == 2
 
 
-def stored(place: Path, **columns: object) -> Precomputed:
+def stored(place: Path, **columns: object) -> PrecomputedEncoder:
     for role in ("documents", "queries"):
         write_table(place / f"{role}.parquet", {"id": ["a"], **columns})
     kind: EncoderName
     backend, kind = ("flat", "dense") if "vector" in columns else ("csr-splade", "splade")
     (spec,) = parse_backends(f"{backend}:model='precomputed:{place}'")
-    return Precomputed(Settings.of(kind, spec.parameters))
+    return PrecomputedEncoder(Settings.of(kind, spec.parameters))
 
 
 @pytest.mark.parametrize(

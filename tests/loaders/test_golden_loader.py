@@ -17,7 +17,7 @@ from harness.data.types import Ids
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.dataset import load_corpus, load_dataset, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
-from harness.pipeline.check.id_match import Match, id_advice, with_ids_of
+from harness.pipeline.check.id_match import Match, id_advice, resolve_ids
 
 
 def write(tmp_path, text, name="golden.jsonl"):
@@ -159,7 +159,7 @@ def test_bad_tables_are_named_with_their_line(tmp_path, text, said):
 def test_an_expected_id_that_is_repeated_counts_once_and_is_noted(tmp_path):
     golden = load_golden(write(tmp_path, line(id="a", question="?", expected=["x", "y", "x"])))
     assert [expected.id for expected in golden.questions[0].expected] == ["x", "y"]
-    assert golden.notes == ("1 repeated expected id of one question, counted once: 'x'",)
+    assert golden.notes == ("1 repeated expected id of the same question, counted once: 'x'",)
     assert golden_of_records([{"question": "?", "expected": ["x", "x"]}]).notes == golden.notes
     dataset = Dataset.of({"x": "a", "y": "b"}, [{"id": "a", "text": "?", "expected": ["x", "y", "x"]}])
     assert dataset.qrels is not None
@@ -196,7 +196,7 @@ def test_a_name_in_exact_case_is_taken_and_two_in_another_case_are_refused(tmp_p
     exact = line(question="how?", Question="a slice", expected="x")
     (question,) = load_golden(write(tmp_path, exact))
     assert (question.question, question.fields) == ("how?", {"Question": ("a slice",)})
-    with pytest.raises(DataError, match="both 'Question' and 'QUESTION' are there: keep one"):
+    with pytest.raises(DataError, match="both 'Question' and 'QUESTION' are present: keep one"):
         load_golden(write(tmp_path, line(Question="how?", QUESTION="why?", expected="x")))
 
 
@@ -229,7 +229,7 @@ CORPUS = Ids.of(["terms.md|1", "pump.md|2", "a", "b", "7", "8.0", "8"])
 def test_a_cell_is_read_as_the_corpus_writes_ids(tmp_path, cell, expected):
     quoted = cell.replace('"', '""')
     golden = load_golden(write(tmp_path, f'question,expected\nhow?,"{quoted}"\n', "golden.csv"))
-    resolved = with_ids_of(golden, Match(), [CORPUS])
+    resolved = resolve_ids(golden, Match(), [CORPUS])
     assert [one.id for one in resolved.questions[0].expected] == expected
     assert bool(resolved.notes) == (resolved is not golden)
 
@@ -268,22 +268,22 @@ def test_a_cell_of_one_id_is_scored_as_one_by_check_and_in_a_dataset(tmp_path):
 
 def test_chunks_of_a_document_make_a_cell_known(tmp_path):
     golden = load_golden(write(tmp_path, "question,expected\nhow?,a|b\nwhy?,c|d\n", "golden.csv"))
-    resolved = with_ids_of(golden, Match.of("document", "#"), [Ids.of(["a|b#1", "c#2", "d#1"])])
+    resolved = resolve_ids(golden, Match.of("document", "#"), [Ids.of(["a|b#1", "c#2", "d#1"])])
     assert [[one.id for one in question.expected] for question in resolved] == [["a|b"], ["c", "d"]]
-    assert with_ids_of(golden, Match(), []) is golden
+    assert resolve_ids(golden, Match(), []) is golden
 
 
 @pytest.mark.parametrize("expected", [7.0, [7.0, 7], {"7.0": 2}])
 def test_whole_numbers_that_pandas_made_floats_meet_their_document(tmp_path, expected):
     golden = load_golden(write(tmp_path, line(question="?", expected=expected)))
-    resolved = with_ids_of(golden, Match(), [CORPUS])
+    resolved = resolve_ids(golden, Match(), [CORPUS])
     assert [one.id for one in resolved.questions[0].expected] == ["7"]
     assert resolved.notes[-1] == "1 expected id read as a whole number: '7.0' as '7'"
 
 
 def test_a_column_of_floats_with_an_empty_cell_is_read(tmp_path):
     pd.DataFrame({"question": ["?", "!"], "expected": [7.0, None]}).to_parquet(tmp_path / "golden.parquet")
-    golden = with_ids_of(load_golden(tmp_path / "golden.parquet"), Match(), [CORPUS])
+    golden = resolve_ids(load_golden(tmp_path / "golden.parquet"), Match(), [CORPUS])
     assert [[one.id for one in question.expected] for question in golden] == [["7"], []]
 
 
@@ -302,7 +302,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_missing_file_is_no_unknown_dataset(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for load in (load_golden_of, load_corpus):
-        with pytest.raises(UsageError, match="there is no file"):
+        with pytest.raises(UsageError, match="there is not a file"):
             load(name)
 
 
@@ -310,9 +310,9 @@ def test_a_missing_file_is_held_against_those_beside_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "golden.jsonl").touch()
     for name in ("golden.json", "goldn.jsonl", "./Golden.jsonl.gz"):
-        with pytest.raises(UsageError, match=r"there is no file '.*' \(did you mean 'golden.jsonl'\?\)"):
+        with pytest.raises(UsageError, match=r"there is not a file '.*' \(did you mean 'golden.jsonl'\?\)"):
             load_golden_of(name)
-    with pytest.raises(UsageError, match=r"there is no file 'chunks\.json'"):
+    with pytest.raises(UsageError, match=r"there is not a file 'chunks\.json'"):
         load_golden_of("chunks.json")
     for name in ("golden", "chunks"):
         with pytest.raises(UnknownNameError, match=name):
@@ -399,7 +399,7 @@ def test_joined_rows_may_not_grade_a_document_differently():
 def test_a_joined_cell_is_read_as_the_corpus_writes_ids(tmp_path):
     (tmp_path / "golden.csv").write_text("question,expected\n?,x|y\n?,z;w\n?,v\n")
     corpus = Ids.of(["x|y", "z;w", "v"])
-    (question,) = with_ids_of(load_golden(tmp_path / "golden.csv"), Match(), [corpus])
+    (question,) = resolve_ids(load_golden(tmp_path / "golden.csv"), Match(), [corpus])
     assert [document.id for document in question.expected] == ["x|y", "z;w", "v"]
-    (plain,) = with_ids_of(load_golden(tmp_path / "golden.csv"), Match(), [Ids.of([*"xyzwv"])])
+    (plain,) = resolve_ids(load_golden(tmp_path / "golden.csv"), Match(), [Ids.of([*"xyzwv"])])
     assert [document.id for document in plain.expected] == [*"xyzwv"]

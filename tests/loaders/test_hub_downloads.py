@@ -274,5 +274,5 @@ def test_names_that_lead_out_of_a_repository_are_passed_over(hub, monkeypatch):
 
 def test_a_card_that_is_no_yaml_is_named(hub):
     (hub.root / "BeIR/mini/README.md").write_text("---\nconfigs: [\n---\n")
-    with pytest.raises(DataError, match=r"README\.md: 1 problem\n  is no card of a dataset"):
+    with pytest.raises(DataError, match=r"README\.md: 1 problem\n  is not a card of a dataset"):
         load_dataset("hf:BeIR/mini")

@@ -15,7 +15,7 @@ from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec
 from harness.loaders.hub_layouts import LAYOUTS
 from harness.loaders.hub_repository import Config, Listing, _beir_configs, _lacking_shards
-from harness.loaders.hugging_face import HubLoader, _config_of, _language, _Place
+from harness.loaders.hugging_face import HubLoader, _config_of, _HubLocation, _language
 from harness.loaders.registry import loader_for
 
 skip_module_without("huggingface_hub")
@@ -30,7 +30,7 @@ WORD = st.from_regex(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}"), fullmatch=Tr
 )
 def test_a_spec_is_read_as_it_was_put_together(organisation, name, revision, config):
     text = f"hf:{organisation}/{name}" + (f"@{revision}" if revision else "") + (f":{config}" if config else "")
-    place = _Place.parse(text, network=False)
+    place = _HubLocation.parse(text, network=False)
     assert place.repository.name == f"{organisation}/{name}"
     assert place.repository.revision == (revision or "main")
     assert place.config == (config or "")
@@ -40,7 +40,7 @@ def test_a_spec_is_read_as_it_was_put_together(organisation, name, revision, con
 @pytest.mark.parametrize("text", ["hf:", "hf:a/b/c", "hf:a b", "hf:@main", "hf:a/b@../../x", "hf:a/b@", "hf:a/b:"])
 def test_other_texts_are_refused_with_an_example(text):
     with pytest.raises(UsageError, match="names no dataset of the hub\n  write hf:ORG/NAME"):
-        _Place.parse(text, network=False)
+        _HubLocation.parse(text, network=False)
 
 
 def listing(*names: str) -> Listing:
@@ -93,10 +93,10 @@ def test_files_of_beirs_layout_are_parts():
 
 
 def test_miracls_languages_need_one_name_and_mmarcos_may_have_two():
-    repository = _Place.parse("hf:miracl/miracl", network=False).repository
+    repository = _HubLocation.parse("hf:miracl/miracl", network=False).repository
 
     def other(name: str):
-        return _Place.parse(f"hf:{name}", network=False).repository
+        return _HubLocation.parse(f"hf:{name}", network=False).repository
 
     parts = LAYOUTS["miracl/miracl"].parts(repository, "de", other)
     assert len(parts.documents["corpus"].names) == 32

@@ -344,7 +344,7 @@ def test_offline_names_the_files_of_all_parts(passages: Path, monkeypatch: pytes
     with pytest.raises(DataError) as caught:
         load_dataset("irds:msmarco-passage/trec-dl-2020")
     assert caught.value.count == 1
-    assert caught.value.others == ()
+    assert caught.value.further == ()
     for place in ("collectionandqueries.tar.gz", "trec-dl-2020/queries.tsv.gz", "trec-dl-2020/qrels"):
         assert f" at {passages / place}" in str(caught.value)
     lay(passages, {"collection.tsv"})
@@ -374,7 +374,7 @@ def test_knows_the_text_of_every_kind_of_record_or_says_which_fields_there_are()
         except DataError as error:
             refused.add(error.problems[0])
         except UsageError as error:
-            refused.add(error.what.partition(" ")[2])
+            refused.add(error.problem.partition(" ")[2])
     assert refused == {
         "has no documents",
         "ir_datasets does not say which field of its documents is the text",

@@ -130,7 +130,8 @@ def test_relevant_documents_with_a_twin_that_nobody_judged() -> None:
     found = only(collection(documents))
     assert found.check == "duplicate-texts"
     assert found.message == (
-        "24 of 112 documents have the text of another one; 12 of 40 relevant judgments are of a document whose twin is "
+        "24 of 112 documents have the same text as another document; 12 of 40 relevant judgments are of a document "
+        "whose twin is "
         "not judged"
     )
     assert found.examples == ("'d0', 'copy0' are equal",)
@@ -145,7 +146,7 @@ def test_repeated_texts_alone_are_honest_up_to_half() -> None:
     judged = {f"q{row}": {f"d{row}": 1} for row in range(40)}
     assert dataset_findings(collection(lotte, qrels=judged)) == []
     found = only(collection(lotte | {f"d{40 + number}": documents["d99"] for number in range(10)}, qrels=judged))
-    assert found.message == "60 of 100 documents have the text of another one"
+    assert found.message == "60 of 100 documents have the same text as another document"
 
 
 def test_documents_with_next_to_no_text() -> None:
@@ -296,7 +297,7 @@ def test_judged_documents_of_objects_that_are_missing() -> None:
     assert only(dataset).message == (
         "1 of 2 judgments is of a document not in the corpus; it is relevant, and no backend can find it"
     )
-    with pytest.raises(DataError, match="the document 'gone' is judged, and there is no such document"):
+    with pytest.raises(DataError, match="the document 'gone' is judged, but there is no such document"):
         Dataset.of(documents, {"q": "what?"}, {"q": {"gone": 1}})
 
 
@@ -391,8 +392,8 @@ def test_a_rule_of_spelling_holds_for_its_example(known: set[str], named: set[st
         return
     assert 3 <= found.met <= len(missing)
     assert 2 * found.met >= len(missing)
-    assert found.named in missing
-    assert found.known in known
+    assert found.as_text in missing
+    assert found.corpus_id in known
     assert f"{found.met} of them" in str(found)
 
 

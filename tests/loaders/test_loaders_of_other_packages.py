@@ -102,12 +102,12 @@ def test_a_fault_names_loader_and_package(offer: Callable[[Mail], None], fault: 
     with pytest.raises(LoaderError) as caught:
         load_dataset("mail:box")
     assert str(caught.value).startswith("loader 'mail' of the package 'harness-mail' failed while ")
-    assert problem in caught.value.what
+    assert problem in caught.value.problem
     assert caught.value.fix is not None
     assert caught.value.fix.endswith("a loader refuses bad input with harness.errors.DataError")
     if "KeyError" in problem:
         assert isinstance(caught.value.__cause__, KeyError)
-        assert __file__ in caught.value.what
+        assert __file__ in caught.value.problem
 
 
 def test_the_line_is_that_of_the_loader_also_if_another_library_raises(offer: Callable[[Mail], None]) -> None:

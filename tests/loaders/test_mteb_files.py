@@ -108,7 +108,7 @@ def test_files_of_another_commit_are_not_the_task_s(
     register(hub, monkeypatch)
     assert loader.local_files(KO) == NOTHING
     download(hub, "ko")
-    assert main.files_here().isdisjoint(loader.local_files(KO).paths)
+    assert main.local_files().isdisjoint(loader.local_files(KO).paths)
 
 
 def test_files_that_nothing_tells_apart_may_be_any_subset_s(

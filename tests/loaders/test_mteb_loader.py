@@ -366,7 +366,7 @@ def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
     assert "a second stage scores all of them and nothing else" in note
     assert not any("raise --k" in one for one in plan.notes)
     harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5, isolation="none")
-    assert preview(plan_for(request))[0].known[0].stored is not None
+    assert preview(plan_for(request))[0].look_ups[0].stored is not None
 
 
 def test_a_subset_that_is_not_there_brings_the_nearest_by_name_and_language() -> None:

@@ -130,7 +130,7 @@ def test_an_empty_file_is_refused(tmp_path, content):
 
 
 def test_an_unreadable_or_damaged_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no such file is there"):
+    with pytest.raises(DataError, match="the file does not exist"):
         read_run(tmp_path / "absent")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(RUN.encode() * 50)[:-20])
     with pytest.raises(DataError, match=r"is cut or damaged after line \d+: Compressed"):
@@ -174,7 +174,7 @@ def test_dictionaries_are_refused_with_their_fault():
         run_from_dict({"q": {"a": "high"}})
     with pytest.raises(DataError, match="run"):
         run_from_dict({"q": {7.5: 1.0}})
-    with pytest.raises(DataError, match=r"grade 1.5 of document 'a' is no whole number"):
+    with pytest.raises(DataError, match=r"grade 1.5 of document 'a' is not a whole number"):
         qrels_from_dict({"q": {"a": 1.5}})
     with pytest.raises(DataError, match="no whole number"):
         qrels_from_dict({"q": {"a": float("nan")}})

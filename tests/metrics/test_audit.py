@@ -154,7 +154,7 @@ class TestPlantedDifferences:
         assert [(change.aspect, value) for change, value in difference.alone] == [
             ("order of equal scores", 1.0), ("queries averaged over", 0.25)
         ]  # fmt: skip
-        assert difference.there == 0.5
+        assert difference.other_value == 0.5
         assert [change.aspect for change in difference.without_effect] == ["scores compared as"]
 
     def test_equal_means_of_different_values_are_a_difference(self):
@@ -162,7 +162,7 @@ class TestPlantedDifferences:
         run = {"q": {"a": 1.0, "b": 1.0}, "p": {"b": 1.0, "a": 1.0}}
         qrels = {"q": {"a": 1}, "p": {"b": 1}}
         difference = harness.audit(run, qrels, "RR@10").difference("RR@10", "sentence-transformers")
-        assert (difference.here, difference.there) == (0.75, 0.75)
+        assert (difference.harness_value, difference.other_value) == (0.75, 0.75)
         assert [change.aspect for change in difference.causes[0]] == ["order of equal scores"]
 
 
@@ -174,7 +174,7 @@ class TestPublished:
     def given_by(self, value, metrics="nDCG@10", run=None, qrels=None):
         audit = harness.audit(run or RUN, qrels or QRELS, metrics, published=value)
         return [
-            (str(one.measure), one.convention, one.change and (one.change.aspect, one.change.there))
+            (str(one.measure), one.convention, one.change and (one.change.aspect, one.change.other_value))
             for one in audit.published.matches
         ]
 
@@ -234,7 +234,7 @@ class TestPublished:
 
 class TestInput:
     def test_sums_are_refused(self):
-        with pytest.raises(UsageError, match="NumRet, gm_map is no mean"):
+        with pytest.raises(UsageError, match="NumRet, gm_map is not a mean"):
             harness.audit({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP,NumRet,gm_map")
 
     def test_foreign_ids_are_refused(self):

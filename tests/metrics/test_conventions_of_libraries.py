@@ -209,7 +209,7 @@ def test_every_difference_has_a_cause_of_no_more_changes_than_differ(rule: str):
             changes = {change for cause in one.causes for change in cause}
             assert not changes & set(one.without_effect)
             assert bool(one.causes) == bool(one.examples)
-            assert one.causes or one.here == pytest.approx(one.there, abs=1e-12)
+            assert one.causes or one.harness_value == pytest.approx(one.other_value, abs=1e-12)
             assert len({len(cause) for cause in one.causes}) <= 1
 
 

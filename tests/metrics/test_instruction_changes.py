@@ -41,7 +41,7 @@ def test_equals_what_mteb_computes() -> None:
 
 
 def test_runs_of_different_queries_are_refused() -> None:
-    with pytest.raises(DataError, match="query 'q' is in one of the runs alone"):
+    with pytest.raises(DataError, match="query 'q' is in only one of the runs"):
         p_mrr({"q": {"a": 1.0}}, {"r": {"a": 1.0}}, {"q": ["a"]})
     with pytest.raises(DataError, match="no query whose documents changed"):
         p_mrr({"q": {"a": 1.0}}, {"q": {"a": 1.0}}, {"other": ["a"]})

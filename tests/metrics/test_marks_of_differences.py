@@ -14,7 +14,7 @@ from harness.metrics import Metric, QueryCounts, QuerySet, Scores
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.results.differences import paired_differences
 from harness.results.schema import Result
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.stats import Change, judge_family
 
 
@@ -98,11 +98,11 @@ def test_one_family_in_comparisons_and_in_judgements() -> None:
     assert [one.p_adjusted for one in judged] == [row.p_adjusted for row in found]
 
 
-def scored(label: str, values: Float64Array) -> Scored:
+def scored(label: str, values: Float64Array) -> ScoredTrial:
     """Values of 20 queries on P@1 to P@10."""
     measures = tuple(Metric("P", place) for place in range(1, 11))
     counts = QueryCounts(judged=20, relevant=20, answered=20, evaluated=20, unjudged=0)
     ids = Ids.of([f"q{place}" for place in range(20)])
     scores = Scores(measures, ids, values, values, values, counts, TieRule.TREC_EVAL, QuerySet.RELEVANT)
     outcome = SimpleNamespace(trial=SimpleNamespace(label=label))
-    return Scored(outcome, scores, None)  # type: ignore[arg-type]
+    return ScoredTrial(outcome, scores, None)  # type: ignore[arg-type]

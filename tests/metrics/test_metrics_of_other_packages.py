@@ -84,7 +84,7 @@ def first_grade(grades, ideal):
 def ranks_of_relevant(judged: JudgedHits, arguments: Arguments, out: np.ndarray) -> None:
     """Sum of 1/rank over relevant documents."""
     for query in range(len(out)):
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
             if judged.ranks[hit] <= arguments.cutoff and judged.grades[hit] >= arguments.level:
                 out[query] += 1.0 / judged.ranks[hit]
 
@@ -276,9 +276,9 @@ def test_a_kernel_that_fails_is_named(offer):
         (lambda grades, ideal, k, more: 0.0, r"takes \(grades, ideal, k, more\)"),
         (lambda *grades: 0.0, r"takes \(\*grades\)"),
         (lambda grades, ideal, **options: 0.0, r"takes \(grades, ideal, \*\*options\)"),
-        (lambda grades, ideal, k, *, p: 0.0, "the default of p is no number"),
-        (lambda grades, ideal, k, *, p="x": 0.0, "the default of p is no number"),
-        (lambda grades, ideal, k, *, rel=1.0: 0.0, "the default of rel is no number"),
+        (lambda grades, ideal, k, *, p: 0.0, "the default of p is not a number"),
+        (lambda grades, ideal, k, *, p="x": 0.0, "the default of p is not a number"),
+        (lambda grades, ideal, k, *, rel=1.0: 0.0, "the default of rel is not a number"),
         (lambda grades, ideal, k, *, p=1, q=2: 0.0, "several parameters besides rel"),
         (5, "is int, neither a function nor a Kind"),
         (max, "metric 'max' has no signature"),
@@ -310,7 +310,7 @@ def test_a_name_of_another_package_is_taken(offer):
 @pytest.mark.parametrize("name", ["N CG", "N@10", "1st", "a,b", "x(y)"])
 def test_a_name_that_cannot_be_written_is_refused(offer, name):
     offer(**{name: normalised})
-    with pytest.raises(MetricError, match="which is no name"):
+    with pytest.raises(MetricError, match="which is not a name"):
         parse_metric("NCG@10")
 
 

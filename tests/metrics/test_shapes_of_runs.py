@@ -316,10 +316,10 @@ def test_one_of_several_predictions_has_to_be_named(tmp_path):
     path = tmp_path / "x_predictions.json"
     path.write_text(json.dumps(held))
     for fragment, problem in [
-        ("", "there are 3 runs, and one is scored: ko/dev, ko/test, en/test"),
+        ("", "there are 3 runs, and only one can be scored: ko/dev, ko/test, en/test"),
         ("#test", "there are 2 runs"),
         ("#ko", "there are 2 runs"),
-        ("#de/test", "there is no run 'de/test': ko/dev, ko/test, en/test"),
+        ("#de/test", "there is not a run 'de/test': ko/dev, ko/test, en/test"),
     ]:
         with pytest.raises(UsageError, match=problem) as caught:
             harness.evaluate(f"{path}{fragment}", QRELS)
@@ -338,9 +338,9 @@ def test_one_of_several_predictions_has_to_be_named(tmp_path):
     ("name", "content", "problem"),
     [
         ("x.json", "", "holds nothing"),
-        ("x.json", "{", "is no JSON"),
-        ("x.json", '{"q": {"a": 1, "a": 2}}', "the key 'a' is there twice"),
-        ("x.json", '["a", "b"]', "what it holds is a list"),
+        ("x.json", "{", "is not a JSON"),
+        ("x.json", '{"q": {"a": 1, "a": 2}}', "the key 'a' occurs twice"),
+        ("x.json", '["a", "b"]', "it holds a list"),
         ("x.json", '{"q": {"a": "high"}}', "the value is a str"),
         ("x.json", '{"q": 5.5}', "query 'q' has a float"),
         ("x.parquet", "no such file", "cannot be read as Parquet"),
@@ -358,7 +358,7 @@ def test_a_malformed_file_is_named_with_its_fault(tmp_path, name, content, probl
     ("content", "problem"),
     [
         ('{"query_id": 1}\n{"query_id": 2, "results": []}\nnothing', r"2 problems\n  line 1: .*\n  line 3"),
-        ('{"query_id": 1, "results": []}\n{"query_id": 1, "results": []}', "line 2: query 1 is there already"),
+        ('{"query_id": 1, "results": []}\n{"query_id": 1, "results": []}', "line 2: query 1 already exists"),
     ],
 )
 def test_malformed_predictions_are_named_with_their_lines(tmp_path, content, problem):
@@ -410,8 +410,8 @@ def test_a_fragment_of_a_file_with_one_run_is_refused(files):
 def test_another_shape_is_described_and_all_that_are_taken_are_listed(value, says):
     with pytest.raises(UsageError) as caught:
         harness.evaluate(value, QRELS)
-    assert says in caught.value.what
-    assert caught.value.what.startswith("the run is ")
+    assert says in caught.value.problem
+    assert caught.value.problem.startswith("the run is ")
     assert caught.value.exit_code == 2
     for shape in (
         "{query id: [document id, …], best first}",
@@ -452,7 +452,7 @@ def test_a_run_is_no_set_because_that_has_no_order():
         ({"q": {"a": None}}, "query 'q', document 'a': the value is None, expected a number"),
         ({"q": {"a": {"b": 1.0}}}, "query 'q', document 'a': the value is a dict ({'b': 1.0})"),
         ([("q", "a", "high")], "query 'q', document 'a': the value is a str ('high')"),
-        ({1: {"a": 1.0}, "1": {"b": 2.0}}, "query id 1 is there twice: as int and as text"),
+        ({1: {"a": 1.0}, "1": {"b": 2.0}}, "query id 1 occurs twice: as int and as text"),
         ({"q": {"\ud800": 1.0}}, "holds a lone surrogate, which is not a character"),
         (pd.DataFrame({"qid": [1.5], "docno": ["a"], "score": [1]}), "column 'qid': an id is a float (1.5)"),
         (pa.table({"qid": [1.5], "docno": ["a"], "score": [1]}), "column 'qid' holds double"),
@@ -470,11 +470,11 @@ def test_wrong_ids_and_numbers_are_named(run, problem):
 @pytest.mark.parametrize("score", [None, float("nan")])
 def test_a_missing_score_of_a_table_is_refused(score):
     columns = {"qid": [1, 1], "docno": [7, 8], "score": [1.0, score]}
-    missing = "column 'score' lacks 1 number" if score is None else "grade nan of document '8' is no whole number"
+    missing = "column 'score' lacks 1 number" if score is None else "grade nan of document '8' is not a whole number"
     frame, table = pd.DataFrame(columns), pa.table(columns)
     with pytest.raises(RankingError, match="a score is NaN"):
         harness.evaluate(frame, QRELS)
-    with pytest.raises(DataError, match="grade nan of document '8' is no whole number"):
+    with pytest.raises(DataError, match="grade nan of document '8' is not a whole number"):
         harness.evaluate(RUN, frame)
     with pytest.raises((RankingError, DataError), match="column 'score' lacks 1 number" if score is None else "NaN"):
         harness.evaluate(table, QRELS)
@@ -485,7 +485,7 @@ def test_a_missing_score_of_a_table_is_refused(score):
 @pytest.mark.parametrize("grade", [0.5, 2.0**31, float("inf")])
 def test_grades_are_whole_numbers_of_32_bits(grade):
     for qrels in ({1: {"a": grade}}, [(1, "a", grade)], pa.table({"qid": [1], "docno": ["a"], "label": [grade]})):
-        with pytest.raises(DataError, match="of document 'a' is no whole number of 32 bits"):
+        with pytest.raises(DataError, match="of document 'a' is not a whole number of 32 bits"):
             harness.evaluate(RUN, qrels)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,38 @@ def test_the_words_of_the_glossary_are_in_order(repository: Path) -> None:
     words = re.findall(r"^\| ([a-z][^|]*?) \|", page, re.MULTILINE)[1:]
     assert words == sorted(words)
     assert {"backend", "dataset", "metric", "reference", "trial"} <= set(words)
+
+
+NOT_NAMES = frozenset(
+    """
+    place places at what where here there own whole every others
+    known named wanted kept listed shown said found given asked held told
+    """.split()  # noqa: SIM905 - a list of words to read
+)
+"""Words that do not say what the thing is that they name."""
+PREPOSITION = re.compile(r"_(of|in|with|by|on|at|under)(_|$)")
+
+
+def bound_names(path: Path) -> Iterator[tuple[str, int, type[ast.AST]]]:
+    """Yield each name that a module binds, with its line and kind: variables, attributes, functions and classes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name, node.lineno, type(node)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node.lineno, type(node)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield name, node.lineno, type(node)
+
+
+def test_names_are_nouns_and_verbs(repository: Path) -> None:
+    """Classes are no participles, private functions begin with no preposition, and names are not empty words."""
+    strays = []
+    for path in sorted((repository / "harness").rglob("*.py")):
+        for name, line, kind in bound_names(path):
+            plain = name.strip("_").lower()
+            participle = kind is ast.ClassDef and re.search(r"(?<!fi)(?<!nee)ed$", plain) is not None
+            preposition = kind is ast.FunctionDef and PREPOSITION.match(name) is not None
+            if plain in NOT_NAMES or participle or preposition:
+                strays.append(f"{path.relative_to(repository)}:{line}: {name}")
+    assert strays == []

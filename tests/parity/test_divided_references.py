@@ -28,7 +28,7 @@ from harness.worker import divided_search, exact_search
 from harness.worker.dispatch import run_job
 from harness.worker.divided_search import DividedSearch
 from harness.worker.failure import RemoteError
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 
 TERMS, QUERIES = 6, 4
 CARDS = find_cards("backends")
@@ -51,13 +51,13 @@ class HereAndNow:
     def slots(self, device: str = "cpu") -> int:
         return 3
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress) -> FinishedProcess:
         try:
             with self._alone:
                 run_job(folder, progress)
         except DataError as error:  # as a worker reports it
-            raise RemoteError("DataError", error.what, error.fix, []) from error
-        return Finished(None, None, ())
+            raise RemoteError("DataError", error.problem, error.fix, []) from error
+        return FinishedProcess(None, None, ())
 
 
 class AtPlaces(DividedSearch):
@@ -254,7 +254,7 @@ def test_a_part_that_fails_is_searched_here(
 ) -> None:
     both = threading.Barrier(2, timeout=60)
 
-    def fail(*_: object) -> Finished:
+    def fail(*_: object) -> FinishedProcess:
         if both.wait() == 0:
             raise error
         for _ in range(6000):  # until it is interrupted: here, and not while it writes or removes its folder
@@ -265,7 +265,7 @@ def test_a_part_that_fails_is_searched_here(
     recipe = sparse_recipe(Problem(np.random.default_rng(0), 8, False, 3, []), "lucene", 1)
     parts = SparseReference(recipe, divided=AtPlaces([4], tmp_path))
     assert bits(parts.retrieve(3)) == bits(SparseReference(recipe).retrieve(3))
-    assert f"a part of the exact reference failed ({error.what}): searched here instead" in caplog.text
+    assert f"a part of the exact reference failed ({error.problem}): searched here instead" in caplog.text
 
 
 def test_there_are_as_many_parts_as_jobs_and_none_is_small(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_run_that_is_its_oracle_tries_no_hypothesis(counts: TermCounts) -> Non
 def test_a_graph_of_sparse_vectors_that_misses_documents(counts: TermCounts) -> None:
     base = oracle(counts)
     deep = base.retrieve(K + 15)
-    run = ranking.cut(ranking.hits_at(deep, np.flatnonzero(np.arange(len(deep.rows)) % 3)), K)
+    run = ranking.cut(ranking.select_hits(deep, np.flatnonzero(np.arange(len(deep.rows)) % 3)), K)
     assert compare_run(run, base, k=K, tolerance=1e-7, approximate=True).causes == {"approximate search": QUERIES}
     assert "approximate search" not in compare_run(run, base, k=K, tolerance=1e-7).causes
 

@@ -65,7 +65,7 @@ def test_what_was_not_kept_is_not_taken_for_not_found(path: Path) -> None:
     """A result without judgments has no ranks of relevant documents."""
     unjudged = replace(side({"csr": BEFORE}), qrels=None)
     write_one(path, unjudged)
-    assert read_one(path).kept_ranks is None
+    assert read_one(path).stored_ranks is None
 
 
 def test_a_baseline_of_several_datasets(path: Path) -> None:

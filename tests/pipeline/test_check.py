@@ -167,7 +167,7 @@ def test_a_missing_id_is_invalid_and_nothing_runs(small, tmp_path):
         str(golden), "--corpus", str(corpus), "--backends", "csr", "--out", str(tmp_path / "out"), exit_code=3
     )
     said = " ".join(text.split())
-    assert "? Invalid: no backend was asked a question" in text.splitlines()
+    assert "? Invalid: no backend was queried" in text.splitlines()
     assert "2 expected ids are not in the corpus 'chunks': no document has the id" in text
     assert f"{golden}, line 1: question 'f' expects 'fruit'" in said
     assert "--match document --delimiter" in said
@@ -270,7 +270,7 @@ def test_several_corpora_stand_in_one_table(small, tmp_path):
     assert checked.run("csr", "large").doc_ids.to_list() == ["fruit", "fish"]
     assert checked.metrics().index.to_list() == [("small", "csr"), ("large", "csr")]
     assert list(checked.per_question().columns[:3]) == ["dataset", "backend", "question"]
-    with pytest.raises(UsageError, match="'csr' was asked on several datasets: small, large"):
+    with pytest.raises(UsageError, match="'csr' was checked on several datasets: small, large"):
         _ = checked.runs
     shown = checked.render("markdown", verbose=True)
     assert "| backend | dataset |" in shown
@@ -363,7 +363,7 @@ def other_run(folder: Path) -> Path:
             UsageError,
             "--accept same-lst: no such choice (did you mean 'same-list'",
         ),
-        ({"corpus": "./nowhere.jsonl"}, UsageError, "there is no file"),
+        ({"corpus": "./nowhere.jsonl"}, UsageError, "there is not a file"),
         (
             {"ties": "average", "match": "document", "delimiter": "#", "metrics": "RR@5"},
             UsageError,

@@ -330,8 +330,8 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
         ("chroma:path=.;collection=docs", "does not say which model made its vectors"),
         ("chrmoa:path=.;collection=docs", "did you mean 'chroma'"),
         ("qdrant-dense:model=m", "nothing says where the index is"),
-        ("rrf:csr+flat", "'rrf' is no index"),
-        ("run:hits.trec", "'run' is no index"),
+        ("rrf:csr+flat", "'rrf' is not an index"),
+        ("run:hits.trec", "'run' is not an index"),
         ("pyton:my_app:retrieve", "did you mean 'python'"),
         ("my_app:retrieve", "'my_app' is neither python, nor http, nor a framework, nor a backend"),
     ],
@@ -357,7 +357,7 @@ def test_functions_are_named_by_a_mapping(app):
     assert [(one.backend, one.passed) for one in checked.report.requirements] == [("right", True), ("wrong", False)]
     with pytest.raises(UsageError, match=r"(?s)two functions are called .*against=\{"):
         harness.check(app, against=list(functions.values()))
-    with pytest.raises(UsageError, match="'a=b' is no name"):
+    with pytest.raises(UsageError, match="'a=b' is not a name"):
         harness.check(app, against={"a=b": functions["right"]})
     with pytest.raises(UsageError, match=r"a dict\n.* or retriever is named: langchain:MODULE:NAME"):
         harness.check(app, against={"store": object()})

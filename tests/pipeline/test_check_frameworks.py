@@ -151,8 +151,8 @@ def test_what_is_wrong_is_named(package: str, backend: str, message: str) -> Non
     ("expression", "message"),
     [
         ("langchain:my_app.retriever", "write langchain:MODULE:RETRIEVER, as langchain:my_app:retriever"),
-        ("llamaindex:app:index;key=id", "'key' is no option of llamaindex:MODULE:RETRIEVER"),
-        ("haystack:app:pipe;id_key=", "'id_key' is no option"),
+        ("llamaindex:app:index;key=id", "'key' is not an option of llamaindex:MODULE:RETRIEVER"),
+        ("haystack:app:pipe;id_key=", "'id_key' is not an option"),
         ("haystack:app:pipe;id_key=a;id_key=b", "is given twice"),
     ],
 )
@@ -168,4 +168,4 @@ def test_a_name_may_stand_before_a_framework() -> None:
     assert called is not None
     assert (backend.label, called.framework, called.target) == ("mine", "llamaindex", "app.search:index")
     assert called.id_key == "ref_doc_id"
-    assert backend.shown == "mine=llamaindex:app.search:index;id_key=ref_doc_id"
+    assert backend.displayed == "mine=llamaindex:app.search:index;id_key=ref_doc_id"

@@ -26,7 +26,7 @@ from harness.plain_url import without_secrets
 from harness.report.documents.check import check_document
 from harness.report.documents.check_cases import check_annotations, check_suites
 from harness.report.formats import render
-from harness.report.render.github import SHOWN_BY_GITHUB, workflow_commands
+from harness.report.render.github import GITHUB_LIMIT, workflow_commands
 from harness.report.render.junit import junit_xml, render_junit
 from harness.report.render.markdown import COMMENT_BYTES
 from harness.results.check_redaction import redacted, without_questions
@@ -245,10 +245,10 @@ def test_a_file_that_cannot_be_written_says_so_and_the_result_stays(folder: Path
 def test_commands_are_escaped_and_few() -> None:
     many = [Annotation(f"a:b,c{number}", "50 %\r\nof it: all, of it", 7) for number in range(12)]
     lines = workflow_commands(many, "a,b.jsonl")
-    assert len(lines) == SHOWN_BY_GITHUB
+    assert len(lines) == GITHUB_LIMIT
     assert lines[0] == "::error title=a%3Ab%2Cc0,file=a%2Cb.jsonl,line=7::50 %25%0D%0Aof it: all, of it"
     assert "3 more errors" in lines[-1]
-    assert len(workflow_commands(many[:SHOWN_BY_GITHUB], None)) == SHOWN_BY_GITHUB
+    assert len(workflow_commands(many[:GITHUB_LIMIT], None)) == GITHUB_LIMIT
     assert workflow_commands(many[:1], None) == ["::error title=a%3Ab%2Cc0::50 %25%0D%0Aof it: all, of it"]
 
 

@@ -285,15 +285,18 @@ def test_an_endpoint_in_a_fusion_is_recorded_so_that_it_can_be_asked_again() -> 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("python", "'python' does not say what answers the queries"),
+        ("python", "'python' does not name a backend"),
         ("python:own_app", "names no function"),
-        ("langchain:own_app:retriever;key=x", "'key' is no option"),
+        ("langchain:own_app:retriever;key=x", "'key' is not an option"),
         ("http://me:hush@host/search", "does not say where the ids are"),
-        ("csr,http:url=http://host/{question}?key=hush;idz=a;ids=b", "'idz' is no option"),
+        ("csr,http:url=http://host/{question}?key=hush;idz=a;ids=b", "'idz' is not an option"),
         ("qdrant:url=http://me:hush@host,python:a:b", "is not of the form"),
         ("qdrant:url=http://me:hush@host,http:url=http://host/{question};ids=a", "is not of the form"),
-        ("http:url=http://me:pass,hush@host/{question};ids=a", "what follows an endpoint in the list is no backend"),
-        ("http:ids=a;url=http://host/{question}?key=a,hush", "what follows an endpoint in the list is no backend"),
+        (
+            "http:url=http://me:pass,hush@host/{question};ids=a",
+            "the text after an endpoint in the list is not a backend",
+        ),
+        ("http:ids=a;url=http://host/{question}?key=a,hush", "the text after an endpoint in the list is not a backend"),
         (
             "rrf:csr+http:url=http://me:a+hush@host/{question};ids=a",
             "'http:…' is more than a name, and has no parentheses",
@@ -333,8 +336,8 @@ def test_a_sweep_is_recorded_without_the_secrets_of_endpoints(
         sweep=(sweep.replace("{}", endpoint),),
     )
     plan = make_plan(request, lucene_available=False)
-    assert plan.given()["sweep"] == [stored]
-    assert "hush" not in str([plan.given(), plan.command(), [trial.label for trial in plan.trials]])
+    assert plan.arguments()["sweep"] == [stored]
+    assert "hush" not in str([plan.arguments(), plan.command(), [trial.label for trial in plan.trials]])
 
 
 def test_times_of_its_calls_are_stored_as_those_of_engines(collection: Path, app: str) -> None:
@@ -381,7 +384,7 @@ def test_functions_of_one_name_are_told_apart_by_the_names_of_a_mapping(tmp_path
     [
         ([ranker("d1"), ranker("d2")], 'ranker.locals.lambda\'; name them: backends={"a": f, "b": g}'),
         (dict.fromkeys(["a", "b"], ranker("d1")), "backends 'a' and 'b' are the same"),
-        ({"my own": ranker("d1")}, "'my own' is no name of a backend; letters, digits and . _ - will do"),
+        ({"my own": ranker("d1")}, "'my own' is not a name of a backend; letters, digits and . _ - will do"),
         ({"x": "csr", "y": "nonsense"}, "unknown backend 'nonsense'"),
     ],
 )

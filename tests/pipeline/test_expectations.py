@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.data.types import Ids, Run
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_metrics, score
-from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
+from harness.pipeline.check.id_match import ExpectedDocuments, Match, ideal_run, plain_judgments
 
 NAMES = st.text(alphabet="a1-", min_size=1, max_size=7)
 MEASURES = parse_metrics("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")
@@ -52,7 +52,7 @@ def run_of(rankings, ids):
 def test_chunks_score_as_a_ranking_of_documents_with_repeats_blanked_out(case):
     grades, rankings = case
     golden = golden_of_records([{"id": n, "question": "?", "expected": one} for n, one in enumerate(grades)])
-    expected = Expected(golden, Match.of("document", "#"), Ids.of(DOCUMENTS))
+    expected = ExpectedDocuments(golden, Match.of("document", "#"), Ids.of(DOCUMENTS))
     run = run_of(rankings, Ids.of(DOCUMENTS))
     found = score(run, expected.judgments(run, TieRule.ENGINE), MEASURES, ties="engine")
 

@@ -190,7 +190,7 @@ def test_a_run_that_was_read_is_named_as_not_searched(collection: Path, tmp_path
     found = harness.compare([f"run:{tmp_path / 'a.trec'}"], collection, k=3, filter_sweep=0.5)
     (trial,) = found.report.trials
     assert trial.filter_sweep is None
-    assert "not searched under the filters of --filter-sweep: it has no index of its own" in trial.notes
+    assert "not searched under the filters of --filter-sweep: it has no index itself" in trial.notes
 
 
 def test_a_field_that_no_document_has_is_refused(collection: Path) -> None:

@@ -9,7 +9,7 @@ from harness.data.types import Ids, Run
 from harness.errors import UsageError
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_metrics, score
-from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
+from harness.pipeline.check.id_match import ExpectedDocuments, Match, ideal_run, plain_judgments
 
 
 def golden(**expected):
@@ -46,7 +46,7 @@ def test_the_most_specific_expectation_owns_a_chunk():
 
 
 def test_several_hits_for_one_expectation_count_once_at_the_first():
-    expected = Expected(golden(q=["a", "b"]), Match.of("document", "#"), Ids.of(["a#1", "a#2", "b#1", "c#1"]))
+    expected = ExpectedDocuments(golden(q=["a", "b"]), Match.of("document", "#"), Ids.of(["a#1", "a#2", "b#1", "c#1"]))
     run = run_of(q=["c#1", "a#2", "a#1", "b#1"])
     scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_metrics("P@4,R@3,AP@4"), ties="engine")
     assert scores.values[0].tolist() == [0.5, 0.5, (1 / 2 + 2 / 4) / 2]
@@ -54,12 +54,12 @@ def test_several_hits_for_one_expectation_count_once_at_the_first():
 
 def test_missing_ids_are_named_and_a_shadowed_document_is_missing():
     corpus = Ids.of(["a#1", "b#1"])
-    expected = Expected(golden(q=["a", "a#1"], r=["b", "nowhere"]), Match.of("document", "#"), corpus)
+    expected = ExpectedDocuments(golden(q=["a", "a#1"], r=["b", "nowhere"]), Match.of("document", "#"), corpus)
     assert [(one.question.id, one.expectation.id) for one in expected.missing] == [("q", "a"), ("r", "nowhere")]
 
 
 def test_a_question_that_the_run_lacks_counts_as_unanswered():
-    expected = Expected(golden(q=["a"], r=["b"]), Match(), Ids.of(["a", "b"]))
+    expected = ExpectedDocuments(golden(q=["a"], r=["b"]), Match(), Ids.of(["a", "b"]))
     run = run_of(q=["a"])
     scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_metrics("Success@1"), ties="engine")
     assert scores.values[:, 0].tolist() == [1.0, 0.0]

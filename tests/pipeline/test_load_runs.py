@@ -17,13 +17,13 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import KneeStats
 from harness.testing import RecordingProgress
 from harness.worker.jobs import TrialJob
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 
 
 class NoClients:
     """Starts none."""
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress) -> FinishedProcess:
         raise EngineUnavailableError("no client starts here")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.data.types import Ids
 from harness.loaders.golden import golden_of_records
-from harness.pipeline.check.id_match import Expected, IdAdvice, Match, id_advice
+from harness.pipeline.check.id_match import ExpectedDocuments, IdAdvice, Match, id_advice
 from harness.pipeline.check.preflight import missing_ids
 
 
@@ -26,7 +26,7 @@ def meant(expected: list[str], corpus: list[str]) -> IdAdvice:
     ],
 )
 def test_documents_of_which_there_are_chunks(expected: list[str], corpus: list[str], option: str) -> None:
-    assert meant(expected, corpus) == (f"where it names documents of which the corpus has chunks: {option}", {})
+    assert meant(expected, corpus) == (f"if it names documents whose chunks are in the corpus: {option}", {})
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_each_cause_is_named_with_its_count() -> None:
         f"{normal}; {dashes}; write ids alike in both",
         {"policy-refunds": "policy-refund"},
     )
-    chunks = "1 of them: where it names documents of which the corpus has chunks: --match document --delimiter '#'"
+    chunks = "1 of them: if it names documents whose chunks are in the corpus: --match document --delimiter '#'"
     assert meant(["manual", "d_e"], known) == (f"{chunks}; {dashes}; write ids alike in both", {})
-    joined = "1 of them: 'd-e, manual#1' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+    joined = "1 of them: 'd-e, manual#1' holds several ids: separate them with ; or | in CSV, and write a list in JSON"
     assert meant(["manual", "d-e, manual#1"], known).fix == f"{joined}; {chunks}"
 
 
@@ -86,18 +86,18 @@ def test_chunks_of_documents_that_are_there_whole() -> None:
 
 
 def test_several_ids_in_one() -> None:
-    fix = "'a, b' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+    fix = "'a, b' holds several ids: separate them with ; or | in CSV, and write a list in JSON"
     assert meant(["x", "a, b"], ["a", "b"]) == (fix, {})
 
 
 def test_the_finding_says_it() -> None:
     golden = golden_of_records([{"question": "what?", "expected": ["refunds", "gone"]}], "g.jsonl")
-    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(["refund"])), "the corpus 'c'")
+    (finding,) = missing_ids(golden, ExpectedDocuments(golden, Match(), Ids.of(["refund"])), "the corpus 'c'")
     assert finding.fix == "correct the ids of the golden set, or give the documents that it was made for"
     assert finding.examples == (
         "g.jsonl, line 1: question 'line-1' expects 'refunds' (did you mean 'refund'?)",
         "g.jsonl, line 1: question 'line-1' expects 'gone'",
     )
-    by_document = Expected(golden, Match.of("document", "#"), Ids.of(["refund"]))
+    by_document = ExpectedDocuments(golden, Match.of("document", "#"), Ids.of(["refund"]))
     (finding,) = missing_ids(golden, by_document, "the corpus 'c'")
     assert not [one for one in finding.examples if "did you mean" in one]

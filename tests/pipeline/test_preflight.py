@@ -12,13 +12,13 @@ import pytest
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids, Run
-from harness.engines.callable.answers import Answer, Asked
+from harness.engines.callable.answers import Answer, AnsweredQueries
 from harness.errors import RankingError
 from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_metrics
 from harness.pipeline.asking import require_rankings, run_of_answers
-from harness.pipeline.check.answered import Answered, asked_trial
-from harness.pipeline.check.id_match import Expected, Match
+from harness.pipeline.check.answered import GoldenRun, trial_of_backend
+from harness.pipeline.check.id_match import ExpectedDocuments, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.schema_base import ErrorInfo
@@ -237,12 +237,12 @@ def test_a_finding_says_what_and_where_and_what_to_do() -> None:
 
 def test_ids_that_an_index_lacks_are_missing() -> None:
     golden = GoldenSet("g", "g.jsonl", (A, B), "0")
-    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(["a", "x"])), "the index")
+    (finding,) = missing_ids(golden, ExpectedDocuments(golden, Match(), Ids.of(["a", "x"])), "the index")
     assert finding.message == "1 expected id is not in the index: no document has the id"
     assert finding.examples == ("g.jsonl, line 1: question 'qb' expects 'b'",)
-    assert missing_ids(golden, Expected(golden, Match(), Ids.of(["a", "b"])), "the index") == []
+    assert missing_ids(golden, ExpectedDocuments(golden, Match(), Ids.of(["a", "b"])), "the index") == []
     many = GoldenSet("g", "g.jsonl", tuple(question(f"q{number}", f"d{number}") for number in range(25)), "0")
-    (finding,) = missing_ids(many, Expected(many, Match(), Ids.of(["a"])), "the index")
+    (finding,) = missing_ids(many, ExpectedDocuments(many, Match(), Ids.of(["a"])), "the index")
     assert finding.message.startswith("25 expected ids are not in the index")
     assert (len(finding.examples), finding.examples[-1]) == (21, "… and 5 more")
 
@@ -250,21 +250,23 @@ def test_ids_that_an_index_lacks_are_missing() -> None:
 def test_an_index_without_any_expected_id_may_have_been_indexed_again() -> None:
     golden = GoldenSet("g", "g.jsonl", (A, B), "0")
     ids = ["5f0c", "77aa", "81b2", "9c1d"]
-    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(ids)), "the index", external=True)
+    (finding,) = missing_ids(golden, ExpectedDocuments(golden, Match(), Ids.of(ids)), "the index", external=True)
     assert finding.message == (
-        "no expected id is in the index: all of its ids are others ('5f0c', '77aa', '81b2' …), new ones if it was "
+        "no expected id is in the index: all of its ids differ ('5f0c', '77aa', '81b2' …); they are new if it was "
         "indexed again"
     )
     assert "(id_key=FIELD)" in finding.fix
     for corpus, external in (([*ids, "a"], True), (["B", "'a'"], True), (ids, False)):  # some are there, spelling
-        (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(corpus)), "the index", external=external)
+        (finding,) = missing_ids(
+            golden, ExpectedDocuments(golden, Match(), Ids.of(corpus)), "the index", external=external
+        )
         assert finding.fix.startswith("correct the ids of the golden set")
 
 
 def test_some_missing_ids_are_accepted_and_all_are_another_corpus() -> None:
     golden = GoldenSet("g", "g.jsonl", (A, B), "0")
     for corpus, severity in ((["a"], "warning"), (["x"], "error")):
-        expected = Expected(golden, Match(), Ids.of(corpus))
+        expected = ExpectedDocuments(golden, Match(), Ids.of(corpus))
         (finding,) = missing_ids(golden, expected, "the corpus 'c'", ["missing-ids"])
         assert finding.severity == severity
 
@@ -287,7 +289,7 @@ def test_answers_become_a_run() -> None:
 
 
 def test_hits_of_which_none_is_in_the_dataset_may_be_spelled_otherwise() -> None:
-    asked = Asked((answer("b'd1'", "b'd2'"),), np.zeros((1, 1), dtype=np.int64))
+    asked = AnsweredQueries((answer("b'd1'", "b'd2'"),), np.zeros((1, 1), dtype=np.int64))
     with pytest.raises(RankingError, match="2 of them are the same but for b'…' around them: 'b'd1'' is 'd1'"):
         require_rankings(asked, run_of_answers(Ids.of(["q"]), asked.answers, 3), Ids.of(["d1", "d2", "d3"]))
 
@@ -295,7 +297,7 @@ def test_hits_of_which_none_is_in_the_dataset_may_be_spelled_otherwise() -> None
 def examiner(corpus: Corpus | None) -> Examiner:
     golden = GoldenSet("g", "g", (A, B, C), "0")
     ids = corpus.ids if corpus is not None else None
-    return Examiner(golden, Match(), 3, TieRule.ENGINE, Expected(golden, Match(), ids), corpus)
+    return Examiner(golden, Match(), 3, TieRule.ENGINE, ExpectedDocuments(golden, Match(), ids), corpus)
 
 
 def test_a_run_with_errors_gets_no_judgments() -> None:
@@ -304,7 +306,7 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
     looking = examiner(corpus)
     same = run_of(looking.golden, [answer("d")] * 3, 3)
     assert looking.judge(same) is None
-    examined = looking.examined(Answered(asked_trial("golden", "s", "s"), run=same))
+    examined = looking.examined(GoldenRun(trial_of_backend("golden", "s", "s"), run=same))
     assert examined.answered.problems == ("same-list",)
     good = run_of(looking.golden, [answer("a"), answer("b", "c"), answer("c")], 3)
     assert looking.judge(good) is not None
@@ -327,7 +329,7 @@ def test_ids_of_a_corpus_at_hand_decide_about_hits_that_no_question_expects(corp
     """Of three questions of a function; without a corpus, fewer than ten are too few to refuse."""
     looking = replace(examiner(None), at_hand=tuple(map(Ids.of, corpora)))
     answers = [answer(f"new-{number}") for number in (1, 2, 3)]
-    answered = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
+    answered = GoldenRun(trial_of_backend("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
     examined = looking.examined_answers(answered, answers, parse_metrics("Hit@3"), 1)
     assert [(one.check, one.severity) for one in examined.findings] == expected
     accepted = replace(looking, accept=["missing-ids"]).examined_answers(answered, answers, parse_metrics("Hit@3"), 1)
@@ -357,19 +359,21 @@ def test_texts_of_a_corpus_are_looked_at() -> None:
 
 def test_an_index_of_another_model_is_a_finding() -> None:
     message = "the query vectors have 768 dimensions, the index has 384\n  encode with one model"
-    failed = Answered(
-        asked_trial("golden", "s", "s", error=ErrorInfo(type="RejectedInputError", message=message, log=[]))
+    failed = GoldenRun(
+        trial_of_backend("golden", "s", "s", error=ErrorInfo(type="RejectedInputError", message=message, log=[]))
     )
     ((finding,),) = [examiner(None).examined(failed).findings]
     assert (finding.check, finding.severity, finding.fix) == ("dimension", "error", "encode with one model")
-    other = Answered(asked_trial("golden", "s", "s", error=ErrorInfo(type="EngineFailureError", message="x", log=[])))
+    other = GoldenRun(
+        trial_of_backend("golden", "s", "s", error=ErrorInfo(type="EngineFailureError", message="x", log=[]))
+    )
     assert examiner(None).examined(other).findings == ()
 
 
 def test_answers_are_scored_when_nothing_is_wrong() -> None:
     looking = examiner(None)
     answers = [answer("a"), answer("x", "b"), answer("x")]
-    subject = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
+    subject = GoldenRun(trial_of_backend("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
     scores = looking.examined_answers(subject, answers, parse_metrics("RR@3"), 1).answered.scores
     assert scores is not None
     assert scores.values[:, 0].tolist() == [1.0, 0.5, 0.0]
@@ -385,10 +389,10 @@ def test_a_text_that_is_asked_twice_with_other_expectations_is_named() -> None:
     )]  # fmt: skip
     (found,) = repeated_questions(golden_of_records(asked))
     assert (found.check, found.severity) == ("repeated-questions", "warning")
-    assert found.message == "1 text is asked by several questions, which expect different documents"
+    assert found.message == "1 text is shared by several questions, which expect different documents"
     assert found.examples == ("question 'first' expects 'a'; question 'second' expects nothing",)
     (equal,) = repeated_questions(golden_of_records(asked[2:]))
-    assert equal.message == "1 text is asked by several questions: each counts by itself"
+    assert equal.message == "1 text is shared by several questions: each counts by itself"
     assert equal.examples == ("question 'third' expects 'b'; question 'fourth' expects 'b'",)
     assert repeated_questions(golden_of_records(asked[:1])) == []
     without_ids = [{name: value for name, value in row.items() if name != "id"} for row in asked[2:]]

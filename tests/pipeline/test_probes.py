@@ -27,7 +27,7 @@ from harness.report.documents.plan import plan_document
 from harness.report.render.markdown import render_markdown
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.worker.outcome import Outcome
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -61,7 +61,7 @@ class FilesProbe(Probe[FileSizes]):
     def levels(self, plan: Plan) -> list[str]:
         return ["sizes of files"]
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         record = self.measured(scored.outcome.measurements)
         return {} if record is None else {"files": {"count": len(record.sizes), "bytes": int(record.sizes.sum())}}
 
@@ -114,7 +114,7 @@ def test_a_plan_names_what_a_probe_will_measure(tmp_path: Path, monkeypatch: pyt
     harness.compare("good", collection, cards=cards, k=3, isolation="none")
     PROBES.append(probe)
     (planned,) = preview(plan_for(asked))
-    assert planned.known[0].reason == "its stored outcome was measured without sizes of files"
+    assert planned.look_ups[0].reason == "its stored outcome was measured without sizes of files"
     assert "sizes of files" in render_markdown(plan_document([planned]))
 
 

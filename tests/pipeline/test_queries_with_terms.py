@@ -77,7 +77,9 @@ def test_where_all_queries_with_terms_failed_there_is_no_time() -> None:
 
 
 def test_a_rate_at_which_no_query_with_terms_was_due_has_none() -> None:
-    short = replace(load("open"), due_ns=load("open").due_ns[:0], samples=load("open").samples.where(np.zeros(6, bool)))
+    short = replace(
+        load("open"), due_ns=load("open").due_ns[:0], samples=load("open").samples.select(np.zeros(6, bool))
+    )
     (nothing,) = open_loops([short])
     assert (nothing.queries, nothing.due_qps, nothing.qps, nothing.milliseconds) == (0, 0.0, None, None)
 

@@ -123,7 +123,7 @@ def test_a_side_with_ids_and_one_without_are_refused_with_the_reason() -> None:
     named = side({"csr": {"pump": ["p"]}}, grades={"pump": {"p": 1}}, texts={"pump": "pump?"})
     with pytest.raises(ResultError, match="have no query in common") as raised:
         compare_one(named, asked(THREE, source="after"), UNGATED)
-    assert raised.value.fix == "give both files the same ids: one has none"
+    assert raised.value.fix == "give both files the same ids: one file has none"
 
 
 def test_without_texts_only_the_same_questions_are_paired() -> None:

@@ -182,7 +182,7 @@ def test_one_stored_build_is_not_enough_for_several(collection: Path, cards: Pat
     request = CompareRequest(
         backends="poor,good", dataset=str(collection), k=3, rebuilds=3, isolation="none", resume="always", cards=cards
     )
-    poor, good = preview(plan_for(request))[0].known
+    poor, good = preview(plan_for(request))[0].look_ups
     assert (poor.stored, poor.builds, good.builds) == (None, 3, 1)
     assert poor.reason == "its stored outcome was measured without builds 2 to 3"
     assert good.stored is not None, "a deterministic engine needs no more than one"
@@ -192,7 +192,7 @@ def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
     plan = plan_for(CompareRequest(backends=f"poor,good,run:{file}", dataset=str(collection), rebuilds=3, cards=cards))
-    known = preview(plan)[0].known
+    known = preview(plan)[0].look_ups
     assert [found.builds for found in known] == [3, 1, 0]
     text = plan_text([Preview(plan, known)], "table")
     assert "rebuilds=3" in text

@@ -120,7 +120,7 @@ def test_a_dataset_that_cannot_be_loaded_now_makes_the_gate_invalid(calm: Result
 
 def test_what_is_said_of_all_datasets_is_said_once(calm: ResultSnapshot, hurt: ResultSnapshot) -> None:
     untold = [replace(one, digests={}) for one in (calm, hurt)]
-    said = "a side does not hold the queries' texts, so queries are matched by their ids alone"
+    said = "one side does not hold the queries' texts, so queries are matched only by their ids"
     assert compare_sides(untold, [calm, hurt], CompareRules()).change.warnings == [said]
     assert compare_sides([calm, untold[1]], [calm, hurt], CompareRules()).change.warnings == [f"hurt: {said}"]
 

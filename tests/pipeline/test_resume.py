@@ -124,7 +124,7 @@ def test_the_name_of_a_collection_and_its_judgments_change_no_key(
 def look_up(collection: Path, cards: Path, backends: str = "good", **options: object) -> LookUp:
     """What a comparison would do, without running it."""
     given = {"backends": backends, "dataset": str(collection), "cards": cards, "k": 3, "isolation": "none", **options}
-    (found,) = preview(plan_for(CompareRequest(**given)))[0].known  # type: ignore[arg-type]
+    (found,) = preview(plan_for(CompareRequest(**given)))[0].look_ups  # type: ignore[arg-type]
     return found
 
 

@@ -194,7 +194,7 @@ def test_a_dry_run_says_of_each_cell_whether_it_would_run(family: Path) -> None:
         backends=BACKENDS, dataset="made/one,two", k=5, timing=False, isolation="none", resume="missing", cards=family
     )
     known = {
-        of_one.plan.only_dataset: [one.stored is not None for one in of_one.known]
+        of_one.plan.only_dataset: [one.stored is not None for one in of_one.look_ups]
         for of_one in preview(plan_for(request))
     }
     assert known == {"made/one": [True, True], "made/two": [False, False]}

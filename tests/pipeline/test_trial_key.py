@@ -24,7 +24,7 @@ from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.filtering import FilteredSearch
 from harness.pipeline.probes.load_runs import LoadRecord
 from harness.pipeline.probes.rebuilds import BuildCost, RebuildHits
-from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
+from harness.pipeline.resume import SCHEME, Identities, keeps_index, trial_key
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.registry.lookup import find_cards
@@ -32,7 +32,7 @@ from harness.registry.parameters import Parameter
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
 from harness.worker.jobs import ChurnPass, ClientRecord, ExternalIndexRecord, TrialRecord
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def key(dataset: Dataset, backend: str, *, cards: Path | None = None, k: int = 1
     request = CompareRequest(backends=backend, cards=cards, **options)  # type: ignore[arg-type]
     (trial,) = make_plan(request, lucene_available=False).trials
     assert trial.spec.card is not None
-    assert is_kept(trial)
+    assert keeps_index(trial)
     return trial_key(trial, trial.spec.card, dataset, k, identities())
 
 
@@ -160,7 +160,7 @@ def test_runs_and_indexes_made_elsewhere_are_never_stored(tmp_path: Path) -> Non
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
     (trial,) = make_plan(CompareRequest(backends=f"run:{file}"), lucene_available=False).trials
-    assert not is_kept(trial)
+    assert not keeps_index(trial)
 
 
 def test_a_record_of_other_fields_is_of_another_scheme() -> None:
@@ -177,7 +177,7 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
         ClientRecord,
         EngineInfo,
         IndexReport,
-        Finished,
+        FinishedProcess,
     )
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
     names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
-from harness.plan.dataset_list import NamedDataset, in_dataset_list, parse_datasets
+from harness.plan.dataset_list import NamedDataset, parse_datasets, quote_dataset
 
 FAMILY = """
 name = "tiny"
@@ -113,7 +113,7 @@ def test_the_bundled_families_have_the_sizes_that_leaderboards_have(cards: Path)
 def test_a_path_that_holds_a_comma_is_one_dataset(cards: Path) -> None:
     Path("a,b").mkdir()
     assert names("a,b", cards) == ["a,b"]
-    assert names(f"{in_dataset_list('a,b')},cacm", cards) == ["a,b", "cacm"]
+    assert names(f"{quote_dataset('a,b')},cacm", cards) == ["a,b", "cacm"]
 
 
 def test_a_member_that_is_a_dataset_too_has_to_be_named_in_full(cards: Path) -> None:

@@ -119,4 +119,4 @@ def test_changes_of_a_baselines_plan_reach_labelled_components_and_keep_their_la
 @pytest.mark.parametrize("expression", ["mine=python:m:f", "mine = python:m:f", " mine= python:m:f "])
 def test_names_of_existing_backends_may_have_spaces_around_the_sign(expression: str) -> None:
     (backend,) = parse_against([expression])
-    assert (backend.label, backend.shown) == ("mine", "mine=python:m:f")
+    assert (backend.label, backend.displayed) == ("mine", "mine=python:m:f")

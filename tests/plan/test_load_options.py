@@ -27,7 +27,7 @@ def test_lists_of_numbers() -> None:
 
 def test_a_high_rate_is_written_out_wherever_it_stands() -> None:
     plan = make_plan(CompareRequest(backends="csr", rate="1000000"), lucene_available=False)
-    assert plan.given()["rate"] == "1000000"
+    assert plan.arguments()["rate"] == "1000000"
     assert "1000000 queries/s" in LoadProbe().planned(plan)
     like = next(trial for trial in sample_report().trials if trial.open_loop)
     trial = like.model_copy(update={"open_loop": [OVERLOADED.model_copy(update={"rate": 1e6})]})
@@ -75,7 +75,10 @@ def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
         ({"load_seconds": 1, "cold": True}, "--load-seconds without --concurrency or --rate"),
         ({"clients": "threads"}, "--clients without --concurrency or --rate"),
         ({"arrivals": "constant", "concurrency": 2}, "--arrivals without --rate"),
-        ({"executor": "ray", "concurrency": 2}, "with --executor ray: load is measured on the machine that asks"),
+        (
+            {"executor": "ray", "concurrency": 2},
+            "with --executor ray: load is measured on the machine that sends the queries",
+        ),
         ({"executor": "rays"}, "--executor rays: no such executor"),
         ({"executor": "ray:", "cold": True}, "--executor ray:: no such executor"),
         ({"executor": "ray", "isolation": "none"}, "--executor ray with --isolation none"),
@@ -116,9 +119,13 @@ def test_a_dry_run_says_which_backends_changes_leave_out() -> None:
 
 def test_rates_are_a_list_or_rise_to_saturation() -> None:
     listed = make_plan(CompareRequest(backends="csr", rate="10,20"), lucene_available=False)
-    assert (listed.request.rates, listed.request.sweeps_rates, listed.given()["rate"]) == ((10.0, 20.0), False, "10,20")
+    assert (listed.request.rates, listed.request.sweeps_rates, listed.arguments()["rate"]) == (
+        (10.0, 20.0),
+        False,
+        "10,20",
+    )
     swept = make_plan(CompareRequest(backends="csr", rate="sweep", arrivals="constant"), lucene_available=False)
-    assert (swept.request.rates, swept.request.sweeps_rates, swept.given()["rate"]) == ((), True, "sweep")
+    assert (swept.request.rates, swept.request.sweeps_rates, swept.arguments()["rate"]) == ((), True, "sweep")
     assert "--rate sweep" in " ".join(swept.command())
     assert "rates up to saturation (constant, " in plan_text([Preview(swept, KNOWN)], "table")
     with pytest.raises(UsageError, match="write --rate 50,100, or sweep"):

@@ -39,11 +39,11 @@ def without(*names: str) -> Sequence[str]:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (without("queries.npy", "queries.ids.txt"), "vectors of queries is needed, there is none"),
-        (without("documents.npy", "documents.ids.txt"), "vectors of documents is needed, there is none"),
+        (without("queries.npy", "queries.ids.txt"), "vectors of queries is needed, but there are none"),
+        (without("documents.npy", "documents.ids.txt"), "vectors of documents is needed, but there are none"),
         (without("queries.ids.txt"), "(?s)queries.npy.*no ids say whose vectors these are"),
         (without("documents.ids.txt"), "(?s)documents.npy.*no ids say whose vectors these are"),
-        ([], "vectors of documents is needed, there is none"),
+        ([], "vectors of documents is needed, but there are none"),
     ],
 )
 @pytest.mark.parametrize("form", ["flat:model=precomputed:{}", "csr|dense:model=precomputed:{}"])

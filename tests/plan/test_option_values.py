@@ -80,7 +80,7 @@ def test_wrong_values_are_reported_together_and_replaced_by_defaults() -> None:
 def test_a_warm_up_of_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_WARM_UP", "2.5")
     request = CompareRequest()
-    assert (request.warm_up, request.given()["warm_up"]) == (2.5, None)
+    assert (request.warm_up, request.arguments()["warm_up"]) == (2.5, None)
     monkeypatch.setenv("HARNESS_WARM_UP", "long")
     with pytest.raises(UsageError, match="HARNESS_WARM_UP is long"):
         raise checked(CompareRequest())[1][0]

@@ -184,7 +184,7 @@ def test_the_warm_up_is_what_was_given_else_what_the_environment_says_else_five_
     assert "repeat=1, warm-up=2.5 s at most" in plan_text([Preview(plan(), KNOWN)], "table")
     assert "--warm-up 0" in " ".join(plan(warm_up=0).command())
     assert not plan(warm_up=0).request.warms_up
-    assert plan(timing=False).given()["warm_up"] is None  # what the environment says stands beside --no-timing
+    assert plan(timing=False).arguments()["warm_up"] is None  # what the environment says stands beside --no-timing
     assert not plan(timing=False, warm_up=0).request.warms_up
 
 
@@ -208,7 +208,7 @@ def test_the_reference_is_named_as_in_the_tables_or_as_in_backends(reference: st
 def test_pairs_are_part_of_the_plan() -> None:
     made = plan(backends="csr,csr:k1=2", all_pairs=True)
     assert made.reference is None
-    assert made.given()["all_pairs"] is True
+    assert made.arguments()["all_pairs"] is True
     assert "--all-pairs" in made.command()
     assert "compared: every backend with every other" in plan_text([Preview(made, KNOWN * 2)], "table")
     assert "compared: all with the first that has scores" in plan_text(
@@ -241,7 +241,7 @@ def test_a_whole_number_that_nothing_could_hold_is_refused_before_anything_runs(
     least = 0 if option == "max_calls" else 1
     with pytest.raises(UsageError) as refused:
         plan(**{option: number}, timing=option != "jobs")
-    assert refused.value.what == f"--{option.replace('_', '-')} is {number}"
+    assert refused.value.problem == f"--{option.replace('_', '-')} is {number}"
     assert refused.value.fix == f"it must be a whole number from {least} to 999,999,999"
 
 

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.plan.config import CompareRequest
-from harness.plan.expressions import expand, in_list, split_outside, split_stages, swept, unquoted
+from harness.plan.expressions import expand, quote_list_item, split_outside, split_stages, swept, unquoted
 from harness.plan.plan import make_plan
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"
@@ -43,7 +43,7 @@ def test_an_item_of_a_list_in_python_needs_no_quotes_and_its_command_keeps_it_wh
     assert listed == f"csr,(run:{tmp_path}/a,b.trec)"
     again = make_plan(CompareRequest(backends=listed, sweep=request.sweep), lucene_available=False)
     assert [trial.spec.identity for trial in again.trials] == [trial.spec.identity for trial in plan.trials]
-    assert in_list('csr:x="a,b"') == 'csr:x="a,b"'
+    assert quote_list_item('csr:x="a,b"') == 'csr:x="a,b"'
 
 
 def test_sweeps_take_values_in_quotes() -> None:

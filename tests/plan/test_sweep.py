@@ -82,7 +82,7 @@ def test_what_is_no_sweep_is_refused(sweep: str, message: str) -> None:
 def test_a_plan_has_one_trial_for_each_value() -> None:
     plan = make_plan(CompareRequest(backends="csr", sweep=["csr:b=0.1,0.9"]), lucene_available=False)
     assert [trial.label for trial in plan.trials] == ["csr", "csr:b=0.1", "csr:b=0.9"]
-    assert plan.given()["sweep"] == ["csr:b=0.1,0.9"]
+    assert plan.arguments()["sweep"] == ["csr:b=0.1,0.9"]
     assert plan.command()[2:8] == ["--backends", "csr", "--dataset", "cacm", "--sweep", "csr:b=0.1,0.9"]
     alone = make_plan(CompareRequest(backends=[], sweep=["csr:b=0.1,0.9"]), lucene_available=False)
     assert "csr:b=0.1,csr:b=0.9" in alone.command(), "the option --backends cannot be empty"

@@ -17,10 +17,10 @@ import pytest
 from harness.errors import EngineUnavailableError
 from harness.metrics import parse_metrics
 from harness.plan.config import CompareRequest
-from harness.plan.plan import in_language, make_plan
+from harness.plan.plan import make_plan, set_language
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.lookup import dataset_names, find_dataset, find_families
-from harness.registry.published import Published
+from harness.registry.published import PublishedNumber
 from harness.text import analyzer_names, preferred_analyzers
 
 Row = dict[str, str]
@@ -50,13 +50,13 @@ def by_split(text: str) -> dict[str, int]:
     return {split: int(count) for split, count in (part.split(":") for part in text.split(";"))} if text else {}
 
 
-def published_of(name: str) -> tuple[Published, ...]:
+def published_of(name: str) -> tuple[PublishedNumber, ...]:
     named = find_dataset(name)
     assert named is not None
     return named.published
 
 
-def published(card: DatasetCard, system: str) -> Published:
+def published(card: DatasetCard, system: str) -> PublishedNumber:
     (row,) = (row for row in published_of(card.name) if row.system == system)
     return row
 
@@ -128,7 +128,7 @@ def test_every_member_has_an_analyzer_or_is_told_what_to_install(backend: str, l
     refused, messages = set(), []
     for card in MEMBERS.values():
         try:
-            (trial,) = in_language(made, card.language, card.analyzer).trials
+            (trial,) = set_language(made, card.language, card.analyzer).trials
         except EngineUnavailableError as error:
             messages.append(str(error))
             refused.add(card.language)

@@ -105,9 +105,9 @@ def test_dataset_card_locates_its_data_beside_itself(tmp_path: Path) -> None:
         ("{ test = 2 }", '{ test = "2" }', "'facts.judgments.test' must be an integer"),
         ("0" * 64, "0" * 63, "'sha256.corpus.jsonl.gz' is not a SHA-256"),
         ("licence =", "license =", "unknown key 'license' (did you mean 'licence'?)"),
-        ('path = "toys"', "", "'path' is missing, or what may stand for it: 'spec', 'obtain' or 'parts'"),
+        ('path = "toys"', "", "'path' is missing, and so are its alternatives: 'spec', 'obtain' or 'parts'"),
         ('path = "toys"', 'spec = "toy:a"', "'format' goes with 'path'"),
-        ('format = "beir"', 'spec = "toy:a"', "'path' and 'spec' say where the data are: give one of them"),
+        ('format = "beir"', 'spec = "toy:a"', "'path' and 'spec' all locate the data: give only one of them"),
         ("documents = 3", "published = 3", "unknown key 'facts.published'"),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_member_s_digest_changes_with_what_is_said_of_it_alone(tmp_path: Path)
         ("/{member}/{split}", "/{member}", "it must hold {split}"),
         ("{queries}/{split}", "{queries}", "which is read for several splits: it must hold {split}"),
         ("{documents}-{queries}", "{documents}", "it must hold {documents} and {queries}"),
-        ('parts = ["de", "en"]', 'parts = ["fr"]', "'zoo/all' has the part 'fr', which is no member"),
+        ('parts = ["de", "en"]', 'parts = ["fr"]', "'zoo/all' has the part 'fr', which is not a member"),
         ('BM25", source = "page"', 'BM25", source = "pgae"', "'members.de.published.1.source' is 'pgae', known: page"),
         (
             '"R@100" = 1',

@@ -64,12 +64,12 @@ def test_the_reason_and_the_build_are_told(
     monkeypatch.setattr("harness.registry.devices.require", found)
     with pytest.raises(EngineUnavailableError) as refused:
         require_device("cuda:7", feature="encoder dense")
-    assert (refused.value.what, refused.value.fix) == (f"encoder dense: {said}", MISSING_DEVICE_FIX)
+    assert (refused.value.problem, refused.value.fix) == (f"encoder dense: {said}", MISSING_DEVICE_FIX)
     monkeypatch.setattr(on_device, "import_module", found)
     monkeypatch.setattr(on_device, "find_spec", found)
     with pytest.raises(UsageError) as unfit:
         on_device.choose_device("cuda:7")
-    assert (unfit.value.what, unfit.value.fix) == (said, MISSING_DEVICE_FIX)
+    assert (unfit.value.problem, unfit.value.fix) == (said, MISSING_DEVICE_FIX)
 
 
 def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

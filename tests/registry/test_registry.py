@@ -193,7 +193,7 @@ def test_everything_wrong_is_reported_at_once(cards):
         "did you mean 'k1'?",
         "-1.0 is below 0",
         "'maybe' is not true or false",
-        "there is no run file 'none.trec'",
+        "there is not a run file 'none.trec'",
         "a backend has no name",
         "'k1' is not key=value",
         "'k1' is given twice",
@@ -229,8 +229,12 @@ def test_engine_without_an_extra_that_cannot_be_imported(cards, tmp_path, monkey
         ("no_such_engine_module:Engine", CardError, "'no_such_engine_module' of 'engine' cannot be imported"),
         ("json:nothing", CardError, "has no class 'nothing'"),
         ("json:loads", CardError, "has no class 'loads'"),
-        ("json:JSONDecoder", CardError, "'JSONDecoder' in 'json' is no engine: it reads None"),
-        ("harness.engines.base:Engine", CardError, "'Engine' in 'harness.engines.base' is no engine: it reads None"),
+        ("json:JSONDecoder", CardError, "'JSONDecoder' in 'json' is not an engine: it reads None"),
+        (
+            "harness.engines.base:Engine",
+            CardError,
+            "'Engine' in 'harness.engines.base' is not an engine: it reads None",
+        ),
         ("needs_hooks:Hookless", CardError, "cannot be made: its class raised TypeError: .* abstract methods"),
         (
             "raises:Engine",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from harness.cli.app import _build
 from harness.errors import EngineUnavailableError
 from harness.remote.calls import Limits, RemoteCalls
-from harness.remote.credentials import hide, read_key, shown
+from harness.remote.credentials import excerpt, hide, read_key
 
 KEY = 'sk-Ab/9"+c\\d'
 
@@ -54,9 +54,9 @@ def test_nothing_is_hidden_where_there_is_no_key() -> None:
 
 def test_what_is_shown_is_one_line_cut_after_hiding() -> None:
     text = "a\n  b " + "." * 290 + KEY
-    found = shown(text, lambda whole: hide(whole, [KEY], "***"))
+    found = excerpt(text, lambda whole: hide(whole, [KEY], "***"))
     assert found == "a b " + "." * 290 + "***"
-    assert shown("." * 301, str) == "." * 300 + " …"
+    assert excerpt("." * 301, str) == "." * 300 + " …"
 
 
 _URL = "http://somebody:hunter2@h.example/p?api_key=abc123#frag"

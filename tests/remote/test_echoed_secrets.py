@@ -145,8 +145,8 @@ def test_an_endpoint_of_a_model_shows_no_key(answer: Answered, monkeypatch: pyte
 
 
 def test_servers_of_engines_hide_a_login_however_they_repeat_it() -> None:
-    environment = {OPENSEARCH.place.url_variable: f"http://user:{quote(PASSWORD, safe='')}@h.example:9200"}
-    address = read_address(OPENSEARCH.place, "", OPENSEARCH.place.key_variable, environment)
+    environment = {OPENSEARCH.server.url_variable: f"http://user:{quote(PASSWORD, safe='')}@h.example:9200"}
+    address = read_address(OPENSEARCH.server, "", OPENSEARCH.server.key_variable, environment)
     sent = f"authorization: {address.headers['authorization']}; {PASSWORD}"
     for echo in (sent, json.dumps(sent), quote(sent), base64.b64encode(sent.encode()).decode()):
         assert leaked(redact(echo, address)) == []

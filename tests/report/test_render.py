@@ -130,7 +130,7 @@ def test_metrics_of_fewer_hits_than_they_name_are_marked() -> None:
         assert table is not None
         assert [column.name.removesuffix("*") for column in table.columns if column.name.endswith("*")] == marked
         said = [line for line in table.legend if line.startswith("* ")]
-        assert said == ([f"* {', '.join(marked)} of the {k} hits that were asked for (--k)"] if marked else [])
+        assert said == ([f"* {', '.join(marked)} of the {k} requested hits (--k)"] if marked else [])
 
 
 def test_the_best_of_a_metric_is_bold() -> None:

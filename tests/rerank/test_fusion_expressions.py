@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, with_components
-from harness.plan.expressions import in_parentheses, split_outside, without_parentheses
+from harness.plan.expressions import parenthesise, split_outside, without_parentheses
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import Parameter
 
@@ -85,7 +85,7 @@ def test_components_run_once_before_what_is_made_of_them_under_the_label_that_wa
         ("minmax:lucene+csr;weights=a+b", "parameter 'weights'"),
         ("rrf:lucene+(lucene:k1=0.9)", "backends 'lucene' and 'lucene:k1=0.9' are the same"),
         ("rrf:lucene+csr,rrf:lucene+csr;k=60", "are the same"),
-        ("rrf:lucene+(run:nothing.trec)", "there is no run file 'nothing.trec'"),
+        ("rrf:lucene+(run:nothing.trec)", "there is not a run file 'nothing.trec'"),
         ("rrf:lucene+(csr:url=http://user:secret@host)", "is not of the form"),
     ],
 )
@@ -107,7 +107,7 @@ def test_parentheses_are_put_around_what_would_be_cut():
     assert split_outside("a(b,c),d", ",") == ["a(b,c)", "d"]
     assert without_parentheses("((a)+(b))") == "(a)+(b)"
     assert without_parentheses("(a)+(b)") == "(a)+(b)"
-    assert [in_parentheses(label) for label in ("csr", "run:a.trec", "run:a+b", "csr:k1=2")] == [
+    assert [parenthesise(label) for label in ("csr", "run:a.trec", "run:a+b", "csr:k1=2")] == [
         "csr",
         "run:a.trec",
         "(run:a+b)",

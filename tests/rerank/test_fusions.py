@@ -139,4 +139,4 @@ def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> N
     assert report["trials"][2]["stages"]["components_ms"] is None  # no times were taken
     dry = subprocess.run([*command, *options[:-2], "--dry-run"], capture_output=True, text=True, timeout=60, check=True)
     assert "made of good, good:k1=2.0; weights=" in dry.stdout
-    assert "made anew of its components each time" in dry.stdout
+    assert "combined again from its components each time" in dry.stdout

@@ -13,7 +13,7 @@ from installed import skip_module_without
 from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_decoder_classifier, save_language_model
 
 from harness.data.progress import SilentDisplay
-from harness.encoders.model_checks import token_places
+from harness.encoders.model_checks import position_limit
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.stages import rerankers
 from harness.rerank.reranker import Reranker
@@ -192,8 +192,8 @@ def test_what_changes_scores_is_in_the_identity_and_nothing_else(models):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("cross-encoder", {"model": ""}, "it has no model of its own"),
-        ("classifier", {"model": "random"}, "model=random is no model that runs here"),
+        ("cross-encoder", {"model": ""}, "it has no default model"),
+        ("classifier", {"model": "random"}, "model=random is not a model that runs here"),
         ("qwen3", {"model": "/nowhere/at/all"}, "there is no such folder"),
         ("judge", {"model": ""}, "it has no model"),
         ("judge", {"endpoint": "http://user:secret@host/v1"}, "needs endpoint="),
@@ -227,13 +227,13 @@ def test_places_are_counted_from_behind_the_paddings():
 
     small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     small |= {"intermediate_size": 8, "max_position_embeddings": 34}
-    assert token_places(BertModel(BertConfig(**small))) == 34
+    assert position_limit(BertModel(BertConfig(**small))) == 34
     roberta = RobertaModel(RobertaConfig(**small, pad_token_id=1))
-    assert token_places(roberta) == 32
+    assert position_limit(roberta) == 32
     roberta(torch.full((1, 32), 5))
     with pytest.raises((IndexError, RuntimeError)):
         roberta(torch.full((1, 33), 5))
-    assert token_places(None) is None
+    assert position_limit(None) is None
 
 
 @pytest.mark.parametrize("name", ["cross-encoder", "classifier"])

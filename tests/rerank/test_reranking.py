@@ -260,7 +260,7 @@ def facts(out: Path) -> Mapping[str, object]:
         ("csr|keyword", "unknown reranker 'keyword'"),
         ("csr|keywords|", "unknown reranker ''"),
         ("csr|keywords|nosuch", "unknown reranker 'nosuch'"),
-        ("csr|cross-encoder", "it has no model of its own"),
+        ("csr|cross-encoder", "it has no default model"),
         ("csr|judge:model=m;endpoint=http://me:secret@host/v1", "is not of the form"),
         ("csr|dense:model=nobody/", "is not understood"),
         ("csr|keywords:candidates=0", "0 is below 1"),
@@ -278,8 +278,8 @@ def test_a_dry_run_says_how_often_a_judge_may_be_asked(tmp_path: Path) -> None:
     request = CompareRequest(backends=backend, dataset=str(write_collection(tmp_path / "small")), max_calls=5)
     plan = plan_for(request)
     assert plan.trials[-1].parameters["max_calls"] == 5
-    asked = [found.remote for found in preview(plan)[0].known]
-    assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': what is in the cache is not asked again"]
+    asked = [found.remote for found in preview(plan)[0].look_ups]
+    assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': cached texts are not sent again"]
 
 
 def test_second_stages_follow_one_another_and_fusions() -> None:

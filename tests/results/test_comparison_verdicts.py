@@ -276,8 +276,8 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     ]
     assert said.headline == "l differs from q by the scoring formula, not by a fault of an engine"
     assert said.detail == (
-        "l: length of a document in one byte (alone it changes the top 10 of 7 of 64 queries), "
-        "k1 1.2 (alone it changes the top 10 of 3 of 64 queries)"
+        "l: length of a document in one byte (by itself it changes the top 10 of 7 of 64 queries), "
+        "k1 1.2 (by itself it changes the top 10 of 3 of 64 queries)"
     )
     idle = [change.model_copy(update={"queries": 0}) for change in changes]
     alone = difference.model_copy(update={"changes": idle, "depth": 5})
@@ -286,13 +286,13 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
         for line in verdicts(sample.model_copy(update={"formula_differences": [alone]}))
         if "formula" in line.headline
     ]
-    assert said.detail == ("l: k1 1.2, length of a document in one byte (none alone changes the top 5 of a query)")
+    assert said.detail == ("l: k1 1.2, length of a document in one byte (no single one changes the top 5 of a query)")
     other = sample.datasets[0].model_copy(update={"name": "more"})
     both = [difference, difference.model_copy(update={"dataset": "more", "queries": 9, "changes": changes[:1]})]
     joined = sample.model_copy(update={"datasets": [*sample.datasets, other], "formula_differences": both})
     (said,) = [line for line in verdicts(joined) if "formula" in line.headline]
     assert said.headline.startswith(f"{difference.dataset} and more: l differs from q by the scoring formula")
-    assert "more: l: k1 1.2 (alone it changes the top 10 of 3 of 9 queries)" in said.detail
+    assert "more: l: k1 1.2 (by itself it changes the top 10 of 3 of 9 queries)" in said.detail
     hundred = [difference.model_copy(update={"b": f"l{number}", "changes": changes[:1]}) for number in range(100)]
     (said,) = [
         line

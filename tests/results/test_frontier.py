@@ -14,7 +14,7 @@ from harness.report.documents.compare import comparison_document
 from harness.report.documents.comparison_figures import swept_frontiers
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
 from harness.report.formats import render
-from harness.results.frontier import frontier_stats, on_frontier
+from harness.results.frontier import frontier_mask, frontier_stats
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from harness.results.frontier import frontier_stats, on_frontier
     ],
 )
 def test_only_what_nothing_beats_is_on_the_frontier(points: list[tuple[float, ...]], best: list[bool]) -> None:
-    assert on_frontier(points) == best
+    assert frontier_mask(points) == best
 
 
 def test_values_find_their_backends_however_they_were_written() -> None:

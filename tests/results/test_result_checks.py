@@ -32,7 +32,7 @@ from harness.results.findings import (
     Weights,
     difference_finding,
     metric_findings,
-    named_measures,
+    requested_metrics,
     run_findings,
 )
 
@@ -266,7 +266,7 @@ def test_judgments_that_stand_at_the_next_query(step: int, side: str) -> None:
     found = only(judged(run, shifted, ordered=False))
     assert found.check == "shifted-judgments"
     assert found.message == (
-        f"RR@10 is 0.100, and 0.500 when each query is judged by what stands at the query {side} it"
+        f"RR@10 is 0.100, and 0.500 when each query is judged by the judgments of the query {side} it"
     )
     few = judged(at_rank(2, queries=19), {f"q{row}": {f"d{(row + step) % 19}": 1} for row in range(19)})
     assert "shifted-judgments" not in [one.check for one in run_findings(few)]
@@ -364,7 +364,7 @@ def test_a_good_first_hit_with_nothing_behind_it() -> None:
     found = only(judged(run, {f"q{row}": many_relevant(row) for row in range(QUERIES)}))
     assert found.check == "high-mrr-low-ndcg"
     assert found.message.startswith("RR@10 is 1.000 and nDCG@10 0.220")
-    assert "(30.0 relevant documents a query)" in found.message
+    assert "(30.0 relevant documents per query)" in found.message
 
 
 LATE = at_rank(8, depth=30, apart=30)
@@ -424,12 +424,12 @@ def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
     ],
 )
 def test_whole_sets_of_defaults_are_nobody_s_choice(metrics: str, chosen: str) -> None:
-    named = named_measures(parse_metrics(metrics), EVAL_METRICS)
+    named = requested_metrics(parse_metrics(metrics), EVAL_METRICS)
     assert ",".join(map(str, named)) == chosen
 
 
 def test_the_measures_of_trec_eval_alone_are_not_judged() -> None:
-    assert metric_findings(as_qrels(one_each()), named_measures(official_metrics(), EVAL_METRICS)) == []
+    assert metric_findings(as_qrels(one_each()), requested_metrics(official_metrics(), EVAL_METRICS)) == []
     assert [one.check for one in metric_findings(as_qrels(one_each()), official_metrics())] == [
         "metric-without-support",
         "metric-without-support",

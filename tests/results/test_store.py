@@ -134,7 +134,7 @@ def test_a_table_with_other_columns_is_named(tmp_path: Path, name: str) -> None:
     """As a traceback it said nothing of the file."""
     write(tmp_path / "result")
     pq.write_table(pa.table({"a": ["x"], "query_id": [1]}), tmp_path / "result" / name)
-    with pytest.raises(ResultError, match=rf"{name}' is no table that harness wrote: .*; it has a, query_id"):
+    with pytest.raises(ResultError, match=rf"{name}' is not a table that harness wrote: .*; it has a, query_id"):
         read_snapshots(tmp_path / "result")
 
 
@@ -163,7 +163,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where nobody can make a folder")
 @pytest.mark.parametrize("place", ["/proc/result", "/proc/a/result"])
 def test_a_place_where_nobody_can_make_a_folder_is_refused_at_once(place: str) -> None:
-    with pytest.raises(ResultError, match="'/proc' is no folder that can be written"):
+    with pytest.raises(ResultError, match="'/proc' is not a folder that can be written"):
         check_target(Path(place), overwrite=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.stats.saturation import MOST_LEVELS, P99_FACTOR, RateLevel, held_seconds, knee, next_rate
+from harness.stats.saturation import MOST_LEVELS, P99_FACTOR, RateLevel, knee, next_rate, seconds_at_rate
 
 Metric = Callable[[float], RateLevel]
 
@@ -34,11 +34,11 @@ def test_rates_double_and_then_close_in_on_the_knee() -> None:
     assert [level.rate for level in levels[:8]] == [10, 20, 40, 80, 160, 320, 640, 1280]
     found = knee(levels)
     assert found is not None
-    assert found.at is not None
+    assert found.level is not None
     assert found.beyond is not None
     # at rest p99 is 1 / 0.99 of an idle server's, so the bound of 5 times lies at 1 - 0.99 / 5 of the capacity
     bound = 1000 * (1 - 0.99 / P99_FACTOR)
-    assert found.at.rate <= bound < found.beyond.rate <= 1.1 * found.at.rate
+    assert found.level.rate <= bound < found.beyond.rate <= 1.1 * found.level.rate
     assert found.limit == "p99"
     assert found.unloaded_p99_ms == levels[0].p99_ms
     assert len(levels) == 11
@@ -49,7 +49,7 @@ def test_rates_are_halved_where_the_first_is_too_much() -> None:
     assert [level.rate for level in levels[:5]] == [8000, 4000, 2000, 1000, 500]
     found = knee(levels)
     assert found is not None
-    assert found.at is not None
+    assert found.level is not None
 
 
 def test_a_rate_without_any_answer_is_one_that_is_not_sustained() -> None:
@@ -57,9 +57,9 @@ def test_a_rate_without_any_answer_is_one_that_is_not_sustained() -> None:
     levels = swept(lambda rate: RateLevel(rate, None, False, 1.0, 0) if rate > 600 else serve(rate), 10)
     found = knee(levels)
     assert found is not None
-    assert found.at is not None
+    assert found.level is not None
     assert found.beyond is not None
-    assert found.at.rate <= 600 < found.beyond.rate <= 1.1 * found.at.rate
+    assert found.level.rate <= 600 < found.beyond.rate <= 1.1 * found.level.rate
     assert found.limit == "errors"
 
 
@@ -68,8 +68,8 @@ def test_what_is_at_rest_is_far_below_the_knee() -> None:
     levels = swept(queue(1000), 600)
     found = knee(levels)
     assert found is not None
-    assert found.at is not None
-    assert min(level.rate for level in levels) <= found.at.rate / 8 * 1.01
+    assert found.level is not None
+    assert min(level.rate for level in levels) <= found.level.rate / 8 * 1.01
     assert found.unloaded_p99_ms == min(level.p99_ms or 0 for level in levels)
 
 
@@ -78,14 +78,14 @@ def test_a_backend_that_never_keeps_up_has_no_knee() -> None:
     assert len(levels) == MOST_LEVELS
     found = knee(levels)
     assert found is not None
-    assert (found.at, found.beyond, found.limit) == (None, min(levels), "overload")
+    assert (found.level, found.beyond, found.limit) == (None, min(levels), "overload")
 
 
 def test_a_backend_that_is_never_saturated_has_its_highest_rate() -> None:
     levels = swept(lambda rate: RateLevel(rate, 1.0, overloaded=False, failed_share=0.0, queries=300), 1)
     found = knee(levels)
     assert found is not None
-    assert (found.at, found.beyond, found.limit) == (max(levels), None, None)
+    assert (found.level, found.beyond, found.limit) == (max(levels), None, None)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_rate_above_one_that_is_not_sustained_is_no_knee() -> None:
     ]
     found = knee(levels)
     assert found is not None
-    assert (found.at, found.beyond) == (levels[0], levels[1])
+    assert (found.level, found.beyond) == (levels[0], levels[1])
 
 
 def test_a_tail_that_few_queries_miss_is_no_saturation() -> None:
@@ -120,7 +120,7 @@ def test_a_tail_that_few_queries_miss_is_no_saturation() -> None:
     levels = [RateLevel(rate, p99, overloaded=False, failed_share=0.0, queries=n) for rate, p99, n in shown]
     found = knee(levels)
     assert found is not None
-    assert (found.at, found.beyond, found.limit) == (levels[4], levels[5], "p99")
+    assert (found.level, found.beyond, found.limit) == (levels[4], levels[5], "p99")
     assert (found.unloaded_p99_ms, found.unloaded_queries) == (600.0, 300)
     few = knee(levels[:3])
     assert few is not None
@@ -132,11 +132,11 @@ def test_a_rate_that_fails_is_not_at_rest() -> None:
     levels = [RateLevel(rate, 10.0, overloaded=False, failed_share=0.0, queries=300) for rate in (10, 20)]
     found = knee([*levels, failing])
     assert found is not None
-    assert (found.at, found.unloaded_p99_ms, found.limit) == (levels[1], 10.0, "errors")
+    assert (found.level, found.unloaded_p99_ms, found.limit) == (levels[1], 10.0, "errors")
 
 
 def test_a_rate_is_held_until_enough_queries_are_due_but_not_for_ever() -> None:
-    assert [held_seconds(rate, 5.0) for rate in (1000, 60, 10, 1)] == [5.0, 5.0, 30.0, 60.0]
+    assert [seconds_at_rate(rate, 5.0) for rate in (1000, 60, 10, 1)] == [5.0, 5.0, 30.0, 60.0]
 
 
 def test_nothing_is_known_where_nothing_was_answered() -> None:

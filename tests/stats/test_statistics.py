@@ -264,8 +264,8 @@ def test_queries_for_equivalence_give_the_power_that_they_promise() -> None:
         (lambda: compare_pairs([0.1], [math.inf], 1), DataError, "b: 1 problem\n  value 0 is inf"),
         (lambda: compare_pairs([0.1], [0.1, 0.2], 1), UsageError, "a has 1 values, b has 2"),
         (lambda: compare_pairs([[0.1]], [[0.1]], 1), UsageError, "a has 2 dimensions"),
-        (lambda: compare_pairs({"q": 0.1}, {"q": 0.2}, 1), UsageError, r"a are no numbers \(but dict\)"),
-        (lambda: mean_interval(["high"], 1), UsageError, r"values are no numbers \(but list\)"),
+        (lambda: compare_pairs({"q": 0.1}, {"q": 0.2}, 1), UsageError, r"a are not numbers \(but dict\)"),
+        (lambda: mean_interval(["high"], 1), UsageError, r"values are not numbers \(but list\)"),
         (lambda: compare_pairs([], [], 1, test="sign"), UnknownNameError, "unknown test 'sign'"),  # type: ignore[arg-type]
         (lambda: compare_pairs([], [], 1, confidence=1.0), UsageError, "confidence is 1"),
         (lambda: bootstrap_interval([0.1, math.nan], 1), DataError, "value 1 is nan"),

@@ -249,7 +249,7 @@ def test_remove_by_name_kind_and_age(cache: Cache) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing says what to remove"),
+        ([], "no entries are selected"),
         (["zz", "--yes"], "no entry begins with 'zz'"),
         (["", "--yes"], "2 entries begin with ''"),
         (["--older-than", "soon"], "write minutes, hours, days or weeks"),

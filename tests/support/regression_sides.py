@@ -13,7 +13,7 @@ from sample_report import sample_report
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_metrics, score
-from harness.pipeline.regress.compare_sides import Compared, CompareRules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules, SideComparison, compare_sides
 from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.baseline import DEPTH, read_baseline, write_baseline
@@ -119,7 +119,7 @@ def read_one(path: Path) -> ResultSnapshot:
     return one
 
 
-def compare_one(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> Compared:
+def compare_one(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> SideComparison:
     """Compare two results of one dataset each."""
     return compare_sides([before], [after], how)
 

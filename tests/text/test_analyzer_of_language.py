@@ -11,14 +11,14 @@ import harness
 from harness.data.languages import language_name
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.config import CompareRequest
-from harness.plan.plan import Plan, in_language, make_plan
-from harness.text import analyzer_names, known_language, preferred_analyzers
+from harness.plan.plan import Plan, make_plan, set_language
+from harness.text import analyzer_names, preferred_analyzers, supported_language
 from harness.text.lucene_analyzer import language_code, languages
 
 
 def plan(backends: str, language: str | None, *, lucene: bool = True) -> Plan:
     made = make_plan(CompareRequest(backends=backends), lucene_available=lucene)
-    return in_language(made, language)
+    return set_language(made, language)
 
 
 def analyzers(backends: str, language: str | None, *, lucene: bool = True) -> list[str | None]:
@@ -112,7 +112,7 @@ def test_every_analyzer_has_a_language_with_a_code() -> None:
     families = [name.partition("-")[2] for name in analyzer_names() if "-" in name]
     assert {name for name in families if language_name(name) is None} == {"porter"}
     assert all(language_name(language_code(language)) == language.capitalize() for language in languages())
-    assert known_language(" UND ") is None
+    assert supported_language(" UND ") is None
 
 
 def test_an_object_in_python_says_its_language() -> None:
@@ -132,7 +132,7 @@ def test_the_analyzer_that_the_card_names_stands_in_for_that_of_the_language() -
 
     def named(language: str | None, *, lucene: bool, backends: str = backends) -> tuple[list[str | None], Plan]:
         made = make_plan(CompareRequest(backends=backends), lucene_available=lucene)
-        found = in_language(made, language, "whitespace")
+        found = set_language(made, language, "whitespace")
         return [trial.analyzer for trial in found.trials], found
 
     assert named("yo", lucene=True)[0] == ["lucene-yoruba", "lucene-yoruba", "lucene-german"]
@@ -146,4 +146,4 @@ def test_the_analyzer_that_the_card_names_stands_in_for_that_of_the_language() -
     assert named("mul", lucene=True, backends="csr")[1].notes == ()
     made = make_plan(CompareRequest(backends=backends), lucene_available=True)
     with pytest.raises(UsageError, match="unknown analyzer, which the dataset's card names, 'whitespce'"):
-        in_language(made, "yo", "whitespce")
+        set_language(made, "yo", "whitespce")

@@ -30,7 +30,7 @@ from harness.worker.dispatch import run_job
 from harness.worker.embeddings import CacheCheck, _balanced, encoding_in_words
 from harness.worker.encodings import Encodings
 from harness.worker.jobs import AnalyseJob
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.threads import side_by_side
 
 
@@ -40,13 +40,13 @@ class WhiteSpace:
     def __init__(self) -> None:
         self.jobs: list[AnalyseJob] = []
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress) -> FinishedProcess:
         job = load(folder, AnalyseJob)
         self.jobs.append(job)
         time.sleep(0.2)  # so that whoever does not wait for it is seen
         save(folder, replace(job, analyzer="whitespace"))
         run_job(folder, progress, clock=StepClock())
-        return Finished(None, None, ())
+        return FinishedProcess(None, None, ())
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_weights_are_made_for_those_who_need_them(dataset: Dataset, tmp_path: Pa
 
 def test_an_analysis_that_failed_is_not_tried_again(dataset: Dataset, tmp_path: Path) -> None:
     class Fails(WhiteSpace):
-        def run(self, folder: Path, progress: Progress) -> Finished:
+        def run(self, folder: Path, progress: Progress) -> FinishedProcess:
             super().run(folder, progress)
             raise EngineTimeoutError("still running after 1 s")
 

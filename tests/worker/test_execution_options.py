@@ -166,7 +166,7 @@ def test_in_the_harness_s_own_process_failures_stay_one_backend_s(collection: Pa
     assert "KeyError: 'inner detail'" in errors[0].message
     assert errors[0].log[-1] == "KeyError: 'inner detail'"
     assert errors[1] is not None
-    assert "the engine asked Python to exit with 0" in errors[1].message
+    assert "the engine called Python's exit with 0" in errors[1].message
     assert errors[2] is None
 
 

@@ -12,7 +12,7 @@ def test_an_error_of_a_library_names_the_library() -> None:
         np.linalg.inv(np.zeros((2, 2)))
     except np.linalg.LinAlgError as raised:
         error = harness_error(raised)
-    assert error.what == "an error of numpy that its engine does not name: numpy.linalg.LinAlgError: Singular matrix"
+    assert error.problem == "an error of numpy that its engine does not name: numpy.linalg.LinAlgError: Singular matrix"
 
 
 def test_an_error_of_no_library_is_the_engines() -> None:
@@ -20,5 +20,5 @@ def test_an_error_of_no_library_is_the_engines() -> None:
         raise KeyError("inner detail")
     except KeyError as raised:
         error = harness_error(raised)
-    assert error.what == "an error that nobody foresaw: KeyError: 'inner detail'"
+    assert error.problem == "an unexpected error: KeyError: 'inner detail'"
     assert error.fix == "this is a defect of the engine; its traceback is in the log"

@@ -104,8 +104,8 @@ def test_a_change_is_told_first_when_the_search_fails_too(
 
     with pytest.raises(IndexChangedError) as caught:
         change_and_fail()
-    assert caught.value.what.startswith(f"the index in '{folder}' changed while it was searched: {named}; ")
-    assert "the search failed too: an error that nobody foresaw: ZeroDivisionError: of nothing" in caught.value.what
+    assert caught.value.problem.startswith(f"the index in '{folder}' changed while it was searched: {named}; ")
+    assert "the search failed too: an unexpected error: ZeroDivisionError: of nothing" in caught.value.problem
     assert caught.value.log[-1] == "ZeroDivisionError: of nothing"
     assert not pending.exists()
 
@@ -140,7 +140,7 @@ def test_what_a_killed_process_left_is_compared_by_another(folder: Path, pending
     (folder / os.fsdecode(b"not UTF-8 \xff")).touch()
     found = changed_too(pending, failure, RecordingProgress())
     assert isinstance(found, IndexChangedError)
-    assert found.what.endswith("; the search failed too: the worker was killed")
+    assert found.problem.endswith("; the search failed too: the worker was killed")
     assert found.log == ("its last line",)
 
 

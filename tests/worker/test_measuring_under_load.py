@@ -114,7 +114,7 @@ def test_other_answers_than_the_single_clients_are_told(collection: Path, cards:
     found = harness.compare("other", collection, k=3, cards=cards, concurrency="2", load_seconds=0.2)
     (level,) = only(found).closed_loop
     assert level.different_queries == 2  # the others have one hit or none
-    assert "2 clients: 2 queries were answered otherwise than by one client" in only(found).notes
+    assert "2 clients: 2 queries were answered differently than for one client" in only(found).notes
 
 
 def test_queries_that_any_client_answers_otherwise_are_counted(collection: Path, cards: Path) -> None:

@@ -44,8 +44,8 @@ from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
 from harness.worker import divided_search, ray_executor, second_stages
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
-from harness.worker.process import Finished, Worker
+from harness.worker.jobs import EncodeJob, EncodePart, EncodingRecord, TrialJob, TrialRecord
+from harness.worker.process import FinishedProcess, Worker
 from harness.worker.ray_executor import Cluster, NodeError, RayExecutor, run_on_node
 from harness.worker.ray_files import SentFiles
 from harness.worker.threads import Aside
@@ -100,7 +100,7 @@ def encode_job(folder: Path, texts: int = TEXTS, **parameters: object) -> Path:
     return folder
 
 
-def run(executor: RayExecutor, folder: Path) -> Finished:
+def run(executor: RayExecutor, folder: Path) -> FinishedProcess:
     return executor.run(folder, SilentDisplay().section(""))
 
 
@@ -169,7 +169,7 @@ def test_an_interruption_leaves_nothing_behind_and_can_be_resumed(
 ) -> None:
     folder = encode_job(tmp_path / "job", 2000)
     nodes.calls.unlink(missing_ok=True)
-    with Aside[Finished]() as aside:
+    with Aside[FinishedProcess]() as aside:
         aside.begin(lambda: run(executor, folder))
         wait_for(lambda: len(lines(nodes.calls)) > 100)
         (began,) = executor.running.values()
@@ -180,7 +180,7 @@ def test_an_interruption_leaves_nothing_behind_and_can_be_resumed(
     done = len(lines(nodes.calls))
     assert done < 2000
     run(executor, folder)
-    assert load(folder, Encoded).rows["documents"] < 2000
+    assert load(folder, EncodingRecord).rows["documents"] < 2000
     assert len(np.load(folder / "target" / "documents.npy")) == 2000
 
 
@@ -188,7 +188,7 @@ def test_a_job_whose_node_is_lost_again_and_again_is_given_up(
     executor: RayExecutor, nodes: OnThreeNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = encode_job(tmp_path / "job", 5000)
-    with Aside[Finished]() as aside, caplog.at_level(logging.WARNING, logger="harness"):
+    with Aside[FinishedProcess]() as aside, caplog.at_level(logging.WARNING, logger="harness"):
         aside.begin(lambda: run(executor, folder))
         killed: set[int] = set()
         for _ in range(3):
@@ -230,7 +230,7 @@ class TestUnseenFolders:
 
         monkeypatch.setattr(ray_executor, "send_files", send_and_remove)
         run(executor, folder)
-        assert load(folder, Encoded) == load(expected, Encoded)
+        assert load(folder, EncodingRecord) == load(expected, EncodingRecord)
         for made in (expected / "target").glob("*.npy"):
             assert (folder / "target" / made.name).read_bytes() == made.read_bytes()
         assert load(folder, EncodeJob).parts[0].target == folder / "target"
@@ -241,13 +241,13 @@ class TestUnseenFolders:
         folder, expected = encode_job(tmp_path / "job", 600), encode_job(tmp_path / "expected", 600)
         Worker(expected).run(SilentDisplay().section(""))
         nodes.calls.unlink(missing_ok=True)
-        with Aside[Finished]() as aside:
+        with Aside[FinishedProcess]() as aside:
             aside.begin(lambda: run(executor, folder))
             wait_for(lambda: len(lines(nodes.calls)) > 300)
             (began,) = executor.running.values()
             os.kill(began.process, signal.SIGKILL)
             aside.result()
-        assert load(folder, Encoded).rows["documents"] < 400
+        assert load(folder, EncodingRecord).rows["documents"] < 400
         assert len(lines(nodes.calls)) < 800
         for made in (expected / "target").iterdir():
             if made.suffix == ".npy":
@@ -296,7 +296,7 @@ def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:
     (refused,) = run_on_node(str(tmp_path), "1234", "0.0.0", ".", None, None, None)
     assert isinstance(refused, NodeError)
     assert refused.type == EngineUnavailableError.__name__
-    assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in refused.what
+    assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in refused.problem
 
 
 def test_a_job_that_no_node_can_run_is_refused(
@@ -326,7 +326,7 @@ def test_a_model_on_a_gpu_is_placed_where_one_is(executor: RayExecutor, nodes: O
         wait_for(lambda: executor._cluster.facts.gpus == 1)
         assert executor._needs(encode_job(tmp_path / "auto", device="auto")) == {"num_cpus": 1, "num_gpus": 1}
         folder = encode_job(tmp_path / "job", 5000, device="cuda")
-        with Aside[Finished]() as aside:
+        with Aside[FinishedProcess]() as aside:
             aside.begin(lambda: run(executor, folder))
             wait_for(lambda: list(executor.running.values()))
             (began,) = executor.running.values()

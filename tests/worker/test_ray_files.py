@@ -16,7 +16,7 @@ from harness.store.columns import save_column, save_table
 from harness.store.record_files import load, save
 from harness.worker.dispatch import run_job
 from harness.worker.jobs import AskJob, DenseSearchJob, EncodeJob, EncodePart
-from harness.worker.ray_files import Returned, UnpackedFiles, send_files, write_returned
+from harness.worker.ray_files import ReturnedFiles, UnpackedFiles, send_files, write_returned
 
 
 class ObjectStore:
@@ -39,7 +39,7 @@ class ObjectStore:
     def run_elsewhere(self, folder: Path, node: Path) -> None:
         """Run the job in ``folder`` with copies of its files below ``node``."""
         unpacked = self.unpack(folder, node)
-        run_job(unpacked.here(folder), SilentDisplay().section(""))
+        run_job(unpacked.local_path(folder), SilentDisplay().section(""))
         for file in unpacked.changes():
             write_returned(file)
 
@@ -101,11 +101,11 @@ class TestFinishedChunks:
 
     @staticmethod
     def write(unpacked: UnpackedFiles, part: Path, column: bytes, record: str, content: str) -> None:
-        (unpacked.here(part) / "documents.npy").write_bytes(column)
-        (unpacked.here(part) / record).write_text(content)
+        (unpacked.local_path(part) / "documents.npy").write_bytes(column)
+        (unpacked.local_path(part) / record).write_text(content)
 
     @staticmethod
-    def back(files: Iterator[Returned]) -> list[tuple[str, int | None, int]]:
+    def back(files: Iterator[ReturnedFiles]) -> list[tuple[str, int | None, int]]:
         """Write what comes back; return part and name, size (None: removed), and start of each."""
         returned = []
         for file in files:
@@ -131,7 +131,7 @@ class TestFinishedChunks:
         self.write(unpacked, first, b"HEADone", "progress.json", "1")
         self.back(unpacked.finished_chunks())
         self.write(unpacked, first, b"headonetwo", "made.json", "{}")
-        (unpacked.here(first) / "progress.json").unlink()
+        (unpacked.local_path(first) / "progress.json").unlink()
         complete = [("first/documents.npy", 10, 0), ("first/made.json", 2, 0)]
         assert self.back(unpacked.finished_chunks()) == complete
         assert self.back(unpacked.finished_chunks()) == []
@@ -154,7 +154,7 @@ class TestFinishedChunks:
 
 def test_absent_files_of_one_name_have_places_of_their_own(tmp_path: Path) -> None:
     unpacked = UnpackedFiles({}, tmp_path, [], {}, {})
-    places = [unpacked.here(Path(path)) for path in ("/one/cache", "/other/cache", "/one/cache")]
+    places = [unpacked.local_path(Path(path)) for path in ("/one/cache", "/other/cache", "/one/cache")]
     assert places[0] == places[2] != places[1]
     assert [place.name for place in places] == ["cache"] * 3
     assert all(place.parent.is_dir() for place in places)

@@ -18,12 +18,12 @@ from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.rerank import rerankers
 from harness.rerank.reranker import Reranker
-from harness.rerank.stage import Reranked
+from harness.rerank.stage import RerankedRun
 from harness.store.cache import Cache
 from harness.store.columns import save_table
 from harness.worker import second_stages
 from harness.worker.dispatch import run_job
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.second_stages import SecondStage
 
 DOCUMENTS, QUERIES = 40, 7
@@ -58,13 +58,13 @@ class Slots:
     def slots(self, device: str = "cpu") -> int:
         return self.count
 
-    def run(self, folder: Path, progress: Progress) -> Finished:
+    def run(self, folder: Path, progress: Progress) -> FinishedProcess:
         self.jobs += 1
         run_job(folder, progress)
-        return Finished(None, None, ())
+        return FinishedProcess(None, None, ())
 
 
-def reranked(folder: Path, executor: Slots) -> tuple[Any, Reranked]:
+def reranked(folder: Path, executor: Slots) -> tuple[Any, RerankedRun]:
     folder.mkdir()
     corpus = {f"d{n}": f"a document {'long ' * (n % 5)}number {n}" for n in range(DOCUMENTS)}
     queries = {f"q{n}": f"query {n}" for n in range(QUERIES)}

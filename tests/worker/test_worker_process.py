@@ -80,7 +80,7 @@ def test_an_expected_failure_comes_back_with_its_type(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("copied")
 def test_an_unexpected_failure_shows_the_log(tmp_path: Path) -> None:
-    with pytest.raises(RemoteError, match="an error that nobody foresaw: KeyError: 'inner detail'") as caught:
+    with pytest.raises(RemoteError, match="an unexpected error: KeyError: 'inner detail'") as caught:
         Worker(job_folder(tmp_path, "Stumbles")).run(Recorder())
     assert caught.value.type_name == "EngineFailureError"
     assert caught.value.log[0] == "about to stumble"

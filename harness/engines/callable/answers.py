@@ -19,13 +19,13 @@ from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 
-__all__ = ["SCORES", "TEXTS", "Answer", "Asked", "CalledBackend", "ask", "first_of", "read_answer"]
+__all__ = ["SCORES", "TEXTS", "Answer", "AnsweredQueries", "CalledBackend", "ask", "first_of", "read_answer"]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 SCORES = ("score", "_score", "similarity")
 TEXTS = ("text", "page_content", "content")
 _PAIR = 2
-_SHOWN = 80
+_LONGEST_TEXT = 80
 _LARGEST_SCORE = (2 - 2**-23) * 2.0**127
 """The largest float32, the type in which scores are compared."""
 _GIVE_UP = 5
@@ -71,38 +71,39 @@ def read_answer(returned: object) -> Answer:
     elif hasattr(returned, "__array__") and hasattr(returned, "tolist"):  # rows of an array are pairs
         returned = returned.tolist()
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
-        raise TypeError(f"it returned {_shown(returned)}, expected a list of ids, or of pairs of id and score")
+        raise TypeError(f"it returned {_as_text(returned)}, expected a list of ids, or of pairs of id and score")
     if isinstance(returned, Set) and len(returned) > 1 and not isinstance(returned, MappingView):
-        raise TypeError(f"it returned {_shown(returned)}, a set, which has no first hit: expected a list")
-    hits = [_hit(place, hit) for place, hit in enumerate(returned, 1)]
+        raise TypeError(f"it returned {_as_text(returned)}, a set, which has no first hit: expected a list")
+    hits = [_hit(rank, hit) for rank, hit in enumerate(returned, 1)]
     scores = [hit.score for hit in hits if hit.score is not None]
     if scores and len(scores) < len(hits):
-        place = next(place for place, hit in enumerate(hits, 1) if hit.score is None)
-        raise ValueError(f"hit {place} has no score and others have: give all of them one, or none")
+        rank = next(rank for rank, hit in enumerate(hits, 1) if hit.score is None)
+        raise ValueError(f"hit {rank} has no score, but others have: give all of them a score, or none")
     return Answer(tuple(hit.id for hit in hits), tuple(scores) or None, tuple(hit.text for hit in hits))
 
 
-def _hit(place: int, returned: object) -> _Hit:
+def _hit(rank: int, returned: object) -> _Hit:
     if isinstance(returned, Sequence) and not isinstance(returned, str | bytes) and not _has_id(returned):
         if len(returned) != _PAIR:
-            raise ValueError(f"hit {place} is {_shown(returned)}, expected an id, or a pair of id and score")
-        named = _hit(place, returned[0])
-        return named if returned[1] is None else named._replace(score=_score(place, returned[1]))
-    own = _id(returned)
-    if own is not None:
-        return _Hit(_printable(place, own), None, None)
+            raise ValueError(f"hit {rank} is {_as_text(returned)}, expected an id, or a pair of id and score")
+        hit = _hit(rank, returned[0])
+        return hit if returned[1] is None else hit._replace(score=_score(rank, returned[1]))
+    returned_id = _id(returned)
+    if returned_id is not None:
+        return _Hit(_printable(rank, returned_id), None, None)
     score = first_of(returned, SCORES)
     document = first_of(returned, ("node",))  # LlamaIndex's NodeWithScore
     document = returned if document is None else document
     document_id = _id(first_of(document, _IDS))
     if document_id is None:
         raise ValueError(
-            f"hit {place} is {_shown(returned)} and has no id: give each document one, or return pairs of id and score"
+            f"hit {rank} is {_as_text(returned)} and has no id: give each document an id, or return pairs of id and "
+            "score"
         )
     text = first_of(document, TEXTS)
     return _Hit(
-        _printable(place, document_id),
-        None if score is None else _score(place, score),
+        _printable(rank, document_id),
+        None if score is None else _score(rank, score),
         str.__str__(text) if isinstance(text, str) else None,
     )
 
@@ -117,10 +118,10 @@ def _id(value: object) -> str | None:
     return as_id(value) or None
 
 
-def _printable(place: int, document_id: str) -> str:
+def _printable(rank: int, document_id: str) -> str:
     """Apply the rule of all collections to an id: the other side must not write to the user's terminal or log."""
     if re.search(BAD_ID, document_id):
-        raise ValueError(f"the id of hit {place}, {_shown(document_id)}, {BAD_ID_IS}")
+        raise ValueError(f"the id of hit {rank}, {_as_text(document_id)}, {BAD_ID_IS}")
     return document_id
 
 
@@ -130,19 +131,19 @@ def first_of(document: object, names: Sequence[str]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _score(place: int, value: Any) -> float:
+def _score(rank: int, value: Any) -> float:
     try:
         score = float(value) if not isinstance(value, str | bytes | bool) else math.nan
     except (TypeError, ValueError):
         score = math.nan
     if not abs(score) <= _LARGEST_SCORE:
-        raise ValueError(f"the score of hit {place} is {_shown(value)}, expected a finite number within float32")
+        raise ValueError(f"the score of hit {rank} is {_as_text(value)}, expected a finite number within float32")
     return score
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
 
 
 class CalledBackend(Protocol):
@@ -167,7 +168,7 @@ class CalledBackend(Protocol):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Asked:
+class AnsweredQueries:
     """Answers in the order of the questions, of the first pass.
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative if it failed or was not made. ``notes``
@@ -179,7 +180,7 @@ class Asked:
     search_ns: Int64Array
     repeated: int = 0
     notes: tuple[str, ...] = ()
-    others: OtherProcesses | None = None
+    other_processes: OtherProcesses | None = None
 
 
 def ask(
@@ -192,7 +193,7 @@ def ask(
     deadline_s: float | None,
     clock: Clock,
     progress: Progress,
-) -> Asked:
+) -> AnsweredQueries:
     """Send every question ``repeats`` times; with ``warm_up`` the first is also sent once before, unmeasured.
 
     The reason of a failure is kept, and the other questions are still sent; sending stops after five failures in a row,
@@ -208,21 +209,21 @@ def ask(
     first: list[Answer] = []
     for turn in range(repeats):
         calls.failures = 0
-        for place, question in enumerate(questions):
+        for position, question in enumerate(questions):
             if deadline_s is not None and clock() - started > deadline_s * _NS_PER_S:
                 raise EngineTimeoutError(
-                    f"only {turn * len(questions) + place} of {search_ns.size} calls were made in {deadline_s:g} s",
+                    f"only {turn * len(questions) + position} of {search_ns.size} calls were made in {deadline_s:g} s",
                     fix="give it more time with --deadline, or look at why it is slow",
                 )
             sent = clock()
             answer = calls.answer(question)
             if answer.failure is None:
-                search_ns[turn, place] = clock() - sent
+                search_ns[turn, position] = clock() - sent
             if turn == 0:
                 first.append(answer)
             progress.advance(1)
-    others = other_processes("search", before, read_cpu(), server=True)
-    return Asked(tuple(first), search_ns, backend.repeated, backend.notes, others=others)
+    other_use = other_processes("search", before, read_cpu(), server=True)
+    return AnsweredQueries(tuple(first), search_ns, backend.repeated, backend.notes, other_processes=other_use)
 
 
 class _Calls:
@@ -235,9 +236,9 @@ class _Calls:
 
     def answer(self, question: str) -> Answer:
         if self._server_gone:
-            return Answer(failure="not asked: a question before it reached no server")
+            return Answer(failure="not queried: an earlier question reached no server")
         if self.failures == _GIVE_UP:
-            return Answer(failure=f"not asked: {_GIVE_UP} questions before it failed in a row")
+            return Answer(failure=f"not queried: the {_GIVE_UP} questions before it failed in a row")
         try:
             answer = self._backend.retrieve(question, self._k)
         except HarnessError as error:

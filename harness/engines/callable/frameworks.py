@@ -17,8 +17,8 @@ from harness.errors import EngineUnavailableError
 __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
 
 Call = Callable[[str, int], object]
-_NAMED = 12
-_OWN_IDS = ("id", "id_", "node_id")
+_MAX_FIELDS = 12
+_ID_FIELDS = ("id", "id_", "node_id")
 """Attributes in which LangChain, Haystack and LlamaIndex keep a document's id in its store."""
 
 
@@ -32,11 +32,11 @@ class Retriever(NamedTuple):
     call: Call
     read: Callable[[object], Answer]
     notes: tuple[str, ...]
-    own_k: int | None = None
+    fixed_k: int | None = None
     takes_k: bool = True
 
 
-class _Asking(NamedTuple):
+class _Adapter(NamedTuple):
     call: Call
     takes_k: bool
     own_k: object = None
@@ -62,22 +62,22 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
     if asking is None:
         raise EngineUnavailableError(
             f"'{name}' is a {type(candidate).__name__}, and no retriever of {title}",
-            fix=f"name {expected}, or a function that returns one; other code: python:MODULE:FUNCTION",
+            fix=f"name {expected}, or a function that returns such an object; other code: python:MODULE:FUNCTION",
         )
-    notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
-    own_k = asking.own_k if isinstance(asking.own_k, int) else None
-    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), own_k, asking.takes_k)
+    notes = [f"queried as {title}'s {type(candidate).__name__}, whose own code answers"]
+    fixed_k = asking.own_k if isinstance(asking.own_k, int) else None
+    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), fixed_k, asking.takes_k)
 
 
-def _of_langchain(candidate: Any) -> _Asking | None:
+def _adapt_langchain(candidate: Any) -> _Adapter | None:
     if hasattr(candidate, "similarity_search_with_score"):
-        return _Asking(lambda question, k: candidate.similarity_search_with_score(question, k=k), takes_k=True)
+        return _Adapter(lambda question, k: candidate.similarity_search_with_score(question, k=k), takes_k=True)
     if not hasattr(candidate, "invoke"):
         return None
     if hasattr(candidate, "search_kwargs"):
-        own_k = (candidate.search_kwargs or {}).get("k", _default_k(getattr(candidate, "vectorstore", None)))
-        return _Asking(lambda question, k: candidate.invoke(question, k=k), takes_k=True, own_k=own_k)
-    return _Asking(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
+        fixed_k = (candidate.search_kwargs or {}).get("k", _default_k(getattr(candidate, "vectorstore", None)))
+        return _Adapter(lambda question, k: candidate.invoke(question, k=k), takes_k=True, own_k=fixed_k)
+    return _Adapter(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
 
 
 def _default_k(store: Any) -> object:
@@ -87,39 +87,39 @@ def _default_k(store: Any) -> object:
     return k.default if k is not None else None
 
 
-def _of_llamaindex(candidate: Any) -> _Asking | None:
+def _adapt_llamaindex(candidate: Any) -> _Adapter | None:
     if hasattr(candidate, "as_retriever"):
-        return _Asking(lambda question, k: candidate.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
+        return _Adapter(lambda question, k: candidate.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
     if not hasattr(candidate, "retrieve"):
         return None
     if not hasattr(candidate, "similarity_top_k"):
-        return _Asking(lambda question, k: candidate.retrieve(question)[:k], takes_k=False)
+        return _Adapter(lambda question, k: candidate.retrieve(question)[:k], takes_k=False)
 
     def retrieve(question: str, k: int) -> object:
         candidate.similarity_top_k = k
         return candidate.retrieve(question)
 
-    return _Asking(retrieve, takes_k=True, own_k=candidate.similarity_top_k)
+    return _Adapter(retrieve, takes_k=True, own_k=candidate.similarity_top_k)
 
 
-def _of_haystack(candidate: Any) -> _Asking | None:
+def _adapt_haystack(candidate: Any) -> _Adapter | None:
     if hasattr(candidate, "get_component") and hasattr(candidate, "inputs"):
-        return _of_pipeline(candidate)
+        return _adapt_pipeline(candidate)
     if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
         return None
     if "top_k" in candidate.__haystack_input__:
-        own_k = getattr(candidate, "top_k", None)
-        return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], True, own_k)
-    return _Asking(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
+        fixed_k = getattr(candidate, "top_k", None)
+        return _Adapter(lambda question, k: candidate.run(query=question, top_k=k)["documents"], True, fixed_k)
+    return _Adapter(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
 
 
-def _of_pipeline(pipeline: Any) -> _Asking:
+def _adapt_pipeline(pipeline: Any) -> _Adapter:
     """Query a pipeline: every open text input gets the question; k goes to the component that returns the documents."""
     returning = [name for name, outputs in pipeline.outputs().items() if "documents" in outputs]
     if len(returning) != 1:
-        listed = ", ".join(returning) or "none"
+        components = ", ".join(returning) or "none"
         raise EngineUnavailableError(
-            f"{len(returning)} components of the pipeline return documents ({listed}), expected one",
+            f"{len(returning)} components of the pipeline return documents ({components}), expected one",
             fix="put a function around it that returns the documents: python:MODULE:FUNCTION",
         )
     inputs: Mapping[str, Mapping[str, Any]] = pipeline.inputs()
@@ -138,11 +138,11 @@ def _of_pipeline(pipeline: Any) -> _Asking:
         documents = pipeline.run(data)[returning[0]]["documents"]
         return documents if takes_k else documents[:k]
 
-    own_k = getattr(pipeline.get_component(returning[0]), "top_k", None)
-    return _Asking(run, takes_k, own_k if takes_k else None)
+    fixed_k = getattr(pipeline.get_component(returning[0]), "top_k", None)
+    return _Adapter(run, takes_k, fixed_k if takes_k else None)
 
 
-def _of_pyterrier(candidate: Any) -> _Asking | None:
+def _adapt_pyterrier(candidate: Any) -> _Adapter | None:
     """Query a transformer; its documents are in the order of their ranks, if it gives ranks."""
     if not hasattr(candidate, "transform") or not hasattr(candidate, "transform_iter"):
         return None
@@ -157,20 +157,22 @@ def _of_pyterrier(candidate: Any) -> _Asking | None:
             for row in ordered.head(k).to_dict("records")
         ]
 
-    return _Asking(transform, takes_k=False)
+    return _Adapter(transform, takes_k=False)
 
 
 class _Framework(NamedTuple):
     title: str
-    asking_of: Callable[[Any], _Asking | None]
+    asking_of: Callable[[Any], _Adapter | None]
     expected: str
 
 
 FRAMEWORKS: Mapping[str, _Framework] = {
-    "langchain": _Framework("LangChain", _of_langchain, "a retriever (with invoke) or a vector store"),
-    "llamaindex": _Framework("LlamaIndex", _of_llamaindex, "a retriever (with retrieve) or an index (as_retriever)"),
-    "haystack": _Framework("Haystack", _of_haystack, "a retriever component that takes the query, or a pipeline"),
-    "pyterrier": _Framework("PyTerrier", _of_pyterrier, "a transformer of queries to documents, or a pipeline of such"),
+    "langchain": _Framework("LangChain", _adapt_langchain, "a retriever (with invoke) or a vector store"),
+    "llamaindex": _Framework("LlamaIndex", _adapt_llamaindex, "a retriever (with retrieve) or an index (as_retriever)"),
+    "haystack": _Framework("Haystack", _adapt_haystack, "a retriever component that takes the query, or a pipeline"),
+    "pyterrier": _Framework(
+        "PyTerrier", _adapt_pyterrier, "a transformer of queries to documents, or a pipeline of such"
+    ),
 }
 
 
@@ -184,18 +186,20 @@ def _read(returned: object, id_key: str) -> Answer:
     hits = list(returned)
     documents = [_document(hit) for hit in hits]
     if not id_key:
-        if documents and all(first_of(document, _OWN_IDS) is None for document in documents):
-            there = _listed(_metadata(documents[0]))
-            raise ValueError(f"its documents have no id: name the field of their metadata, id_key= (there is: {there})")
+        if documents and all(first_of(document, _ID_FIELDS) is None for document in documents):
+            metadata_fields = _join_fields(_metadata(documents[0]))
+            raise ValueError(
+                f"its documents have no id: name the field of their metadata, id_key= (there is: {metadata_fields})"
+            )
         return read_answer(hits)
     rows = []
-    for place, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
+    for rank, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
         metadata = _metadata(document)
         value = metadata.get(id_key)
         if value is None and id_key not in metadata:
             value = getattr(document, id_key, None)  # LlamaIndex's ref_doc_id
         if value is None:
-            raise ValueError(f"hit {place} has no '{id_key}' in its metadata (there is: {_listed(metadata)})")
+            raise ValueError(f"hit {rank} has no '{id_key}' in its metadata (there is: {_join_fields(metadata)})")
         score = hit[1] if isinstance(hit, tuple) else first_of(hit, SCORES)
         rows.append({"id": value, "score": score, "text": first_of(document, TEXTS)})
     return read_answer(rows)
@@ -211,5 +215,5 @@ def _metadata(document: Any) -> Mapping[str, object]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _listed(metadata: Mapping[str, object]) -> str:
-    return ", ".join(list(metadata)[:_NAMED]) or "nothing"
+def _join_fields(metadata: Mapping[str, object]) -> str:
+    return ", ".join(list(metadata)[:_MAX_FIELDS]) or "nothing"

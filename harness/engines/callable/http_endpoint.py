@@ -24,14 +24,14 @@ from harness.remote.calls import Limits, RemoteCalls
 __all__ = ["HTTP_OPTIONS", "HttpBackend", "HttpSettings", "JsonPath"]
 
 HTTP_OPTIONS: Mapping[str, str] = {
-    "url": "the address; {question} and {k} stand for what is asked, percent-encoded",
+    "url": "the address; {question} and {k} are replaced by the question and k, percent-encoded",
     "ids": "JSON path to the ids of the hits, best first",
     "scores": "JSON path to their scores",
     "texts": "JSON path to their texts",
-    "method": "GET, or POST where a body is given",
+    "method": "GET, or POST if there is a body",
     "body": "the JSON that is sent, with {question} inside strings and {k} as a number",
     "key_env": "environment variable that holds a key",
-    "key_header": "header that carries the key: Authorization (as a bearer token) unless said",
+    "key_header": "header that carries the key: Authorization, as a bearer token (default)",
     "timeout_s": "seconds that one call may take: 30",
     "retry_s": "seconds during which a call that fails is made again: 10",
     "per_minute": "most calls in a minute; 0, no limit",
@@ -42,10 +42,10 @@ _METHODS = ("GET", "POST")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _HIDDEN_FROM = 4
 """Shorter values of a query string are not hidden in the server's messages: they are numbers and switches."""
-_UNUSABLE = "look at what it answers, and at the JSON paths: ids=, scores=, texts="
+_UNUSABLE = "check its answers and the JSON paths: ids=, scores=, texts="
 _STEP = re.compile(r'\.?(?P<name>[^\s.|\[\]"$]+)|\[(?P<index>\*|-?\d+)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
-_EVERY = "*"
-_NAMED = 8
+_WILDCARD = "*"
+_MAX_FIELDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,47 +59,47 @@ class JsonPath:
     def parse(cls, text: str) -> JsonPath:
         """Parse a path; raises UsageError for a malformed path, with the position of the error."""
         steps: list[str | int | None] = []
-        place = 1 if text.startswith("$") else 0
-        while place < len(text):
-            match = _STEP.match(text, place)
+        position = 1 if text.startswith("$") else 0
+        while position < len(text):
+            match = _STEP.match(text, position)
             if match is None:
                 raise UsageError(
-                    f"the JSON path '{text}' is malformed at '{text[place:]}'",
+                    f"the JSON path '{text}' is malformed at '{text[position:]}'",
                     fix='write one like results[*].id, an odd name as ["odd.name"]',
                 )
             name, index, quoted = match.group("name", "index", "quoted")
             if index is not None:
-                steps.append(None if index == _EVERY else int(index))
+                steps.append(None if index == _WILDCARD else int(index))
             else:
                 steps.append(name if name is not None else str(json.loads(quoted)))
-            place = match.end()
+            position = match.end()
         return cls(text, tuple(steps))
 
     def find(self, document: Any) -> list[Any]:
         """Return the values that the path leads to, in order; raises ValueError naming a missing part."""
-        places: list[tuple[str, Any]] = [("the answer", document)]
+        matches: list[tuple[str, Any]] = [("the answer", document)]
         for step in self.steps:
-            places = [place for where, value in places for place in _step(where, value, step)]
-        if None not in self.steps and len(places) == 1 and isinstance(places[0][1], list):
-            return list(places[0][1])
-        return [value for _, value in places]
+            matches = [match for location, value in matches for match in _step(location, value, step)]
+        if None not in self.steps and len(matches) == 1 and isinstance(matches[0][1], list):
+            return list(matches[0][1])
+        return [value for _, value in matches]
 
 
-def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:
+def _step(location: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:
     if isinstance(step, str):
         if not isinstance(value, dict):
-            raise ValueError(f"{where} is {_kind(value)}, and '{step}' was looked for in it")
+            raise ValueError(f"{location} is {_kind(value)}, and '{step}' was looked for in it")
         if step not in value:
-            there = ", ".join(list(value)[:_NAMED]) or "nothing"
-            raise ValueError(f"{where} has no '{step}' (there is: {there})")
-        return [(f"'{step}' of {where}", value[step])]
+            fields = ", ".join(list(value)[:_MAX_FIELDS]) or "nothing"
+            raise ValueError(f"{location} has no '{step}' (there is: {fields})")
+        return [(f"'{step}' of {location}", value[step])]
     if not isinstance(value, list):
-        raise ValueError(f"{where} is {_kind(value)}, expected a list")
+        raise ValueError(f"{location} is {_kind(value)}, expected a list")
     if step is None:
-        return [(f"element {place} of {where}", element) for place, element in enumerate(value)]
+        return [(f"element {position} of {location}", element) for position, element in enumerate(value)]
     if not -len(value) <= step < len(value):
-        raise ValueError(f"{where} has {len(value)} elements, and [{step}] was looked for")
-    return [(f"element {step} of {where}", value[step])]
+        raise ValueError(f"{location} has {len(value)} elements, and [{step}] was looked for")
+    return [(f"element {step} of {location}", value[step])]
 
 
 def _kind(value: Any) -> str:
@@ -218,8 +218,8 @@ class HttpBackend:
             if len(values) != len(ids):
                 raise ValueError(f"{len(ids)} ids and {len(values)} {name}")
         empty = [None] * len(ids)
-        listed = "\n".join(text for text in ids if isinstance(text, str))
-        if self._calls.hide(listed) != listed:
+        lines = "\n".join(text for text in ids if isinstance(text, str))
+        if self._calls.hide(lines) != lines:
             raise ValueError("the ids repeat a key, password or token that was sent")
         texts = values_of.get("texts", empty)
         values_of["texts"] = [self._calls.hide(text) if isinstance(text, str) else text for text in texts]
@@ -230,13 +230,13 @@ class HttpBackend:
 def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str, str], ...]]:
     """Return the plain base of a URL, the template after it, a login, and the fixed values of its query."""
     parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
+    user, separator, host = parts.netloc.rpartition("@")
     base = f"{parts.scheme}://{host}"
     if not is_plain_url(base) or parts.fragment:
-        shown = without_secrets(url) if "//" in url or "@" not in url else f"{HIDDEN}@{url.rpartition('@')[2]}"
+        visible_url = without_secrets(url) if "//" in url or "@" not in url else f"{HIDDEN}@{url.rpartition('@')[2]}"
         raise UsageError(
-            f"the url '{shown}' is not of the form {PLAIN_FORM}[?QUERY]",
-            fix="percent-encode what stands in user names, passwords and the query",
+            f"the url '{visible_url}' is not of the form {PLAIN_FORM}[?QUERY]",
+            fix="percent-encode special characters in user names, passwords and the query",
         )
     unknown = [name for name in _PLACEHOLDER.findall(url) if name not in ("question", "k")]
     if unknown:
@@ -244,11 +244,11 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str,
     stray = re.search(r";\s*(\w+)\s*=", url)
     if stray is not None:
         raise UsageError(
-            f"'{stray[1]}' is no option of an HTTP endpoint",
+            f"'{stray[1]}' is not an option of an HTTP endpoint",
             fix=f"known: {', '.join(HTTP_OPTIONS)}; in a URL, ; is %3B",
         )
     name, _, password = user.partition(":")
-    login = (unquote(name), unquote(password)) if at else None
+    login = (unquote(name), unquote(password)) if separator else None
     query = f"?{parts.query}" if parts.query else ""
     values = [(name, value) for name, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
     return base, f"{parts.path}{query}", login, tuple(pair for pair in values if len(pair[1]) >= _HIDDEN_FROM)
@@ -260,7 +260,7 @@ def _filled(template: str, question: str, k: int) -> Any:
         parsed = json.loads(template.replace(_K, str(k)))
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"body= is no JSON: {error.msg} in column {error.colno}",
+            f"body= is not a JSON: {error.msg} in column {error.colno}",
             fix='write it like {"query": "{question}", "limit": {k}}, as the last option',
         ) from error
     return _put(parsed, question)
@@ -294,5 +294,5 @@ def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
     if text is None:
         return default
     if not _NUMBER.fullmatch(text):
-        raise UsageError(f"{name}={text} is no number of 0 or more", fix=f"write {name}={default:g}")
+        raise UsageError(f"{name}={text} is not a number of 0 or more", fix=f"write {name}={default:g}")
     return float(text)

@@ -33,7 +33,7 @@ class PythonBackend:
         *,
         read: Callable[[object], Answer] = read_answer,
         notes: tuple[str, ...] = (),
-        own_k: int | None = None,
+        fixed_k: int | None = None,
         takes_k: bool = True,
     ) -> None:
         """Take a function, a reader of its return values, and notes for reports.
@@ -51,7 +51,7 @@ class PythonBackend:
         _require_two_arguments(function, name)
         self._function, self._name, self._read = function, name, read
         self._notes = notes
-        self._own_k, self._asked_k = own_k, own_k
+        self._fixed_k, self._requested_k = fixed_k, fixed_k
         self._takes_k, self._most = takes_k, 0
         self._loop: asyncio.Runner | None = None
         self.repeated = 0
@@ -68,24 +68,27 @@ class PythonBackend:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return facts for reports, and whether the requested number of documents differs from its own."""
-        own, asked = self._own_k, self._asked_k
+        fixed, requested = self._fixed_k, self._requested_k
         if not self._takes_k:
-            note = "it takes no number of documents: of those that it returns as it is set, the first k count"
-            if asked is not None and 0 < self._most < asked:
+            note = "it takes no number of documents: of the documents that it returns as configured, the first k count"
+            if requested is not None and 0 < self._most < requested:
                 note = (
-                    f"it takes no number of documents, and returned at most {self._most} of the {asked} that were "
-                    f"asked for: --k {self._most} measures it as it is set"
+                    f"it takes no number of documents, and returned at most {self._most} of the {requested} requested: "
+                    f"--k {self._most} measures it as configured"
                 )
             return (*self._notes, note)
-        if own is None or own == asked:
+        if fixed is None or fixed == requested:
             return self._notes
-        note = f"it is set to return {own} documents, and was asked for {asked}: --k {own} measures it as it is set"
+        note = (
+            f"it is configured to return {fixed} documents, and {requested} were requested: --k {fixed} measures it as "
+        )
+        "configured"
         return (*self._notes, note)
 
     def retrieve(self, question: str, k: int) -> Answer:
         """Call the function; raises EngineFailureError for any exception, with the last lines of its traceback."""
-        self._asked_k = k
-        returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
+        self._requested_k = k
+        returned = _run_user_code(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
             answer = self._read(returned)
         except (TypeError, ValueError) as error:
@@ -110,16 +113,16 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
     Raises as :func:`load_callable` and :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError
     if a function that makes the retriever fails.
     """
-    found = load_callable(target, framework or "python")
+    target_object = load_callable(target, framework or "python")
     if not framework:
-        return PythonBackend(found, target)
-    retriever = _of_user(f"'{target}' raised", lambda: retriever_of(framework, found, target, id_key))
+        return PythonBackend(target_object, target)
+    retriever = _run_user_code(f"'{target}' raised", lambda: retriever_of(framework, target_object, target, id_key))
     return PythonBackend(
         retriever.call,
         target,
         read=retriever.read,
         notes=retriever.notes,
-        own_k=retriever.own_k,
+        fixed_k=retriever.fixed_k,
         takes_k=retriever.takes_k,
     )
 
@@ -132,10 +135,10 @@ def load_callable(target: str, scheme: str = "python") -> Callable[..., object]:
     Raises EngineUnavailableError if it cannot be imported, with the last lines of the traceback, or has no such name.
     """
     module_name, _, path = target.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    target_object: Any = _of_user(
+    working_folder = str(Path.cwd())
+    if working_folder not in sys.path:
+        sys.path.insert(0, working_folder)
+    target_object: Any = _run_user_code(
         f"the module '{module_name}' cannot be imported", lambda: importlib.import_module(module_name)
     )
     for part in path.split("."):
@@ -168,31 +171,31 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
     except TypeError as error:
         raise EngineUnavailableError(
             f"'{name}{signature}' cannot be called with a question and a number: {error}",
-            fix=f"{_CALLED}; put a function with these two arguments around it, or name one that makes an object "
-            "of a framework: langchain:MODULE:NAME",
+            fix=f"{_CALLED}; wrap it in a function with these two arguments, or name a function that makes an "
+            "object of a framework: langchain:MODULE:NAME",
         ) from error
 
 
-def _of_user(what: str, work: Callable[[], Result]) -> Result:
+def _run_user_code(role: str, work: Callable[[], Result]) -> Result:
     """Run a user's code; raise any exception as its failure, with the last lines of the traceback."""
     try:
         return work()
     except HarnessError:
         raise
     except (Exception, SystemExit) as error:
-        said = "".join(traceback.format_exception_only(error)).strip()
-        fix = "an index that was made by another model says so: encode questions with the one that made it"
+        error_text = "".join(traceback.format_exception_only(error)).strip()
+        fix = "the index was made by another model: encode questions with the model that made it"
         raise EngineFailureError(
-            without_secrets(f"{what}: {said}"),
-            fix=fix if "dimension" in said.lower() else None,
+            without_secrets(f"{role}: {error_text}"),
+            fix=fix if "dimension" in error_text.lower() else None,
             log=[without_secrets(line) for line in _frames(error)],
         ) from error
 
 
 def _frames(error: BaseException) -> list[str]:
     """Return the traceback's lines from the first frame that is not this module's or the import system's."""
-    trace, own = error.__traceback__, (__file__, importlib.__file__)
-    while trace is not None and (trace.tb_frame.f_code.co_filename in own or _importing(trace)):
+    trace, harness_files = error.__traceback__, (__file__, importlib.__file__)
+    while trace is not None and (trace.tb_frame.f_code.co_filename in harness_files or _importing(trace)):
         trace = trace.tb_next
     lines = "".join(traceback.format_tb(trace)).splitlines()
     return [line for line in lines if line.strip(" ^~")]

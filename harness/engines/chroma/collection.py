@@ -21,8 +21,8 @@ from harness.registry.parameters import ParameterValue
 
 T = TypeVar("T")
 
-_NOT_TOLD = "num_threads, batch_size"
-_COUNTED = "the count of records: Chroma does not tell"
+_UNREPORTED = "num_threads, batch_size"
+_COUNTED = "the number of records: Chroma does not report it"
 """Chroma has no other index of dense vectors, and puts every record into the graph, on disk or in memory."""
 
 
@@ -38,7 +38,7 @@ class Collection(ABC):
         self.parameters = parameters
         self._client: Any = None
         self._collection: Any = None
-        self._where: Mapping[str, Any] | None = None
+        self._condition: Mapping[str, Any] | None = None
 
     @property
     def repeated(self) -> int:
@@ -91,8 +91,8 @@ class Collection(ABC):
     @property
     def dimensions(self) -> int | None:
         """Dimensions of the vectors in the collection when it was opened; None if it was empty."""
-        known = self._collection.get_model().dimension
-        return None if known is None else int(known)
+        dimension = self._collection.get_model().dimension
+        return None if dimension is None else int(dimension)
 
     @property
     def batch(self) -> int:
@@ -124,10 +124,10 @@ class Collection(ABC):
         with self.translated(lambda: "counting the records"):
             return int(self.call(self._collection.count))
 
-    def get(self, doing: str = "reading some records", **wanted: Any) -> Mapping[str, Any]:
+    def get(self, doing: str = "reading some records", **options: Any) -> Mapping[str, Any]:
         """Return records, by the parameters of Chroma's own ``get``."""
         with self.translated(lambda: doing):
-            answer: Mapping[str, Any] = self.call(lambda: self._collection.get(**wanted))
+            answer: Mapping[str, Any] = self.call(lambda: self._collection.get(**options))
         return answer
 
     def pages(self, size: int, *include: str) -> Iterator[Mapping[str, Any]]:
@@ -137,10 +137,10 @@ class Collection(ABC):
             yield page
             start += len(page["ids"])
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
+    def restrict(self, fields: Mapping[str, str]) -> None:
         """Answer queries with records whose metadata have these values; without values, with all records."""
-        conditions = [{field: {"$eq": value}} for field, value in wanted.items()]
-        self._where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
+        conditions = [{field: {"$eq": value}} for field, value in fields.items()]
+        self._condition = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
     def query(
         self, vector: Float32Array, k: int, *include: str, only: Sequence[str] | None = None
@@ -149,15 +149,15 @@ class Collection(ABC):
 
         ``only`` are the ids to search among, None for all.
         """
-        wanted: dict[str, Any] = {"n_results": k, "where": self._where, "include": list(include), "ids": only}
-        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **wanted))
+        conditions: dict[str, Any] = {"n_results": k, "where": self._condition, "include": list(include), "ids": only}
+        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **conditions))
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return the graph's parameters, reported by Chroma or not, and the number of vectors."""
-        said = {name: value for name, value in self.configured().items() if value is not None}
+        settings = {name: value for name, value in self.configured().items() if value is not None}
         graph: dict[str, ParameterValue] = {"vectors_in_graph": self.count(), "vectors_in_graph_from": _COUNTED}
-        return {**said, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **graph}
+        return {**settings, "not_told": _UNREPORTED, "max_batch_size": self._largest_batch(), **graph}
 
     def configured(self) -> Mapping[str, Any]:
         """Return Chroma's own account of the graph's parameters; empty without an HNSW graph."""

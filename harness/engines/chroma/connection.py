@@ -19,9 +19,9 @@ from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.http_server import status_fault, transport_fault
 from harness.engines.remote_server import (
     Address,
+    AddressRules,
     Cause,
     Fault,
-    Place,
     ServerConnection,
     last_answer,
     note_answer,
@@ -36,12 +36,13 @@ from harness.registry.parameters import ParameterValue
 
 PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
-PLACE = Place(
+ADDRESS_RULES = AddressRules(
     *("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY", "'upsert_batch'"),
     {
         Cause.UNREACHABLE: "start it (chroma run --port 8000), or correct 'url'; 'harness doctor' reports which "
         "servers answer",
-        Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
+        Cause.MISSING: "another client removed it, or 'url', 'tenant' or 'database' names another one: check, and "
+        "run again",
     },
     "--chroma-url",
 )
@@ -84,7 +85,7 @@ class Connection(ServerConnection):
 
 def address_of(parameters: ChromaParameters, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``parameters`` name, or ``HARNESS_CHROMA_URL``; raises as :func:`read_address`."""
-    return read_address(PLACE, parameters.url, parameters.api_key_env, environment)
+    return read_address(ADDRESS_RULES, parameters.url, parameters.api_key_env, environment)
 
 
 def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
@@ -121,8 +122,8 @@ def connect(address: Address, parameters: ChromaParameters) -> Connection:
         version = str(once.identify(address, lambda: get("/version")))
         note = _check_version(version, address)
         tenant, database = parameters.tenant, parameters.database
-        place = f"/tenants/{quote(tenant)}/databases/{quote(database)}"
-        once.ask(address, f"looking for the database '{database}' of '{tenant}'", lambda: get(place))
+        tenant_path = f"/tenants/{quote(tenant)}/databases/{quote(database)}"
+        once.ask(address, f"looking for the database '{database}' of '{tenant}'", lambda: get(tenant_path))
     with server_errors(address, lambda: "opening the client"):
         client = once.call(lambda: within(parameters.timeout_s, lambda: _http_client(address, headers, parameters)))
     session = http_session(client)
@@ -183,7 +184,7 @@ def _headers_of(address: Address, header: str) -> dict[str, str]:
     if header in headers:
         raise RejectedInputError(
             f"the user name in {URL_VARIABLE} and the key in {address.key_variable} both need the header '{header}'",
-            fix="give one of them only, or api_key_header=x-chroma-token",
+            fix="give only one of them, or api_key_header=x-chroma-token",
         )
     return {**headers, header: f"Bearer {address.api_key}" if header == "authorization" else address.api_key}
 
@@ -193,8 +194,8 @@ def _check_version(version: str, address: Address) -> str:
     numbers = re.fullmatch(r"(\d+)\.\d+\.\d+\S*", version)
     if numbers is None:
         raise EngineUnavailableError(
-            f"what answers at {address.url} is not Chroma: it gives '{address.hide(version)[:60]}' for its version",
-            fix="mend 'url'",
+            f"the server at {address.url} is not Chroma: it gives '{address.hide(version)[:60]}' for its version",
+            fix="correct 'url'",
         )
     if int(numbers[1]) != _MAJOR:
         raise EngineUnavailableError(

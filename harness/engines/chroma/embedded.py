@@ -60,12 +60,12 @@ class EmbeddedCollection(Collection):
         """
         _require_sizes(folder)
         self._open(folder / _FOLDER)
-        wanted = self.parameters.ef_search
-        if self.configured().get("ef_search") == wanted:
+        conditions = self.parameters.ef_search
+        if self.configured().get("ef_search") == conditions:
             return
         with self.translated(lambda: "changing ef_search"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "legacy embedding function config": the collection has no such function
-            self._collection.modify(configuration={"hnsw": {"ef_search": wanted}})
+            self._collection.modify(configuration={"hnsw": {"ef_search": conditions}})
         self.close()
         self._open(folder / _FOLDER)
 
@@ -80,7 +80,7 @@ class EmbeddedCollection(Collection):
         if source is None or not (source / _DATABASE).is_file():
             raise EngineUnavailableError(
                 f"'{source}' is not a folder of Chroma: it has no {_DATABASE}",
-                fix="name what PersistentClient was given",
+                fix="pass the path that PersistentClient got",
             )
         copy = folder / _FOLDER
         copy.mkdir()
@@ -97,10 +97,10 @@ class EmbeddedCollection(Collection):
             if source is not None:
                 names = sorted(str(collection.name) for collection in self._client.list_collections())
                 if self.name not in names:
-                    known = ", ".join(f"'{name}'" for name in names) or "there is none"
+                    collections = ", ".join(f"'{name}'" for name in names) or "there is none"
                     raise RejectedInputError(
                         f"there is no collection '{self.name}' in '{source}'",
-                        fix=f"name one that is there (collection=): {known}",
+                        fix=f"name an existing one (collection=): {collections}",
                     )
             self._collection = self._client.get_collection(self.name, embedding_function=None)
             self._collection.count()  # the folder is not read before the first call

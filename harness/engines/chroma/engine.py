@@ -27,7 +27,7 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import PACKAGE, PLACE, address_of, open_server
+from harness.engines.chroma.connection import ADDRESS_RULES, PACKAGE, address_of, open_server
 from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
@@ -88,7 +88,7 @@ class ChromaEngine(
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of Chroma's servers."""
-        return ServerKind(PLACE, open_server)
+        return ServerKind(ADDRESS_RULES, open_server)
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched but is not named."""
@@ -153,9 +153,9 @@ class ChromaEngine(
         rows = self._external.rows(names) if self._settings.external else _rows(names)
         return rows, (0.0 if self._similarity == "l2" else 1.0) - distances
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by metadata, with Chroma's ``where``."""
-        self.collection.restrict(wanted)
+        self.collection.restrict(conditions)
 
     def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the folder; unknown for a server."""
@@ -181,17 +181,17 @@ class ChromaEngine(
         if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()
         records, threshold = self.collection.count(), self.collection.configured().get("sync_threshold")
-        every = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
-        anew = "Chroma puts them into the graph anew whenever it opens the collection"
+        interval = "which Chroma does not report" if threshold is None else f"{int(threshold):,} here"
+        anew = "Chroma adds them to the graph again whenever it opens the collection"
         if threshold is not None and records < int(threshold):
             note = (
                 f"its {records:,} records are not in the graph on disk, which is written each sync_threshold "
-                f"({every}): {anew}, and answers can differ from one opening to the next"
+                f"({interval}): {anew}, and answers can differ from one opening to the next"
             )
         else:
             note = (
                 f"whether answers change at the next opening cannot be known: the graph is written each sync_threshold "
-                f"records ({every}), Chroma does not tell how many came after, and {anew}"
+                f"records ({interval}), Chroma does not report how many came after, and {anew}"
             )
         return Caveats((note,))
 

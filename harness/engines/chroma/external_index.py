@@ -31,11 +31,11 @@ class ExternalRecords(DocumentKeys, ExternalRows):
         """Read all ids; raises RejectedInputError for missing or repeated ids."""
         progress.start("attach", None)
         self._collection, key = collection, id_key or ID_FIELD
-        listed = (
+        pages = (
             (page["ids"], [as_id((metadata or {}).get(key)) for metadata in page["metadatas"]])
             for page in collection.pages(_PAGE, "metadatas")
         )
-        super().__init__(listed, f"text or whole number in the metadata under '{key}'", "" if id_key else "id")
+        super().__init__(pages, f"text or whole number in the metadata under '{key}'", "" if id_key else "id")
 
     def sample(self, rows: Int32Array) -> DocumentSample:
         """Read records with their documents, which Chroma returns in its own order."""
@@ -49,7 +49,7 @@ class ExternalRecords(DocumentKeys, ExternalRows):
             yield self.rows(page["ids"]), _vectors(page)
 
 
-def similarity_of(collection: Collection, wanted: str) -> Similarity:
+def similarity_of(collection: Collection, conditions: str) -> Similarity:
     """Return the similarity by which a collection is searched, as Chroma reports it and as measured.
 
     The report can be wrong: a folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space,
@@ -59,21 +59,21 @@ def similarity_of(collection: Collection, wanted: str) -> Similarity:
         RejectedInputError: The collection has no HNSW graph, is searched by another distance than Chroma reports, or
             ``wanted``, unless empty, is another similarity: its distances would mean something else.
     """
-    said = next((name for name, space in SPACES.items() if space == collection.configured().get("space")), None)
-    if said is None:
+    declared = next((name for name, space in SPACES.items() if space == collection.configured().get("space")), None)
+    if declared is None:
         raise RejectedInputError(
             f"the collection '{collection.name}' has no HNSW graph", fix="other indexes than HNSW cannot be searched"
         )
-    similarity = _measured(collection) or said
+    similarity = _measured(collection) or declared
     searched = f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}'"
-    if similarity != said:
+    if similarity != declared:
         raise RejectedInputError(
-            f"{searched}, and Chroma says '{SPACES[said]}', as of folders that Chroma before 1.0 made",
-            fix="make the collection anew with this version of Chroma",
+            f"{searched}, and Chroma says '{SPACES[declared]}', as of folders that Chroma before 1.0 made",
+            fix="create the collection again with this version of Chroma",
         )
-    if wanted not in ("", similarity):
+    if conditions not in ("", similarity):
         raise RejectedInputError(
-            f"{searched}, which is not similarity={wanted}", fix=f"give similarity={similarity}, or leave it out"
+            f"{searched}, which is not similarity={conditions}", fix=f"give similarity={similarity}, or leave it out"
         )
     return similarity
 

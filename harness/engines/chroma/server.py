@@ -27,7 +27,7 @@ from harness.registry.parameters import ParameterValue
 
 T = TypeVar("T")
 
-_OURS = "one that the harness made is removed when its engine closes: build it with keep=true"
+_OURS = "a collection that the harness made is removed when its engine closes: build it with keep=true"
 
 
 class ServerCollection(ServerClient, Collection):
@@ -72,11 +72,11 @@ class ServerCollection(ServerClient, Collection):
         """
         self._connect(saved_name(folder))
         self._find()
-        stored, wanted = self.configured().get("ef_search"), self.parameters.ef_search
-        if stored != wanted:
+        stored, conditions = self.configured().get("ef_search"), self.parameters.ef_search
+        if stored != conditions:
             raise EngineUnavailableError(
-                f"the server searches the collection '{self.name}' with ef_search={stored}, not {wanted}",
-                fix="build it with that ef_search: a server takes another one only when it is started again",
+                f"the server searches the collection '{self.name}' with ef_search={stored}, not {conditions}",
+                fix="build it with that ef_search: a server changes it only when it is restarted",
             )
 
     def attach(self, folder: Path, progress: Progress) -> None:
@@ -93,11 +93,11 @@ class ServerCollection(ServerClient, Collection):
             except FaultError as error:
                 if error.fault.cause is not Cause.MISSING:
                     raise
-                where, fix = f"on the server, in the database '{self.parameters.database}'", _OURS
+                location, fix = f"on the server, in the database '{self.parameters.database}'", _OURS
                 if not ours:
-                    names = sorted(str(known.name) for known in self.call(self._client.list_collections))
-                    fix = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
-                raise EngineUnavailableError(f"there is no collection '{self.name}' {where}", fix=fix) from error
+                    names = sorted(str(collection.name) for collection in self.call(self._client.list_collections))
+                    fix = f"name an existing one (collection=): {', '.join(names) or 'there is none'}"
+                raise EngineUnavailableError(f"there is no collection '{self.name}' {location}", fix=fix) from error
 
     def call(self, operation: Callable[[], T]) -> T:
         """Call the client, and repeat while the fault may be transient; raises FaultError."""
@@ -105,9 +105,9 @@ class ServerCollection(ServerClient, Collection):
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return the index's location, the server's account of it, and the number of repeated calls."""
-        own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
+        settings = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
         placed: dict[str, ParameterValue] = {"server": self.address.url, "collection": self.name}
-        return {**placed, "authentication": self.address.authentication, **own, **super().state()}
+        return {**placed, "authentication": self.address.authentication, **settings, **super().state()}
 
     def changed(self) -> str | None:
         """Return the change in the number of records or in the configuration; None if neither changed."""

@@ -41,7 +41,7 @@ __all__ = ["FaissEngine"]
 
 _FILE = "index.faiss"
 _ROWS = "rows.npy"
-_ROWS_AT_ONCE = 16_384
+_ROWS_PER_BLOCK = 16_384
 _OF_PARTS = {
     "nprobe": "IndexIVF",
     "ef": "IndexHNSW",
@@ -103,7 +103,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         try:
             if not index.is_trained:
                 index.train(self._directed(vectors))
-            for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+            for start, stop in documents.batches(_ROWS_PER_BLOCK, progress):
                 index.add(self._directed(vectors[start:stop]))
         except RuntimeError as error:
             reason = _reason(error)
@@ -111,7 +111,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             raise RejectedInputError(
                 f"FAISS makes no index '{self.parameters['index']}' of {len(vectors):,} documents of "
                 f"{vectors.shape[1]:,} dimensions: {reason}",
-                fix=f"take one with fewer {fewer}, or one that needs no training: Flat, HNSW32",
+                fix=f"choose an index with fewer {fewer}, or one that needs no training: Flat, HNSW32",
             ) from error
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
@@ -166,10 +166,10 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             index.add_with_ids(vectors, changes.rows.astype(np.int64))
         else:
             rows = np.arange(index.ntotal, dtype=np.int32) if self._row_of is None else self._row_of
-            places = np.flatnonzero(np.isin(rows, outdated))
-            index.remove_ids(places)
+            positions = np.flatnonzero(np.isin(rows, outdated))
+            index.remove_ids(positions)
             index.add(vectors)
-            np.save(folder / _ROWS, np.concatenate([np.delete(rows, places), changes.rows]), allow_pickle=False)
+            np.save(folder / _ROWS, np.concatenate([np.delete(rows, positions), changes.rows]), allow_pickle=False)
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
@@ -185,7 +185,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             distances, numbers = self._index.search(self._directed(query), k, params=self._searching)
         except MemoryError as error:
             raise RejectedInputError(
-                f"FAISS has not the memory for the candidates of one search of k={k:,}", fix="lower k_factor, ef or --k"
+                f"FAISS lacks the memory for the candidates of one search of k={k:,}", fix="lower k_factor, ef or --k"
             ) from error
         return numbers, distances
 
@@ -200,12 +200,12 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             rows = numbers if self._row_of is None else self._row_of[numbers]
         return rows, -distances if self._similarity == "l2" else distances
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Pass a bitmap of the matching documents to every search."""
         faiss = load_library()
         self._selector = None
-        if wanted:
-            matching = np.packbits(matching_documents(self.folder, wanted), bitorder="little")
+        if conditions:
+            matching = np.packbits(matching_documents(self.folder, conditions), bitorder="little")
             self._selector = faiss.IDSelectorBitmap(matching)
         self._searching = search_parameters(self._index, self.parameters, self._selector)
         try:
@@ -236,8 +236,8 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             if not any(isinstance(part, getattr(faiss, kind)) for part in parts)
         }
         notes = []
-        built_here = self._external is None and self._row_of is None  # after changes it holds other vectors
-        if built_here and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
+        was_built = self._external is None and self._row_of is None  # after changes it holds other vectors
+        if was_built and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
             notes.append(few)
         graph = any(isinstance(part, faiss.IndexHNSW) for part in parts)
         if graph and self._external is None and int(self.parameters["build_threads"]) > 1:

@@ -31,7 +31,7 @@ _PAGE = 4096
 _FILE, _IDS = "index.faiss", "ids.txt"
 """File names to look for in a folder: LangChain and LlamaIndex write the first."""
 _NEAR_ONE = 1e-3
-_LOOKED_AT = 1000
+_SAMPLED_VECTORS = 1000
 
 
 class ExternalVectors(ExternalRows):
@@ -71,7 +71,7 @@ class ExternalVectors(ExternalRows):
             mapped = faiss.vector_to_array(index.id_map).astype(np.int64)
             outer, index = index, faiss.downcast_index(index.index)
             index.referenced_objects = [outer]  # which owns the inner index
-        self.index, self.folder, self.numbers = index, file.parent, _own_numbers(index)
+        self.index, self.folder, self.numbers = index, file.parent, _stored_numbers(index)
         self.ids = _ids(str(parameters["id_file"]), file, self.numbers, mapped)
         self.similarity = _similarity(index, self.numbers, str(parameters["similarity"]))
         self.stored_as = "unit" if self.similarity == "cosine" else "bits"
@@ -92,7 +92,7 @@ class ExternalVectors(ExternalRows):
         """Compare the stored vectors of all documents of the dataset, unless the index compresses them."""
         if not exact_vectors(self.index):
             kinds = " > ".join(type(part).__name__ for part in components(self.index))
-            return f"FAISS keeps compressed or transformed vectors ({kinds}), of which the whole ones are not known"
+            return f"FAISS keeps compressed or transformed vectors ({kinds}), whose originals are unknown"
         return super().mismatch(content, progress)
 
     def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
@@ -106,7 +106,7 @@ class ExternalVectors(ExternalRows):
         return DocumentSample(rows, self.vectors(rows))
 
 
-def _own_numbers(index: Any) -> Int64Array:
+def _stored_numbers(index: Any) -> Int64Array:
     """Return the numbers of the vectors in an index of lists, ascending; in other indexes, numbers from 0."""
     faiss = load_library()
     lists = next((part for part in components(index) if isinstance(part, faiss.IndexIVF)), None)
@@ -119,27 +119,27 @@ def _own_numbers(index: Any) -> Int64Array:
     return np.sort(np.concatenate(stored).astype(np.int64))
 
 
-def _ids(id_file: str, index_file: Path, own: Int64Array, mapped: Int64Array | None) -> Ids:
-    """Return the ids of the vectors, which the index numbers by ``own`` and its map of ids by ``mapped``."""
-    beside, documents = index_file.parent / user_path(id_file or _IDS), len(own)
+def _ids(id_file: str, index_file: Path, stored_numbers: Int64Array, mapped: Int64Array | None) -> Ids:
+    """Return the ids of the vectors, which the index numbers by ``stored_numbers`` and its map of ids by ``mapped``."""
+    beside, documents = index_file.parent / user_path(id_file or _IDS), len(stored_numbers)
     if id_file or beside.is_file():
-        if not np.array_equal(own, np.arange(documents)):
+        if not np.array_equal(stored_numbers, np.arange(documents)):
             raise RejectedInputError(
-                f"'{index_file}' has numbers of its own for its vectors, as add_with_ids gives them, and '{beside}' "
+                f"'{index_file}' has its own numbers for its vectors, as add_with_ids sets them, and '{beside}' "
                 "does not say which id has which number",
-                fix=f"take the numbers for ids: leave id_file= out, with no {_IDS} beside the index",
+                fix=f"to use the numbers as ids, leave id_file= out, with no {_IDS} next to the index",
             )
         return read_ids(beside, documents)
-    numbers = own if mapped is None else mapped
+    numbers = stored_numbers if mapped is None else mapped
     if np.array_equal(numbers, np.arange(documents)):
         raise RejectedInputError(
             f"'{index_file}' numbers its documents from 0, and there is no file of their ids",
-            fix=f"write one id a line, in the order in which vectors were added, into {beside}, or name it: id_file=",
+            fix=f"write one id per line, in the order in which vectors were added, into {beside}, or name it: id_file=",
         )
     return unique_ids([str(number) for number in numbers.tolist()], "number")
 
 
-def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
+def _similarity(index: Any, numbers: Int64Array, conditions: str) -> str:
     """Return how the index compares: the metric is FAISS's own, and inner products of unit vectors are cosines."""
     faiss = load_library()
     if index.metric_type == faiss.METRIC_L2:
@@ -147,7 +147,7 @@ def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
     elif index.metric_type == faiss.METRIC_INNER_PRODUCT and not exact_vectors(index):
         fitting = ["dot", "cosine"]  # the lengths of the added vectors are lost
     elif index.metric_type == faiss.METRIC_INNER_PRODUCT:
-        some = with_direct_map(index).reconstruct_batch(numbers[spread_rows(len(numbers), _LOOKED_AT)])
+        some = with_direct_map(index).reconstruct_batch(numbers[spread_rows(len(numbers), _SAMPLED_VECTORS)])
         lengths = np.linalg.norm(some, axis=1)
         fitting = ["cosine", "dot"] if np.abs(lengths - 1).max(initial=0.0) < _NEAR_ONE else ["dot"]
     else:
@@ -156,4 +156,4 @@ def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:
         )
     compared = "l2" if fitting == ["l2"] else "the inner product"
     lengths_differ = " of vectors that are not of length 1" if fitting == ["dot"] else ""
-    return require_similarity(f"the index compares by {compared}{lengths_differ}", fitting, wanted)
+    return require_similarity(f"the index compares by {compared}{lengths_differ}", fitting, conditions)

@@ -45,10 +45,10 @@ def load_library() -> Any:
 
 def components(index: Any) -> Iterator[Any]:
     """Yield the index and its inner indexes, each by its own class; the outer index must stay referenced."""
-    own = load_library().downcast_index(index)
-    yield own
+    typed_index = load_library().downcast_index(index)
+    yield typed_index
     for name in _CHILDREN:
-        child = getattr(own, name, None)
+        child = getattr(typed_index, name, None)
         if child is not None:
             yield from components(child)
 
@@ -61,26 +61,26 @@ def _downcast(index: Any) -> tuple[Any, Any]:
 
 def exact_vectors(index: Any) -> bool:
     """Return whether scores come from the vectors as added, not compressed or transformed."""
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexRefine):
-        return exact_vectors(own.refine_index)
-    if isinstance(own, faiss.IndexPreTransform):
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexRefine):
+        return exact_vectors(typed_index.refine_index)
+    if isinstance(typed_index, faiss.IndexPreTransform):
         return False
-    if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
-        return exact_vectors(own.storage)
-    return type(own).__name__ in _EXACT_STORAGE
+    if isinstance(typed_index, (faiss.IndexHNSW, faiss.IndexNSG)):
+        return exact_vectors(typed_index.storage)
+    return type(typed_index).__name__ in _EXACT_STORAGE
 
 
 def is_approximate(index: Any, nprobe: int) -> bool:
     """Return whether a search may miss documents: by a graph, by unprobed lists, or by candidates to refine."""
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexRefine):
-        return is_approximate(own.base_index, nprobe) or not exact_vectors(own.base_index)
-    if isinstance(own, faiss.IndexPreTransform):
-        return is_approximate(own.index, nprobe)
-    if isinstance(own, faiss.IndexIVF):
-        return bool(nprobe < own.nlist)
-    return isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG))
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexRefine):
+        return is_approximate(typed_index.base_index, nprobe) or not exact_vectors(typed_index.base_index)
+    if isinstance(typed_index, faiss.IndexPreTransform):
+        return is_approximate(typed_index.index, nprobe)
+    if isinstance(typed_index, faiss.IndexIVF):
+        return bool(nprobe < typed_index.nlist)
+    return isinstance(typed_index, (faiss.IndexHNSW, faiss.IndexNSG))
 
 
 def numbering(index: Any) -> Literal["ids", "places"] | None:
@@ -89,12 +89,12 @@ def numbering(index: Any) -> Literal["ids", "places"] | None:
     Lists keep the id assigned to each vector. Other indexes number by position, and vectors after a removed vector move
     up.
     """
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexPreTransform):
-        return numbering(own.index)
-    if isinstance(own, faiss.IndexIVF):
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexPreTransform):
+        return numbering(typed_index.index)
+    if isinstance(typed_index, faiss.IndexIVF):
         return "ids"
-    return "places" if isinstance(own, faiss.IndexFlatCodes) else None
+    return "places" if isinstance(typed_index, faiss.IndexFlatCodes) else None
 
 
 def refuse_estimated_scores(index: Any) -> None:
@@ -103,10 +103,10 @@ def refuse_estimated_scores(index: Any) -> None:
     Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, and LSH counts
     bits. Raises RejectedInputError.
     """
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexRefine):
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexRefine):
         return
-    for part in components(own):
+    for part in components(typed_index):
         name = type(part).__name__
         if any(word in name for word in ("FastScan", "RaBitQ", "LSH")):
             raise RejectedInputError(
@@ -128,7 +128,7 @@ def refuse_unusable(index: Any) -> None:
         elif isinstance(part, faiss.IndexHNSW) and part.hnsw.cum_nneighbor_per_level.size() <= 1:
             lacking = "has fewer than two links for each vector, and FAISS makes no graph of these", "take HNSW32"
         elif isinstance(part, faiss.IndexIDMap):
-            lacking = "is for ids of one's own, and the harness numbers documents itself", "leave IDMap out"
+            lacking = "is for user-defined ids, but the harness numbers documents itself", "leave IDMap out"
         if lacking is not None:
             raise RejectedInputError(f"this {name} {lacking[0]}", fix=lacking[1])
 
@@ -146,7 +146,7 @@ def seed(index: Any, value: int) -> None:
 
 def search_parameters(
     index: Any,
-    wanted: Mapping[str, ParameterValue],
+    conditions: Mapping[str, ParameterValue],
     selector: Any = None,
 ) -> Any:
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
@@ -154,20 +154,22 @@ def search_parameters(
     ``selector`` keeps the documents that may be found; None keeps all. Returns None for a plain index without a
     selector.
     """
-    faiss, own = _downcast(index)
+    faiss, typed_index = _downcast(index)
     chosen = {} if selector is None else {"sel": selector}
-    if isinstance(own, faiss.IndexPreTransform):
-        return faiss.SearchParametersPreTransform(index_params=search_parameters(own.index, wanted, selector))
-    if isinstance(own, faiss.IndexRefine):
-        base = search_parameters(own.base_index, wanted, selector)
-        return faiss.IndexRefineSearchParameters(k_factor=float(wanted["k_factor"]), base_index_params=base)
-    if isinstance(own, faiss.IndexIVF):
-        coarse = search_parameters(own.quantizer, wanted)
+    if isinstance(typed_index, faiss.IndexPreTransform):
+        return faiss.SearchParametersPreTransform(
+            index_params=search_parameters(typed_index.index, conditions, selector)
+        )
+    if isinstance(typed_index, faiss.IndexRefine):
+        base = search_parameters(typed_index.base_index, conditions, selector)
+        return faiss.IndexRefineSearchParameters(k_factor=float(conditions["k_factor"]), base_index_params=base)
+    if isinstance(typed_index, faiss.IndexIVF):
+        coarse = search_parameters(typed_index.quantizer, conditions)
         lists = {} if coarse is None else {"quantizer_params": coarse}
-        kind = faiss.IVFPQSearchParameters if isinstance(own, faiss.IndexIVFPQ) else faiss.SearchParametersIVF
-        return kind(nprobe=int(wanted["nprobe"]), **lists, **chosen)
-    if isinstance(own, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(efSearch=int(wanted["ef"]), **chosen)
+        kind = faiss.IVFPQSearchParameters if isinstance(typed_index, faiss.IndexIVFPQ) else faiss.SearchParametersIVF
+        return kind(nprobe=int(conditions["nprobe"]), **lists, **chosen)
+    if isinstance(typed_index, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(efSearch=int(conditions["ef"]), **chosen)
     return faiss.SearchParameters(**chosen) if chosen else None
 
 
@@ -175,15 +177,15 @@ def index_state(index: Any) -> dict[str, ParameterValue]:
     """Return FAISS's own account of the index: its classes, training, graph, lists and codes."""
     faiss = load_library()
     parts = list(components(index))
-    whole = parts[0]
+    outer = parts[0]
     state: dict[str, ParameterValue] = {
         "index": " > ".join(type(part).__name__ for part in parts),
-        "dimensions": whole.d,
-        "trained": bool(whole.is_trained),
-        "exact_vectors": exact_vectors(whole),
+        "dimensions": outer.d,
+        "trained": bool(outer.is_trained),
+        "exact_vectors": exact_vectors(outer),
         "vectors_in_graph": 0,
     }
-    searched = _searched(whole)
+    searched = _searched(outer)
     if isinstance(searched, faiss.IndexHNSW):
         graph = searched.hnsw
         state |= {"vectors_in_graph": _linked(graph), "graph_levels": graph.max_level + 1}
@@ -207,11 +209,11 @@ def few_training_documents(index: Any, documents: int) -> str | None:
         quantiser = getattr(part, "pq", None)
         centroids = [part.nlist] if isinstance(part, faiss.IndexIVF) else []
         centroids += [quantiser.ksub] if quantiser is not None else []
-        wanted = max(centroids, default=0) * _TRAINING_DOCUMENTS
-        if documents < wanted:
+        conditions = max(centroids, default=0) * _TRAINING_DOCUMENTS
+        if documents < conditions:
             return (
                 f"{type(part).__name__} was trained with {documents:,} documents for {max(centroids):,} centroids, "
-                f"where FAISS wants {wanted:,} or more: its lists or codes fit other data badly"
+                f"but FAISS needs {conditions:,} or more: its lists or codes fit other data badly"
             )
     return None
 
@@ -222,21 +224,21 @@ def compared_vectors(
     queries: Float32Array,
 ) -> tuple[Float32Array, Float32Array]:
     """Return the documents of these numbers in the index, decoded, and ``queries`` as the index compares them."""
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexRefine):
-        return compared_vectors(own.refine_index, numbers, queries)
-    if isinstance(own, faiss.IndexPreTransform):
-        for number in range(own.chain.size()):
-            queries = faiss.downcast_VectorTransform(own.chain.at(number)).apply(queries)
-        return compared_vectors(own.index, numbers, queries)
-    if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
-        return compared_vectors(own.storage, numbers, queries)
-    quantiser = getattr(own, "sq", None)
-    if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16 and _rounds_queries(own):
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexRefine):
+        return compared_vectors(typed_index.refine_index, numbers, queries)
+    if isinstance(typed_index, faiss.IndexPreTransform):
+        for number in range(typed_index.chain.size()):
+            queries = faiss.downcast_VectorTransform(typed_index.chain.at(number)).apply(queries)
+        return compared_vectors(typed_index.index, numbers, queries)
+    if isinstance(typed_index, (faiss.IndexHNSW, faiss.IndexNSG)):
+        return compared_vectors(typed_index.storage, numbers, queries)
+    quantiser = getattr(typed_index, "sq", None)
+    if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16 and _rounds_queries(typed_index):
         queries = _bfloat16(queries)
-    documents = with_direct_map(own).reconstruct_batch(numbers)
-    if isinstance(own, faiss.IndexIVF):
-        own.set_direct_map_type(faiss.DirectMap.NoMap)  # with a map, FAISS refuses to remove vectors
+    documents = with_direct_map(typed_index).reconstruct_batch(numbers)
+    if isinstance(typed_index, faiss.IndexIVF):
+        typed_index.set_direct_map_type(faiss.DirectMap.NoMap)  # with a map, FAISS refuses to remove vectors
     return documents, queries
 
 
@@ -252,10 +254,10 @@ def with_direct_map(index: Any) -> Any:
 
 def _searched(index: Any) -> Any:
     """Return the part that finds documents: after transformations, and before any refinement."""
-    faiss, own = _downcast(index)
-    if isinstance(own, faiss.IndexPreTransform):
-        return _searched(own.index)
-    return _searched(own.base_index) if isinstance(own, faiss.IndexRefine) else own
+    faiss, typed_index = _downcast(index)
+    if isinstance(typed_index, faiss.IndexPreTransform):
+        return _searched(typed_index.index)
+    return _searched(typed_index.base_index) if isinstance(typed_index, faiss.IndexRefine) else typed_index
 
 
 def _linked(graph: Any) -> int:

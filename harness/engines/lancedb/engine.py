@@ -113,11 +113,11 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         if self.parameters["optimize"]:
             self._table.optimize()
 
-    def open_own(self, folder: Path) -> None:
+    def open_built(self, folder: Path) -> None:
         """Open the table that :meth:`write` made, and list its rows."""
         self._table = open_table(folder, TABLE)
-        listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
-        self._row_ids = RowIds(listed[ROW_ID].to_numpy(), listed["row"].to_numpy())
+        row_table = self._table.search().select(["row"]).with_row_id(True).to_arrow()
+        self._row_ids = RowIds(row_table[ROW_ID].to_numpy(), row_table["row"].to_numpy())
 
     def finished_query(self, query: Any, score: str) -> Any:
         """Return the query with the filter, for LanceDB's ids of rows and its column of scores or distances."""
@@ -129,11 +129,11 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         """Query LanceDB, which answers with an Arrow table."""
         return query.to_arrow()
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter before searching, with SQL: the best of the matching rows that an index visits."""
         columns = field_columns(saved_fields(self.folder))
         self._condition = " AND ".join(
-            f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in wanted.items()
+            f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in conditions.items()
         )
 
     @contextmanager
@@ -190,33 +190,33 @@ class LanceVectorsEngine(LanceEngine[Column]):
     def _config(self) -> Any:
         """Return LanceDB's configuration of the index, without the options that are left to LanceDB."""
         kind = str(self.parameters["index"])
-        wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
+        conditions = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
         if kind.endswith("_pq"):
-            wanted |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
+            conditions |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
         if kind.startswith("hnsw"):
-            wanted |= {"m": "m", "ef_construction": "ef_construction"}
-        chosen = {argument: self.parameters[ours] for argument, ours in wanted.items() if self.parameters[ours]}
+            conditions |= {"m": "m", "ef_construction": "ef_construction"}
+        chosen = {argument: self.parameters[ours] for argument, ours in conditions.items() if self.parameters[ours]}
         name = kind.title().replace("_", "")  # hnsw_pq is made by HnswPq
         return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, list its rows, and describe its index."""
-        self.open_own(folder)
+        self.open_built(folder)
         return self.opened_table()
 
     def opened_table(self) -> LoadedIndex:
         """Describe the open table and its index of vectors."""
         self._index = describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
-        found = 0 if self._index is None else self._index.indexed
+        indexed = 0 if self._index is None else self._index.indexed
         graph = self._index is not None and "Hnsw" in self._index.kind
         state: dict[str, ParameterValue] = {
             "similarity": self._similarity,
             "dimensions": dimensions,
             **table_state(self._table),
             **({"index_type": "none"} if self._index is None else self._index.state),
-            "vectors_in_graph": found if graph else 0,
-            "vectors_in_lists": 0 if graph else found,
+            "vectors_in_graph": indexed if graph else 0,
+            "vectors_in_lists": 0 if graph else indexed,
         }
         return LoadedIndex(int(self._table.count_rows()), state, dimensions)
 
@@ -283,8 +283,8 @@ class LanceVectorsEngine(LanceEngine[Column]):
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the number of vectors that a graph found, and the ``ef`` in effect if the parameter was too small."""
-        wanted, least = int(self.parameters["ef"]), self._least_ef(k)
-        raised: dict[str, ParameterValue] = {"ef": least} if 0 < wanted < least else {}
+        conditions, least = int(self.parameters["ef"]), self._least_ef(k)
+        raised: dict[str, ParameterValue] = {"ef": least} if 0 < conditions < least else {}
         return {**raised, "vectors_in_graph": 0, "vectors_in_lists": 0} if self.parameters["exact"] else raised
 
     def caveats(self, k: int) -> Caveats:
@@ -295,8 +295,8 @@ class LanceVectorsEngine(LanceEngine[Column]):
         notes = []
         if self._scores_codes:
             notes.append(
-                f"scores are those of the codes that its {index.kind} index keeps, not of the vectors: refine_factor "
-                "has the best of them measured again"
+                f"scores are computed from the codes of its {index.kind} index, not from the vectors: with "
+                "refine_factor the best are measured again"
             )
         if index.unindexed:
             notes.append(f"{index.unindexed:,} rows are in no index, and every search scans these")

@@ -26,7 +26,7 @@ __all__ = ["ExternalTable"]
 _PAGE = 1000
 _IDS = ("id", "doc_id", "_id")
 """Columns searched for ids if none is named: the first is LangChain's."""
-_LANCES_OWN = "l2"
+_LANCE_DEFAULT = "l2"
 """LanceDB's default distance, if neither the query nor an index has a distance."""
 
 
@@ -52,35 +52,35 @@ class ExternalTable(ExternalRows):
         progress.start("attach", None)
         self.database, self.name = source_folder(parameters), str(parameters["table"])
         self.table = open_table(self.database, self.name)
-        self._where = where = f"the table '{self.name}'"
+        self._source = source = f"the table '{self.name}'"
         schema = self.table.schema
         vectors = [field.name for field in schema if _is_vector(field.type)]
         plain = [field.name for field in schema if _is_plain(field.type)]
         texts = [name for name in plain if pa.types.is_string(schema.field(name).type)]
-        columns = choose_columns(where, parameters, vectors, plain, texts, _IDS)
+        columns = choose_columns(source, parameters, vectors, plain, texts, _IDS)
         self.column, self._id_column, self._text_column = columns
         self.half = pa.types.is_float16(schema.field(self.column).type.value_type)
         self.similarity = self._similarity_of(str(parameters["similarity"]))
         self.stored_as = "direction" if self.similarity == "cosine" else "bits"
-        listed = self._read([self._id_column])
-        self.row_ids = RowIds(listed[ROW_ID].to_numpy())
-        names = [None if value is None else str(value) for value in listed[self._id_column].to_pylist()]
+        id_table = self._read([self._id_column])
+        self.row_ids = RowIds(id_table[ROW_ID].to_numpy())
+        names = [None if value is None else str(value) for value in id_table[self._id_column].to_pylist()]
         self.ids = unique_ids(names, f"value in the column '{self._id_column}'")
 
-    def _similarity_of(self, wanted: str) -> str:
+    def _similarity_of(self, conditions: str) -> str:
         index = describe_index(self.table, self.column)
         if index is None or not index.metric:
-            return wanted or _LANCES_OWN
+            return conditions or _LANCE_DEFAULT
         metric = index.metric
-        if wanted not in ("", metric):
+        if conditions not in ("", metric):
             raise RejectedInputError(
-                f"the index '{index.name}' of {self._where} is for {metric}, and LanceDB scans without it for "
-                f"similarity={wanted}",
+                f"the index '{index.name}' of {self._source} is for {metric}, and LanceDB scans without it for "
+                f"similarity={conditions}",
                 fix=f"give similarity={metric}, or leave it out",
             )
         if metric not in ("cosine", "dot", "l2"):
             raise RejectedInputError(
-                f"the index '{index.name}' of {self._where} is for the distance {metric}, which is not known here",
+                f"the index '{index.name}' of {self._source} is for the distance {metric}, which is not known here",
                 fix="known are cosine, dot and l2",
             )
         return metric

@@ -50,9 +50,9 @@ def open_table(database: Path, name: str) -> Any:
     Raises EngineUnavailableError if there is no table of that name.
     """
     if not folder_of(database, name).is_dir():
-        known = ", ".join(f"'{path.stem}'" for path in sorted(database.glob("*.lance"))) or "none"
+        tables = ", ".join(f"'{path.stem}'" for path in sorted(database.glob("*.lance"))) or "none"
         raise EngineUnavailableError(
-            f"there is no LanceDB table '{name}' in '{database}'", fix=f"name a table that is there: {known}"
+            f"there is no LanceDB table '{name}' in '{database}'", fix=f"name an existing table: {tables}"
         )
     return require_lancedb().connect(str(database)).open_table(name)
 
@@ -110,10 +110,10 @@ class RowIds:
     def rows(self, answer: pa.Table) -> Int32Array:
         """Return the rows (int32) of hits that carry LanceDB's ids; raises IndexChangedError for an unknown row."""
         ids = answer[ROW_ID].to_numpy()
-        places = np.searchsorted(self._sorted, ids)
-        known = places < len(self._sorted)
-        if not known.all() or (self._sorted[places] != ids).any():
+        positions = np.searchsorted(self._sorted, ids)
+        valid = positions < len(self._sorted)
+        if not valid.all() or (self._sorted[positions] != ids).any():
             raise IndexChangedError(
-                "a row was added while the table was searched", fix="stop whatever writes to the table"
+                "a row was added while the table was searched", fix="stop other programs from writing to the table"
             )
-        return np.asarray(self.by_age[places])
+        return np.asarray(self.by_age[positions])

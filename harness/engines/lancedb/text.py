@@ -52,8 +52,8 @@ class _TermsEngine(LanceEngine[Column]):
         if index is None or not index.unindexed:
             return ()
         note = (
-            f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
-            "only the rows of the index, until optimize takes them in"
+            f"{index.unindexed:,} rows came after the index was made: their scores count all rows, while the scores "
+            "of other rows count only the indexed rows, until optimize adds them"
         )
         return (note,)
 
@@ -115,7 +115,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, and describe its index."""
-        self.open_own(folder)
+        self.open_built(folder)
         index = describe_index(self._table, _TERMS)
         state: dict[str, ParameterValue] = {**table_state(self._table), **({} if index is None else index.state)}
         return LoadedIndex(int(self._table.count_rows()), state)

@@ -16,7 +16,7 @@ from harness.engines.base import Documents
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import ExpectedContent, Remains
 from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine, promises
-from harness.engines.lucene.external_index import require_known_term, require_searchable
+from harness.engines.lucene.external_index import require_indexed_term, require_searchable
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import EngineFailureError, RejectedInputError, UnknownNameError, UsageError
 from harness.exact.lucene import byte_lengths
@@ -31,7 +31,7 @@ _CHANGE = "harness.change"
 """The field with the number of the change that wrote a document; documents of the build lack it."""
 _BATCH = 1024
 _PREFIX = "lucene-"
-_NAMED = 3
+_MAX_EXAMPLES = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 _RERANKERS = "io.anserini.rerank.lib"
@@ -71,8 +71,8 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """Return the parameters that change the index, as opposed to the search in it."""
-        own = {name: self.parameters[name] for name in ("segments", "ram_buffer_mb")}
-        return {**own, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
+        parameters = {name: self.parameters[name] for name in ("segments", "ram_buffer_mb")}
+        return {**parameters, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if necessary, with the analyzer of the language."""
@@ -89,11 +89,13 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         for start in range(0, len(documents), _BATCH):
             ids = documents.ids.values.slice(start, _BATCH).to_pylist()
             texts = documents.column.slice(start, _BATCH).to_pylist()
-            kept = [place for place, text in enumerate(texts) if not is_blank(text)]
-            for span in spans([texts[place] for place in kept]):
-                names, contents = (packed_texts([column[place] for place in kept[span]]) for column in (ids, texts))
+            preserved = [position for position, text in enumerate(texts) if not is_blank(text)]
+            for span in spans([texts[position] for position in preserved]):
+                names, contents = (
+                    packed_texts([column[position] for position in preserved[span]]) for column in (ids, texts)
+                )
                 java = self.bridge.index.textDocuments(names, contents, self.field, self._with_feedback)
-                yield Batch(java, np.array(kept[span], dtype=np.int64) + start)
+                yield Batch(java, np.array(preserved[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
         """Set the scoring of the parameters; refuse AX on a small index.
@@ -146,12 +148,12 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     def numbered_rows(self) -> Int32Array:
         """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that were never sent."""
-        stored, held = self.reader.stored_values(_ID), self.reader.live_documents()
+        stored, live = self.reader.stored_values(_ID), self.reader.live_documents()
         rows = np.full(len(stored), -1, dtype=np.int32)
-        names = [stored[number] for number in held.tolist()]
-        rows[held] = self.ids.rows_of(strings(names))
-        if np.any(rows[held] < 0) or len(np.unique(rows[held])) != len(held):
-            strange = next((name for name, row in zip(names, rows[held], strict=True) if row < 0), "one id twice")
+        names = [stored[number] for number in live.tolist()]
+        rows[live] = self.ids.rows_of(strings(names))
+        if np.any(rows[live] < 0) or len(np.unique(rows[live])) != len(live):
+            strange = next((name for name, row in zip(names, rows[live], strict=True) if row < 0), "one id twice")
             raise EngineFailureError(
                 f"Lucene holds documents that it was not sent ('{strange}')", fix="delete the folder and index again"
             )
@@ -206,18 +208,18 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         if counts is None:
             return "nothing analysed the dataset"
         shared = np.intersect1d(counts.queries.indices, counts.documents.indices)
-        require_known_term(reader, counts.vocabulary.take(shared), _OTHER_FIELD)
+        require_indexed_term(reader, counts.vocabulary.take(shared), _OTHER_FIELD)
         if len(content.rows) != self.loaded.documents:
             return "it holds other documents"
         if deleted := reader.deleted_documents:
             return f"{deleted:,} documents are deleted but not merged away, and Lucene's statistics still count them"
         filled, terms = int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum())
-        for what, stored, expected in (
+        for role, stored, expected in (
             ("documents with terms", reader.documents_with_terms(), filled),
             ("terms", reader.total_terms(), terms),
         ):
             if stored != expected:
-                return f"the index has {stored:,} {what}, the dataset's part of it {expected:,}"
+                return f"the index has {stored:,} {role}, the dataset's part of it {expected:,}"
         return self._other_lengths(counts, content.documents.ids) or self._other_terms(counts, progress)
 
     def _other_lengths(self, counts: TermCounts, ids: Ids) -> str | None:
@@ -227,8 +229,8 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         filled = counts.documents.nonempty_rows
         strange = filled[lengths[filled] != byte_lengths(counts.lengths)[filled]]
         if len(strange):
-            named = ", ".join(ids.take(strange[:_NAMED]))
-            return f"{len(strange):,} documents have other lengths than the analyzer gives them: {named} first"
+            examples = ", ".join(ids.take(strange[:_MAX_EXAMPLES]))
+            return f"{len(strange):,} documents have other lengths than the analyzer gives them: {examples} first"
         return None
 
     def _other_terms(self, counts: TermCounts, progress: Progress) -> str | None:
@@ -301,5 +303,5 @@ class _Feedback:
         context = self._context(engine.searcher, "q", query, None, text, tokens, engine.java_filter, self._arguments)
         after = self._reranker.rerank(before, context)
         if after.equals(before):
-            raise EngineFailureError("Anserini swallowed an error", fix="see what Java printed on stderr")
+            raise EngineFailureError("Anserini swallowed an error", fix="see Java's output on stderr")
         return after

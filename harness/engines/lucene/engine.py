@@ -74,7 +74,7 @@ class Hits(NamedTuple):
 class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     """A Lucene index, built by the harness or outside it; a subclass defines its documents and queries."""
 
-    own_field: ClassVar[str]
+    index_field: ClassVar[str]
     """The field of an index that the harness builds; an external index names its own."""
     search_parameters = frozenset({"heap", "jar"})
 
@@ -90,7 +90,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         super().__init__(parameters)
         self._reading = ExitStack()
         self.external = bool(parameters["external"])
-        self.field = str(parameters["field"]) if self.external else self.own_field
+        self.field = str(parameters["field"]) if self.external else self.index_field
 
     # The hooks of a subclass.
 
@@ -223,11 +223,11 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     # Filters: a field of exact terms for each field of metadata, and clauses that do not score.
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by exact terms, in Lucene's query."""
         term, query = self.bridge.load(f"{_INDEX}.Term"), self.bridge.load(f"{_SEARCH}.TermQuery")
-        clauses = [(query(term(_metadata_field(field), value)), "FILTER") for field, value in wanted.items()]
-        self.java_filter = self._all_of(clauses) if wanted else None
+        clauses = [(query(term(_metadata_field(field), value)), "FILTER") for field, value in conditions.items()]
+        self.java_filter = self._all_of(clauses) if conditions else None
 
     def filtered(self, query: JavaObject) -> JavaObject:
         """Return ``query`` among the documents of the filter, with its own scores."""

@@ -14,7 +14,7 @@ from harness.engines.lucene.reader import IndexReader
 from harness.errors import RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
 
-_NAMED = 3
+_MAX_EXAMPLES = 3
 READABLE = (
     "path= must name the folder that holds segments_N of an index that the Lucene of this jar can read: take a backup "
     "of a damaged one, and for an index of another version, name the Anserini jar that made it (jar=)"
@@ -44,17 +44,17 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
             leaf.reader().checkIntegrity()
 
 
-def require_searchable(reader: IndexReader, what: str) -> None:
-    """Refuse an index without the field; ``what`` describes the field in messages. Raises RejectedInputError."""
+def require_searchable(reader: IndexReader, role: str) -> None:
+    """Refuse an index without the field; ``role`` describes the field in messages. Raises RejectedInputError."""
     indexed = reader.indexed_fields()
     if reader.field not in indexed:
         raise RejectedInputError(
-            f"no document of the index has the {what} '{reader.field}'",
+            f"no document of the index has the {role} '{reader.field}'",
             fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
         )
 
 
-def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> None:
+def require_indexed_term(reader: IndexReader, terms: Sequence[str], fix: str) -> None:
     """Refuse a field without any of ``terms``, the queries' terms that occur in documents of the index.
 
     Every query would get no hits, and a mean of 0 would make the index look bad.
@@ -62,7 +62,7 @@ def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> N
     if not terms or any(reader.documents_with(term) for term in terms):
         return
     stored = reader.terms()
-    examples = f"has terms such as {', '.join(map(repr, stored[:_NAMED]))}" if stored else "has no terms"
+    examples = f"has terms such as {', '.join(map(repr, stored[:_MAX_EXAMPLES]))}" if stored else "has no terms"
     raise RejectedInputError(
         f"no query would find anything: the field '{reader.field}' {examples}, and none that the queries and the "
         f"dataset's documents have, '{terms[0]}' first",

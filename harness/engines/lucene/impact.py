@@ -12,10 +12,10 @@ from harness.data.progress import Progress
 from harness.data.types import SparseVectors
 from harness.engines.base import Documents
 from harness.engines.checks import require_sparse
-from harness.engines.external_index import places_of
+from harness.engines.external_index import positions_of
 from harness.engines.interface import ExpectedContent
 from harness.engines.lucene.engine import Batch, RowsEngine, promises
-from harness.engines.lucene.external_index import require_known_term, require_searchable
+from harness.engines.lucene.external_index import require_indexed_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
 from harness.exact.weights import to_impacts, with_idf
@@ -44,21 +44,21 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        named = str(parameters["vocabulary"]) if self.external else ""
-        self._terms = read_vocabulary(user_path(named)) if named else None
+        vocabulary_file = str(parameters["vocabulary"]) if self.external else ""
+        self._terms = read_vocabulary(user_path(vocabulary_file)) if vocabulary_file else None
         self._with_idf = bool(parameters["idf"])
         self._containing: dict[int, int] = {}
         self._filled = 0
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> SparseVectors:
         """Return impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
-        vectors = require_sparse(inputs, what)
-        if self._with_idf and what == "query":
+        vectors = require_sparse(inputs, role)
+        if self._with_idf and role == "query":
             vectors = self._weighted(vectors)
         try:
             return to_impacts(vectors, float(self.parameters["impact_scale"]))
         except UsageError as error:
-            raise RejectedInputError(f"{what} vectors: {error.what}", fix=error.fix) from error
+            raise RejectedInputError(f"{role} vectors: {error.problem}", fix=error.fix) from error
 
     def java_analyzer(self) -> JavaObject:
         """Read ``17|250 42|8``: terms are column numbers, and the number after the bar is how often they "occur"."""
@@ -89,17 +89,17 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         require_searchable(self.reader, "field of terms")
         if not self.reader.has_counts():
             raise RejectedInputError(
-                f"the field '{self.field}' has terms without how often they occur: there are no impacts",
+                f"the field '{self.field}' has terms without frequencies: there are no impacts",
                 fix="name another (field=), or index with Anserini's -impact",
             )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare the postings of the queries' terms, which determine all scores; RejectedInputError if none exist."""
         documents, queries = self.check(content.documents, "document", None), self.check(content.queries, "query", None)
-        place_of = places_of(content, len(self.ids))
+        position_of = positions_of(content, len(self.ids))
         columns, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
-        require_known_term(self.reader, [self._term(column) for column in shared], _OTHER_TERMS)
+        require_indexed_term(self.reader, [self._term(column) for column in shared], _OTHER_TERMS)
         filled = len(documents.nonempty_rows)
         if self._with_idf and (deleted := self.reader.deleted_documents):
             return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
@@ -110,12 +110,12 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             term = self._term(column)
             postings = self.reader.postings(term)
             rows = self.row_of[postings.documents]
-            known = (rows >= 0) & (place_of[rows] >= 0)
-            places, counts = place_of[rows[known]], postings.counts[known]
-            order = np.argsort(places)
+            valid = (rows >= 0) & (position_of[rows] >= 0)
+            positions, counts = position_of[rows[valid]], postings.counts[valid]
+            order = np.argsort(positions)
             expected = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
-            same = np.array_equal(places[order], by_column.indices[expected])
-            if self._with_idf and not known.all():
+            same = np.array_equal(positions[order], by_column.indices[expected])
+            if self._with_idf and not valid.all():
                 return f"the term '{term}' has other documents than the dataset's, which its idf counts"
             if not same or not np.array_equal(counts[order], by_column.data[expected]):
                 return f"the term '{term}' has other documents or impacts than the encoder gives it"
@@ -163,7 +163,8 @@ def read_vocabulary(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise RejectedInputError(
-            f"the vocabulary cannot be read from '{path}': {error}", fix="name a file with one term a line: vocabulary="
+            f"the vocabulary cannot be read from '{path}': {error}",
+            fix="name a file with one term per line: vocabulary=",
         ) from error
 
 

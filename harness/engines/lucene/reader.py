@@ -15,7 +15,7 @@ from harness.java.bridge import JavaBridge, JavaObject, java_errors, unpacked_te
 
 _INDEX = "org.apache.lucene.index"
 _CODECS = "org.apache.lucene.codecs"
-_VECTORS_AT_ONCE = 1024
+_VECTORS_PER_CALL = 1024
 _FORMAT = "PerFieldKnnVectorsFormat.format"
 
 
@@ -67,7 +67,7 @@ class IndexReader:
     def leaves(self) -> list[JavaObject]:
         """Return the context of each segment, in order."""
         leaves = self.java.leaves()
-        return [self._bridge.cast(f"{_INDEX}.LeafReaderContext", leaves.get(place)) for place in range(leaves.size())]
+        return [self._bridge.cast(f"{_INDEX}.LeafReaderContext", leaves.get(number)) for number in range(leaves.size())]
 
     # Fields.
 
@@ -181,7 +181,7 @@ class IndexReader:
                 if values is None:
                     continue
                 dimensions = int(values.dimension())
-                while block := self._bridge.index.nextVectors(values, _VECTORS_AT_ONCE).tostring():
+                while block := self._bridge.index.nextVectors(values, _VECTORS_PER_CALL).tostring():
                     count = len(block) // (4 * (1 + dimensions))
                     documents = np.frombuffer(block, "<i4", count) + np.int32(leaf.docBase)
                     vectors = np.frombuffer(block, "<f4", offset=4 * count)

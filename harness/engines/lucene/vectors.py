@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Documents
 from harness.engines.checks import require_dense
-from harness.engines.external_index import Kept, compare_dense, require_similarity, spread_rows
+from harness.engines.external_index import Preserved, compare_dense, require_similarity, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.errors import RejectedInputError
@@ -24,7 +24,7 @@ _MOST_DIMENSIONS = 1024
 _BATCH = 1024
 _CODECS = "org.apache.lucene.codecs"
 _FUNCTIONS = {"cosine": "DOT_PRODUCT", "dot": "MAXIMUM_INNER_PRODUCT", "l2": "EUCLIDEAN"}
-_KEPT: Mapping[tuple[str, str], Kept] = {
+_PRESERVED: Mapping[tuple[str, str], Preserved] = {
     ("cosine", "DOT_PRODUCT"): "unit",
     ("cosine", "COSINE"): "direction",
     ("dot", "MAXIMUM_INNER_PRODUCT"): "bits",
@@ -53,13 +53,13 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> Float32Array:
         """Return dense vectors with the index's dimensions, at most 1,024; see :func:`require_dense`."""
-        known = self._dimensions if what == "query" else None
-        vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=known)
+        dimensions_of_index = self._dimensions if role == "query" else None
+        vectors = require_dense(inputs, role, cosine=self._similarity == "cosine", dimensions=dimensions_of_index)
         if vectors.shape[1] > _MOST_DIMENSIONS:
             raise RejectedInputError(
-                f"the {what} vectors have {vectors.shape[1]} dimensions; Lucene takes at most {_MOST_DIMENSIONS}",
+                f"the {role} vectors have {vectors.shape[1]} dimensions; Lucene takes at most {_MOST_DIMENSIONS}",
                 fix=f"encode with truncate_dim={_MOST_DIMENSIONS} where the model allows it, or use another engine",
             )
         return vectors
@@ -123,7 +123,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             raise RejectedInputError(
                 f"the field '{self.field}' holds vectors of {field.encoding}", fix="name one of float32 numbers: field="
             )
-        fitting = [similarity for similarity, function in _KEPT if function == field.function]  # cosine before dot
+        fitting = [similarity for similarity, function in _PRESERVED if function == field.function]  # cosine before dot
         compared = f"the field '{self.field}' is compared by {field.function}"
         self._similarity = require_similarity(compared, fitting, self._similarity)
         formats = sorted(field.formats)
@@ -146,7 +146,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             return f"Lucene scores quantised vectors ({self._quantised}), which no reference models"
         pages = ((self.row_of[documents], vectors) for documents, vectors in self.reader.vectors())
         live = ((rows[rows >= 0], vectors[rows >= 0]) for rows, vectors in pages)
-        return compare_dense(content, len(self.ids), live, progress, _KEPT[self._similarity, self._function])
+        return compare_dense(content, len(self.ids), live, progress, _PRESERVED[self._similarity, self._function])
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents from the beginning of the index, which Lucene reads in order; texts are not read."""

@@ -86,12 +86,12 @@ class Schema(NamedTuple):
     vectors: Mapping[str, str]
     dimensions: Mapping[str, int]
     made_of: Mapping[str, str]
-    others: Sequence[str]
+    other_fields: Sequence[str]
     dynamic: bool
 
     def may_have(self, field: str) -> bool:
         """Return whether entities can have this field."""
-        return self.dynamic or field == self.key or field in self.others
+        return self.dynamic or field == self.key or field in self.other_fields
 
 
 def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
@@ -125,7 +125,7 @@ class Collection(ServerClient):
         external = ", an external collection" if self._counted is not None else ""
         if self._lite is None:
             return EngineInfo("Milvus", self._version, f"server{external}")
-        return EngineInfo("Milvus Lite", self._version, f"embedded, in a process of its own{external}")
+        return EngineInfo("Milvus Lite", self._version, f"embedded, in a separate process{external}")
 
     def create(self, folder: Path) -> Self:
         """Start on an empty ``folder``; :meth:`define` makes the collection."""
@@ -143,7 +143,7 @@ class Collection(ServerClient):
         elif not (folder / _LITE_FILE).is_file():
             raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=REBUILD)
         self._open(folder / _LITE_FILE)
-        self._require("one that the harness made is removed when its engine closes: build it with keep=true")
+        self._require("a collection that the harness made is removed when its engine closes: build it with keep=true")
         made = self.index()
         if any(name in made and made[name] != str(value) for name, value in self._settings.building.items()):
             # made with other weights of terms, which belong to the index, not to the entities
@@ -165,7 +165,7 @@ class Collection(ServerClient):
             try:
                 if not (source.is_file() and _is_database(source)):
                     raise EngineUnavailableError(
-                        f"'{source}' is no file of Milvus Lite", fix="name the file: path=….db"
+                        f"'{source}' is not a file of Milvus Lite", fix="name the file: path=….db"
                     )
                 shutil.copyfile(source, folder / _LITE_FILE)
             except OSError as error:
@@ -184,14 +184,18 @@ class Collection(ServerClient):
         self._counted = self.count()
         return self
 
-    def _open(self, file: Path, named: str = "") -> None:
-        """Open the file or the server; messages call the file by the name that the user ``named``."""
+    def _open(self, file: Path, database: str = "") -> None:
+        """Open the file or the server; messages call the file by the name that the user ``database``."""
         if self._on_server:
             self._server = connect(self.parameters)
             self._client, self._version, self.address = self._server.client, self._server.version, self._server.address
             return
         require_milvus()
-        self._lite, self._folder, self.address = LiteServer(file, named), file.parent, _lite_address(named or str(file))
+        self._lite, self._folder, self.address = (
+            LiteServer(file, database),
+            file.parent,
+            _lite_address(database or str(file)),
+        )
         self._version = self._lite.version
         uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
         self._client = Retrier(0).ask(self.address, "connecting", lambda: open_client(uri, timeout_s))
@@ -207,10 +211,10 @@ class Collection(ServerClient):
                     raise
         with self.translated(lambda: "listing the collections"):
             names = sorted(self.retrier.call(lambda: self._client.list_collections(retry_times=0)))
-        there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
+        advice = f"name an existing one (collection=): {', '.join(names) or 'there is none'}"
         lost = REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
         raise EngineUnavailableError(
-            f"there is no collection '{self.name}' in {self.address.url}", fix=lost or fix or there
+            f"there is no collection '{self.name}' in {self.address.url}", fix=lost or fix or advice
         )
 
     def define(self, fields: Callable[[Any, Any], None]) -> None:
@@ -277,19 +281,19 @@ class Collection(ServerClient):
 
     def pages(self, *fields: str, size: int = _PAGE) -> Iterator[list[Mapping[str, Any]]]:
         """Yield all entities by ascending primary key, ``size`` at a time, with the key and the ``fields``."""
-        wanted = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
-        while page := self._query("listing the entities", wanted, [self.key, *fields], limit=size):
+        conditions = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
+        while page := self._query("listing the entities", conditions, [self.key, *fields], limit=size):
             yield page
-            wanted = _condition(self.key, ">", page[-1][self.key])
+            conditions = _condition(self.key, ">", page[-1][self.key])
 
     def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return the entities of these primary keys, with all their fields."""
-        wanted = " or ".join(_condition(self.key, "==", key) for key in keys)
-        return self._query("reading some entities", wanted, ["*"])
+        conditions = " or ".join(_condition(self.key, "==", key) for key in keys)
+        return self._query("reading some entities", conditions, ["*"])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
-        wanted = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
-        return list(self._ask(doing, "query", **wanted, **more))
+        conditions = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
+        return list(self._ask(doing, "query", **conditions, **more))
 
     def schema(self) -> Schema:
         """Return the fields of the collection."""
@@ -297,7 +301,7 @@ class Collection(ServerClient):
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
         vectors, dimensions = dict[str, str](), dict[str, int]()
-        key, is_number, others = "", False, list[str]()
+        key, is_number, other_fields = "", False, list[str]()
         for field in description["fields"]:
             name, kind = str(field["name"]), types(field["type"])
             if field.get("is_primary"):
@@ -306,14 +310,14 @@ class Collection(ServerClient):
                 vectors[name] = "function" if field.get("is_function_output") else kinds.get(kind, kind.name)
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
-                others.append(name)
+                other_fields.append(name)
         made_of = {
             str(made): str(function["input_field_names"][0])
             for function in description.get("functions", ())
             for made in function["output_field_names"]
         }
         dynamic = bool(description["enable_dynamic_field"])
-        return Schema(key, is_number, vectors, dimensions, made_of, others, dynamic)
+        return Schema(key, is_number, vectors, dimensions, made_of, other_fields, dynamic)
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the searched field's index; empty without an index."""
@@ -327,10 +331,10 @@ class Collection(ServerClient):
         """Search this field of an external collection, whose primary key is ``key``, by this metric."""
         self.field, self.key, self._metric = field, key, metric
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
+    def restrict(self, conditions: Mapping[str, str]) -> None:
         """Answer with entities whose metadata have these values; without values, with all entities."""
         self._filter = " and ".join(
-            _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in wanted.items()
+            _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in conditions.items()
         )
 
     def search(self, query: Any, k: int) -> Any:
@@ -353,20 +357,20 @@ class Collection(ServerClient):
     def state(self) -> Mapping[str, ParameterValue]:
         """Return Milvus's description of its index and, for a server's collection, of its segments."""
         index = self.index()
-        said: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
-        said |= {name: str(index[name]) for name in self._settings.building if name in index}
+        settings: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
+        settings |= {name: str(index[name]) for name in self._settings.building if name in index}
         if self._lite is not None:  # it does not count rows of an index
-            left = {name: value for name, value in said.items() if not name.endswith("_rows")}
+            left = {name: value for name, value in settings.items() if not name.endswith("_rows")}
             return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
         segments = self._ask("listing its segments", "list_loaded_segments")
-        in_graph = int(said.get("indexed_rows", 0)) if str(index.get("index_type")).startswith(GRAPH) else 0
+        in_graph = int(settings.get("indexed_rows", 0)) if str(index.get("index_type")).startswith(GRAPH) else 0
         return {
             "server": self.address.url,
             "authentication": self.address.authentication,
             "collection": self.name,
             **({} if self._counted is not None else {"kept": self.parameters["keep"]}),
             "repeated_calls": self.repeated,
-            **said,
+            **settings,
             "segments": len(segments),
             "vectors_in_graph": in_graph,
             PACKAGE: version(PACKAGE),

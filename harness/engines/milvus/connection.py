@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from harness.engines import remote_server
 from harness.engines.remote_server import (
     Address,
+    AddressRules,
     Cause,
     Fault,
     FaultError,
-    Place,
     ServerConnection,
     grpc_fault,
     read_address,
@@ -31,8 +31,8 @@ from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
+    "ADDRESS_RULES",
     "PACKAGE",
-    "PLACE",
     "Connection",
     "Retrier",
     "address_of",
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 PACKAGE = "pymilvus"
-PLACE = Place(
+ADDRESS_RULES = AddressRules(
     *("Milvus", 19530, "HARNESS_MILVUS_URL", "MILVUS_TOKEN", "'insert_batch'"),
     {
-        Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
+        Cause.MISSING: "another client removed it, or 'url' or 'database' names another one: check, and run again",
         Cause.FAILED: "the server's log says more",
         Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",
     },
@@ -113,7 +113,7 @@ def require_milvus(module: str = PACKAGE) -> ModuleType:
 
 def address_of(parameters: Mapping[str, ParameterValue]) -> Address:
     """Return the server that ``url`` names, or ``HARNESS_MILVUS_URL``; raises as :func:`read_address`."""
-    return read_address(PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+    return read_address(ADDRESS_RULES, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
 
 
 def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
@@ -137,12 +137,12 @@ def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
         numbers = re.match(r"v?(\d+)\.(\d+)", version)
         if numbers is None:
             raise EngineUnavailableError(
-                f"what answers at {address.url} is not Milvus: it gives '{address.hide(version)[:60]}' for its version",
-                fix="mend 'url'",
+                f"the server at {address.url} is not Milvus: it gives '{address.hide(version)[:60]}' for its version",
+                fix="correct 'url'",
             )
         if (int(numbers[1]), int(numbers[2])) < _OLDEST:
             raise EngineUnavailableError(
-                f"Milvus {version} at {address.url} is too old", fix="run Milvus {}.{} or a newer one".format(*_OLDEST)
+                f"Milvus {version} at {address.url} is too old", fix="run Milvus {}.{} or newer".format(*_OLDEST)
             )
     except BaseException:
         client.close()
@@ -189,7 +189,7 @@ class Retrier(remote_server.Retrier):
         number, words = getattr(error, "code", None), str(getattr(error, "message", error))
         if type(error).__name__ not in _OF_THE_SERVER:
             return Fault(Cause.CLIENT, f"{type(error).__name__}: {words}")
-        known = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
-        if known is Cause.FAILED and _NOT_READY.search(words):
-            known = Cause.BUSY
-        return Fault(known, f"error {number}: {words}")
+        known_cause = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
+        if known_cause is Cause.FAILED and _NOT_READY.search(words):
+            known_cause = Cause.BUSY
+        return Fault(known_cause, f"error {number}: {words}")

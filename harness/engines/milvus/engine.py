@@ -37,7 +37,7 @@ from harness.engines.milvus.collection import (
     IndexSettings,
     is_server,
 )
-from harness.engines.milvus.connection import PACKAGE, PLACE, address_of, connect
+from harness.engines.milvus.connection import ADDRESS_RULES, PACKAGE, address_of, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
 from harness.engines.remote_server import ServerKind
@@ -52,7 +52,7 @@ _LONGEST_BYTES = 65_535
 """Milvus's limit for a text in a field, which Milvus Lite does not enforce."""
 _SCANS = (
     "Milvus Lite makes no index of this type: it scans every vector, and somewhere above 66,000 of them searches an "
-    "IVF index with settings of its own"
+    "IVF index with its own settings"
 )
 
 _TAKEN_BY = {"ef": GRAPH, "nprobe": "IVF_"}
@@ -79,7 +79,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self.index_type = self._settings.type
         self._on_server, path = is_server(parameters), parameters["path"]
         if not self._on_server:
-            self._require_what_lite_has()
+            self._refuse_unsupported_by_lite()
         if parameters["external"] and bool(path) == self._on_server:
             raise RejectedInputError(
                 f"{'a file is opened by Milvus Lite' if path else 'no file is named'}, and "
@@ -105,7 +105,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         """Return the parameters of a search of the best ``k``; unless overridden, for an inverted index."""
         return {"drop_ratio_search": self.parameters["drop_ratio_search"]}
 
-    def _require_what_lite_has(self) -> None:
+    def _refuse_unsupported_by_lite(self) -> None:
         wrong = ", ".join(name for name in ("url", "keep", "database") if self.parameters[name])
         if wrong:
             raise RejectedInputError(
@@ -132,7 +132,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of Milvus's servers."""
-        return ServerKind(PLACE, connect)
+        return ServerKind(ADDRESS_RULES, connect)
 
     stored_field: ClassVar[str] = VECTOR
     """The field that holds :meth:`values`."""
@@ -158,10 +158,10 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
         """Make the empty collection; raises RejectedInputError for metadata with reserved names."""
-        own = [name for name in documents.fields if name in (ROW, self.stored_field) or name.startswith("$")]
-        if own:
+        reserved = [name for name in documents.fields if name in (ROW, self.stored_field) or name.startswith("$")]
+        if reserved:
             raise RejectedInputError(
-                f"Milvus's collection has a field '{own[0]}' of its own", fix="give the metadata field another name"
+                f"Milvus's collection has its own field '{reserved[0]}'", fix="give the metadata field another name"
             )
         self._dimensions = documents.column.shape[1] if isinstance(documents.column, np.ndarray) else None
         self.collection.define(self.define)
@@ -218,14 +218,14 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores: Milvus's distances, or negative squared distances."""
-        own = not self.parameters["external"]  # entities of an external index are numbered in Milvus's order
-        rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
+        is_built = not self.parameters["external"]  # entities of an external index are numbered in Milvus's order
+        rows = np.array(answer.ids, dtype=np.int32) if is_built else self._external.rows(answer.ids)
         distances = np.array(answer.distances, dtype=np.float64)
         return rows, -distances if self.parameters.get("similarity") == "l2" else distances
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""
-        self.collection.restrict(wanted)
+        self.collection.restrict(conditions)
 
     def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the file; unknown for a server."""
@@ -288,8 +288,8 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return also the number of candidates that these searches of a graph kept."""
-        kept = {name: value for name, value in self.searching(k).items() if name == "ef"}
-        return {**super().searched_state(k), **kept}
+        preserved = {name: value for name, value in self.searching(k).items() if name == "ef"}
+        return {**super().searched_state(k), **preserved}
 
     def caveats(self, k: int) -> Caveats:
         """Return the search parameters of other index types, and of indexes that Milvus Lite does not make."""
@@ -332,14 +332,14 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
             )
         return self.inverted_index("IP")
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> SparseVectors:
         """Also refuse weights below 0."""
-        vectors = require_sparse(inputs, what)
+        vectors = require_sparse(inputs, role)
         negative = np.flatnonzero(vectors.values < 0)
         if len(negative):
             row = int(np.searchsorted(vectors.indptr, negative[0], side="right")) - 1
             raise RejectedInputError(
-                f"the vector of {what} '{inputs.ids[row]}' has a weight below 0",
+                f"the vector of {role} '{inputs.ids[row]}' has a weight below 0",
                 fix="Milvus searches no such weights: take csr-splade or qdrant-splade",
             )
         return vectors
@@ -374,21 +374,21 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         reopens=True,
         keeps_k_prefix=False,
         threads=True,
-        gaps={"test_external_index_of_the_collection_is_proven": "an external index has an analyzer of its own"},
+        gaps={"test_external_index_of_the_collection_is_proven": "an external index has its own analyzer"},
     )
 
     def index_settings(self) -> IndexSettings:
         """Return an index of terms that Milvus weights."""
         return self.inverted_index("BM25", bm25_k1=self.parameters["k1"], bm25_b=self.parameters["b"])
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> pa.ChunkedArray:
         """Also refuse texts that are too long for a field."""
-        column = require_texts(inputs, what) if self.parameters["external"] else super().check(inputs, what, dimensions)
+        column = require_texts(inputs, role) if self.parameters["external"] else super().check(inputs, role, dimensions)
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _LONGEST_BYTES:
             row = int(lengths.argmax())
             raise RejectedInputError(
-                f"the terms of {what} '{inputs.ids[row]}' take {lengths[row]:,} bytes, and a field of Milvus has at "
+                f"the terms of {role} '{inputs.ids[row]}' take {lengths[row]:,} bytes, and a field of Milvus has at "
                 f"most {_LONGEST_BYTES:,}",
                 fix="split the text, or take another backend",
             )

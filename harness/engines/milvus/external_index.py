@@ -34,7 +34,7 @@ _SIMILARITIES: Mapping[Kind, Mapping[str, Similarity | None]] = {
 """Milvus's metrics of each kind of vectors, and their similarities."""
 
 
-def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity | None:
+def choose_vector(collection: Collection, kind: Kind, conditions: str) -> Similarity | None:
     """Search the field that the parameters name, or the only field of this ``kind``; return its similarity.
 
     Args:
@@ -46,30 +46,30 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
         RejectedInputError: There is no such field or more than one, or it has no index or an index of another metric.
     """
     schema, name = collection.schema(), str(collection.parameters["vector"])
-    known = sorted(field for field, its_kind in schema.vectors.items() if its_kind == kind)
-    listed = ", ".join(f"'{field}' ({its_kind})" for field, its_kind in sorted(schema.vectors.items())) or "none"
-    if name not in known and (name or len(known) != 1):
-        lacking = f"no {kind} vectors '{name}'" if name else f"{len(known)} fields of {kind} vectors"
+    fields_of_kind = sorted(field for field, its_kind in schema.vectors.items() if its_kind == kind)
+    fields_text = ", ".join(f"'{field}' ({its_kind})" for field, its_kind in sorted(schema.vectors.items())) or "none"
+    if name not in fields_of_kind and (name or len(fields_of_kind) != 1):
+        lacking = f"no {kind} vectors '{name}'" if name else f"{len(fields_of_kind)} fields of {kind} vectors"
         raise RejectedInputError(
-            f"the collection '{collection.name}' has {lacking}; its vectors: {listed}",
-            fix="say which one to search: vector=" if known else "take a backend that searches what it has",
+            f"the collection '{collection.name}' has {lacking}; its vectors: {fields_text}",
+            fix="choose the one to search: vector=" if fields_of_kind else "use a backend that searches such vectors",
         )
-    field = name or known[0]
-    where = f"the field '{field}' of the collection '{collection.name}'"
+    field = name or fields_of_kind[0]
+    description = f"the field '{field}' of the collection '{collection.name}'"
     collection.choose(field, schema.key, "")
     metric = str(collection.index().get("metric_type", ""))
     if not metric:
-        raise RejectedInputError(f"{where} has no index", fix="make one: Milvus needs it")
+        raise RejectedInputError(f"{description} has no index", fix="create an index: Milvus needs it")
     collection.choose(field, schema.key, metric)
     similarities = _SIMILARITIES[kind]
     if metric not in similarities:
         raise RejectedInputError(
-            f"{where} has the metric {metric}, which the harness does not search {kind} vectors by",
+            f"{description} has the metric {metric}, which the harness does not search {kind} vectors by",
             fix=f"name a field with the metric {' or '.join(similarities)}: vector=",
         )
     similarity = similarities[metric]
     if similarity is not None:
-        require_similarity(f"{where} has the metric {metric}", [similarity], wanted)
+        require_similarity(f"{description} has the metric {metric}", [similarity], conditions)
     return similarity
 
 
@@ -91,15 +91,15 @@ class ExternalEntities(DocumentKeys, ExternalRows):
         if key and not self._schema.may_have(key):
             raise RejectedInputError(
                 f"the collection '{collection.name}' has no field '{key}'",
-                fix=f"name one of {', '.join(map(repr, [self._schema.key, *self._schema.others]))}: id_key=",
+                fix=f"name one of {', '.join(map(repr, [self._schema.key, *self._schema.other_fields]))}: id_key=",
             )
         field = key or (ID_FIELD if self._schema.may_have(ID_FIELD) else "")
-        listed = (
+        pages = (
             (self._keys_of(page), [as_id(entity.get(field)) for entity in page])
             for page in collection.pages(*([field] if field else []))
         )
-        own = "" if key else f"primary key '{self._schema.key}'"
-        super().__init__(listed, f"text or whole number in the field '{field}'", own)
+        key_description = "" if key else f"primary key '{self._schema.key}'"
+        super().__init__(pages, f"text or whole number in the field '{field}'", key_description)
 
     def _keys_of(self, entities: Sequence[Mapping[str, Any]]) -> list[int | str]:
         return [entity[self._schema.key] for entity in entities]
@@ -107,12 +107,12 @@ class ExternalEntities(DocumentKeys, ExternalRows):
     def sample(self, rows: Int32Array) -> DocumentSample:
         """Read entities with the fields that may hold texts."""
         entities = self._collection.entities(self.keys(rows))
-        named = str(self._collection.parameters.get("text_key", ""))
+        text_field = str(self._collection.parameters.get("text_key", ""))
         texts = {
             f"the field '{field}'": [
                 value if isinstance(value := entity.get(field), str) else None for entity in entities
             ]
-            for field in ([named] if named else TEXT_FIELDS)
+            for field in ([text_field] if text_field else TEXT_FIELDS)
         }
         return DocumentSample(self.rows(self._keys_of(entities)), self._vectors(entities), texts)
 

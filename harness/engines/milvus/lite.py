@@ -60,8 +60,8 @@ def _version() -> str:
 class LiteServer:
     """The server on one file; it runs from its creation until :meth:`stop`."""
 
-    def __init__(self, file: Path, named: str = "") -> None:
-        """Start it and wait until it listens; messages call the file by the name that the user ``named``.
+    def __init__(self, file: Path, database: str = "") -> None:
+        """Start it and wait until it listens; messages call the file by the name that the user ``database``.
 
         Raises:
             MissingExtraError: The package is not installed.
@@ -72,7 +72,7 @@ class LiteServer:
         (self._folder / _SOCKET).unlink(missing_ok=True)  # left by a killed process
         try:
             self.process = self._started(file)
-            self._await_socket(named or str(file))
+            self._await_socket(database or str(file))
         except BaseException:
             self.stop()
             raise
@@ -123,8 +123,12 @@ class LiteServer:
         if spec is None or not spec.submodule_search_locations:
             raise MissingExtraError(PACKAGE, extra="milvus", feature="backend milvus")
         libraries = Path(spec.submodule_search_locations[0]) / "lib"
-        known = os.environ.get("LD_LIBRARY_PATH")
-        environment = {**os.environ, **_LOG, "LD_LIBRARY_PATH": f"{libraries}:{known}" if known else str(libraries)}
+        library_path = os.environ.get("LD_LIBRARY_PATH")
+        environment = {
+            **os.environ,
+            **_LOG,
+            "LD_LIBRARY_PATH": f"{libraries}:{library_path}" if library_path else str(libraries),
+        }
         arguments = [str(libraries / "milvus"), str(file), f"unix:{_SOCKET}", "ERROR", str(self._folder / _LOCK)]
         try:
             return subprocess.Popen(arguments, env=environment, cwd=self._folder, stdin=subprocess.DEVNULL)
@@ -149,7 +153,7 @@ class LiteServer:
                 code = self.process.wait(_POLL_S)
                 raise EngineUnavailableError(
                     f"the server of Milvus Lite on '{file}' ended with exit code {code} when it was started",
-                    fix="its last lines, in the log, say why; a damaged file must be made anew",
+                    fix="its last lines, in the log, show why; a damaged file must be rebuilt",
                 )
             if time.monotonic() > deadline:
                 raise EngineUnavailableError(

@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from harness.engines.http_server import HttpRetrier, HttpServer
-from harness.engines.remote_server import Address, Cause, Fault, Place, ServerConnection, read_address
+from harness.engines.remote_server import Address, AddressRules, Cause, Fault, ServerConnection, read_address
 from harness.errors import EngineUnavailableError
 
 __all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect"]
@@ -32,7 +32,7 @@ class Product(NamedTuple):
     """
 
     name: str
-    place: Place
+    server: AddressRules
     majors: range
     scheme: str
     legacy_from: int | None
@@ -40,7 +40,7 @@ class Product(NamedTuple):
 
 OPENSEARCH = Product(
     "OpenSearch",
-    Place(
+    AddressRules(
         *("OpenSearch", 9200, "HARNESS_OPENSEARCH_URL", "OPENSEARCH_API_KEY"),
         remedies=_REMEDIES,
         doctor_option="--opensearch-url",
@@ -51,7 +51,7 @@ OPENSEARCH = Product(
 )
 ELASTICSEARCH = Product(
     "Elasticsearch",
-    Place(
+    AddressRules(
         *("Elasticsearch", 9200, "HARNESS_ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY"),
         remedies=_REMEDIES,
         doctor_option="--elasticsearch-url",
@@ -87,7 +87,7 @@ class Connection(HttpServer, ServerConnection):
 
 def address_of(product: Product, url: str, key_variable: str, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server at ``url``, or at the address in the product's variable; raises as :func:`read_address`."""
-    return read_address(product.place, url, key_variable, environment)
+    return read_address(product.server, url, key_variable, environment)
 
 
 def connect(
@@ -120,16 +120,16 @@ def _version_of(root: Any, product: Product, address: Address) -> str:
     number = str(version.get("number", "")) if isinstance(version, dict) else ""
     numbers = re.match(r"(\d+)\.\d+", number)
     if not isinstance(version, dict) or numbers is None:
-        raise EngineUnavailableError(f"what answers at {address.url} is not {product.name}", fix="mend 'url'")
+        raise EngineUnavailableError(f"the server at {address.url} is not {product.name}", fix="correct 'url'")
     answering = OPENSEARCH if version.get("distribution") == "opensearch" else ELASTICSEARCH
     if answering is not product:
         raise EngineUnavailableError(
-            f"what answers at {address.url} is {answering.name} {number}", fix=f"name it {answering.name.lower()}:url=…"
+            f"the server at {address.url} is {answering.name} {number}", fix=f"name it {answering.name.lower()}:url=…"
         )
     if int(numbers[1]) not in product.majors:
-        known = f"{product.majors[0]} to {product.majors[-1]}"
+        versions = f"{product.majors[0]} to {product.majors[-1]}"
         raise EngineUnavailableError(
-            f"{product.name} {number} at {address.url} is not known here", fix=f"run a version {known}"
+            f"{product.name} {number} at {address.url} is not known here", fix=f"run a version {versions}"
         )
     return number
 

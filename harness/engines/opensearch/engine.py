@@ -35,7 +35,7 @@ __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
 
 _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, except for a single larger document."""
-_ROWS_AT_ONCE = 1000
+_ROWS_PER_BLOCK = 1000
 
 
 class OpenSearchEngine(
@@ -60,7 +60,7 @@ class OpenSearchEngine(
         keeps_k_prefix=True,
         threads=True,
         warm_up_queries=1000,
-        gaps={"test_external_index_of_the_collection_is_proven": "an external index has an analyzer of its own"},
+        gaps={"test_external_index_of_the_collection_is_proven": "an external index has its own analyzer"},
     )
     name = "opensearch"
     product: ClassVar[Product] = OPENSEARCH
@@ -105,7 +105,7 @@ class OpenSearchEngine(
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of the product's servers."""
-        return ServerKind(cls.product.place, cls._connect)
+        return ServerKind(cls.product.server, cls._connect)
 
     @classmethod
     def _connect(cls, parameters: Mapping[str, ParameterValue]) -> Connection:
@@ -115,9 +115,9 @@ class OpenSearchEngine(
     def _use_index(self, name: str) -> None:
         self._index = self.use(ServerIndex(self._connect(self.parameters), self.parameters, name))
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> pa.ChunkedArray:
         """Return the terms or, for an external index with its own analyzer, the texts."""
-        return require_texts(inputs, what) if self.parameters["external"] else require_terms(inputs, what)
+        return require_texts(inputs, role) if self.parameters["external"] else require_terms(inputs, role)
 
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
         """Make the empty index."""
@@ -174,11 +174,11 @@ class OpenSearchEngine(
 
     def _writes(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[bytes]:
         """Yield the operation that writes each document; its ``_id`` is its row."""
-        for start in range(0, len(documents), _ROWS_AT_ONCE):
-            texts = documents.column.slice(start, _ROWS_AT_ONCE).to_pylist()
-            ids = documents.ids.values.slice(start, _ROWS_AT_ONCE).to_pylist()
+        for start in range(0, len(documents), _ROWS_PER_BLOCK):
+            texts = documents.column.slice(start, _ROWS_PER_BLOCK).to_pylist()
+            ids = documents.ids.values.slice(start, _ROWS_PER_BLOCK).to_pylist()
             records = documents.records(start, start + len(texts))
-            numbers = rows[start : start + _ROWS_AT_ONCE].tolist()
+            numbers = rows[start : start + _ROWS_PER_BLOCK].tolist()
             for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
@@ -253,10 +253,10 @@ class OpenSearchEngine(
             rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
         return rows, np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
         self._filters = [
-            {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in wanted.items()
+            {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in conditions.items()
         ]
 
     def size(self, folder: Path) -> Storage:

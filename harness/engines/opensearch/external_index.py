@@ -30,15 +30,15 @@ class ExternalDocuments(DocumentKeys):
         self._index, self.field = index, str(parameters["text_field"])
         self.analyzer = _analyzer_of(index.mapping(), self.field, index.name)
         self._before = index.summary()
-        named = str(parameters["id_field"])
-        field = named or ID_FIELD
-        listed = [
+        id_field = str(parameters["id_field"])
+        field = id_field or ID_FIELD
+        pages = [
             ([str(hit["_id"]) for hit in page], [_value(hit.get("_source", {}), field) for hit in page])
             for shard in range(index.shards)
             for page in index.pages(shard, _source=[field])
         ]
-        unique_ids([name for names, _ in listed for name in names], "_id")
-        super().__init__(listed, f"text or whole number in the field '{field}'", "" if named else "_id")
+        unique_ids([name for names, _ in pages for name in names], "_id")
+        super().__init__(pages, f"text or whole number in the field '{field}'", "" if id_field else "_id")
 
     def changed(self) -> str | None:
         """Return a note if documents were added, changed or removed since they were listed; None if not."""
@@ -50,9 +50,9 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
     """Return the name of the analyzer that queries of a field are analysed by; raises RejectedInputError."""
     fields = dict(_text_fields(mapping))
     if field not in fields:
-        named = ", ".join(sorted(fields)) or "there is none"
+        fields_text = ", ".join(sorted(fields)) or "there is none"
         raise RejectedInputError(
-            f"the index '{index}' has no text field '{field}'", fix=f"name one that is there (text_field=): {named}"
+            f"the index '{index}' has no text field '{field}'", fix=f"name an existing one (text_field=): {fields_text}"
         )
     kind = fields[field]
     return str(kind.get("search_analyzer") or kind.get("analyzer") or _DEFAULT_ANALYZER)
@@ -60,13 +60,13 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
 
 def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Mapping[str, Any]]]:
     """Return the searchable text fields with their mappings, including fields inside objects and other fields."""
-    found: list[tuple[str, Mapping[str, Any]]] = []
+    fields: list[tuple[str, Mapping[str, Any]]] = []
     for name, field in (mapping.get("properties") or {}).items():
         if field.get("type") in ("text", "match_only_text") and field.get("index", True):
-            found.append((prefix + name, field))
+            fields.append((prefix + name, field))
         inner = {"properties": {**(field.get("properties") or {}), **(field.get("fields") or {})}}
-        found += _text_fields(inner, f"{prefix}{name}.")
-    return found
+        fields += _text_fields(inner, f"{prefix}{name}.")
+    return fields
 
 
 def _value(source: Mapping[str, Any], path: str) -> str | None:

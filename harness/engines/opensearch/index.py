@@ -35,7 +35,7 @@ _SCROLL = "2m"
 _LINES = "application/x-ndjson"
 _POLL_S = 0.1
 _BUSY = (429, 503)
-_NAMED = 3
+_MAX_EXAMPLES = 3
 
 
 def field_name(name: str) -> str:
@@ -86,13 +86,13 @@ class ServerIndex(ServerClient):
 
     def _similarity(self) -> Mapping[str, ParameterValue]:
         parameters, product = self._parameters, self.connection.product
-        named = product.legacy_from is not None and self.connection.major >= product.legacy_from
-        if not (parameters["k1_plus_1"] or named):
+        has_legacy_name = product.legacy_from is not None and self.connection.major >= product.legacy_from
+        if not (parameters["k1_plus_1"] or has_legacy_name):
             raise RejectedInputError(
                 f"{product.name} {self.connection.version} always scores with k1 + 1 in the weight",
                 fix="leave k1_plus_1=false out: it changes no ranking",
             )
-        kind = "LegacyBM25" if named and parameters["k1_plus_1"] else "BM25"
+        kind = "LegacyBM25" if has_legacy_name and parameters["k1_plus_1"] else "BM25"
         return {"type": kind, "k1": parameters["k1"], "b": parameters["b"]}
 
     def send(self, operations: Sequence[bytes]) -> None:
@@ -117,9 +117,9 @@ class ServerIndex(ServerClient):
         words = f"{failed[0]['error'].get('type')}: {failed[0]['error'].get('reason')}"
         if all(outcome["status"] in _BUSY for outcome in failed):
             raise RejectedItemsError(f"{len(failed)} of {sent} documents were rejected: {words}")
-        named = ", ".join(str(outcome["_id"]) for outcome in failed[:_NAMED])
+        examples = ", ".join(str(outcome["_id"]) for outcome in failed[:_MAX_EXAMPLES])
         raise EngineFailureError(
-            f"{self.connection.product.name} refused {len(failed)} of {sent} documents (rows {named} first): "
+            f"{self.connection.product.name} refused {len(failed)} of {sent} documents (rows {examples} first): "
             f"{redact(words, self.address)}",
             fix="look into the server's log for why",
         )
@@ -157,14 +157,15 @@ class ServerIndex(ServerClient):
             except FaultError as error:
                 if error.fault.cause is not Cause.MISSING:
                     raise
-                removed = "one that the harness made is removed when its engine closes: build it with keep=true"
+                removed = "a collection that the harness made is removed when its engine closes: build it with "
+                "keep=true"
                 raise EngineUnavailableError(
                     f"there is no index '{self.name}' on the server at {self.address.url}",
                     fix="check 'index' and 'url'" if self._parameters["external"] else removed,
                 ) from error
         if len(settings) != 1:
             raise RejectedInputError(
-                f"'{self.name}' stands for {len(settings)} indexes: {', '.join(sorted(settings))}",
+                f"'{self.name}' refers to {len(settings)} indexes: {', '.join(sorted(settings))}",
                 fix="name one of them",
             )
         (description,) = settings.values()
@@ -182,13 +183,13 @@ class ServerIndex(ServerClient):
         """Return the number of documents that searches see."""
         return int(self._read("counting the documents", "/_count")["count"])
 
-    def pages(self, shard: int, **wanted: object) -> Iterator[list[Mapping[str, Any]]]:
+    def pages(self, shard: int, **conditions: object) -> Iterator[list[Mapping[str, Any]]]:
         """Return the hits of all documents of a shard, page by page, in the order of Lucene's numbers.
 
         ``wanted`` are further fields that each search returns.
         """
         with self.translated(lambda: f"listing the documents of shard {shard}"):
-            body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **wanted}
+            body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **conditions}
             options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
             page = self._call("POST", "/_search", body, options=options)
 
@@ -230,12 +231,12 @@ class ServerIndex(ServerClient):
         documents = Counter[int]()
         for segment in primary:
             documents[int(segment["shard"])] += int(segment["docs.count"])
-        kept: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
+        preserved: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
         return {
             "server": self.address.url,
             "authentication": self.address.authentication,
             "index": self.name,
-            **kept,
+            **preserved,
             "shards": self.shards,
             "segments": len(primary),
             "documents_by_shard": " + ".join(str(documents[shard]) for shard in range(self.shards)),

@@ -34,7 +34,7 @@ from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import TableRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
-from harness.engines.pgvector.session import PLACE, Binary, Session, address_of, quoted
+from harness.engines.pgvector.session import ADDRESS_RULES, Binary, Session, address_of, quoted
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
     OPERATORS,
@@ -59,7 +59,7 @@ _FREQUENCIES = "columns.npy", "frequencies.npy"
 
 Column -1 belongs to every document that has any other column.
 """
-_MOST_EF, _OWN_EF = 1000, 40
+_MOST_EF, _DEFAULT_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
@@ -104,7 +104,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of PostgreSQL's servers."""
-        return ServerKind(PLACE, Session.of_server)
+        return ServerKind(ADDRESS_RULES, Session.of_server)
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched but is not named."""
@@ -177,7 +177,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._store(changes.rows, changes.written, progress)
         progress.start("vacuum", None)
         vacuum = "VACUUM (ANALYZE) {table}" if self.parameters["vacuum"] else "ANALYZE {table}"
-        self._ask("clearing away what was deleted", vacuum)
+        self._ask("clearing deleted rows", vacuum)
 
     def _stored(self, rows: npt.NDArray[np.integer]) -> list[bytes]:
         """Return the vectors of ascending rows in pgvector's binary form."""
@@ -243,20 +243,26 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     def load(self, folder: Path) -> LoadedIndex:
         """Find the table, count its rows, and describe its index."""
         self._table = saved_name(folder)
-        listed = self._ask("listing the rows", "SELECT row FROM {table} ORDER BY row")
-        stored = np.array([row for (row,) in listed], dtype=np.int32)
+        row_table = self._ask("listing the rows", "SELECT row FROM {table} ORDER BY row")
+        stored = np.array([row for (row,) in row_table], dtype=np.int32)
         return self._described(len(stored), self.absent_rows(len(stored), lambda: [stored]))
 
     def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
         self._index, method, state = self._index_state()
         if not self._dimensions:
-            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2"
-            ((self._dimensions,),) = self._ask("asking for the dimensions", asked, (self._quoted, self._column))
+            query = "SELECT atttypmod FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2"
+            ((self._dimensions,),) = self._ask("asking for the dimensions", query, (self._quoted, self._column))
         self._session.set(self._search_settings(method))
-        where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
+        description: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
         if self._server is None and not self.parameters["external"]:
-            where |= {"kept": bool(self.parameters["keep"]), "repeated_calls": self._session.repeated}
-        state = {**where, "type": self._type, "similarity": self.similarity, "dimensions": self._dimensions, **state}
+            description |= {"kept": bool(self.parameters["keep"]), "repeated_calls": self._session.repeated}
+        state = {
+            **description,
+            "type": self._type,
+            "similarity": self.similarity,
+            "dimensions": self._dimensions,
+            **state,
+        }
         dimensions = None if self._type == "sparsevec" else self._dimensions
         return LoadedIndex(documents, {**state, **self._memory()}, dimensions, missing)
 
@@ -266,7 +272,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def _index_state(self) -> tuple[str | None, str, dict[str, ParameterValue]]:
         """Return the name, the method and the state of the index of the vectors."""
-        listed = self._ask(
+        index_rows = self._ask(
             "asking for the index",
             "SELECT c.relname, a.amname, pg_relation_size(c.oid), c.reltuples::bigint, "
             "coalesce(array_to_string(c.reloptions, ' '), '') "
@@ -277,9 +283,9 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         )
         ((size,),) = self._ask("measuring the table", "SELECT pg_table_size($1::regclass)", (self._quoted,))
         table: dict[str, ParameterValue] = {"table_bytes": int(size)}
-        if not listed:
+        if not index_rows:
             return None, "", {"index": "none", **table, "vectors_in_graph": 0, "vectors_in_lists": 0}
-        name, method, size, tuples, options = listed[0]
+        name, method, size, tuples, options = index_rows[0]
         counted, graph = max(0, int(tuples)), method == "hnsw"
         state: dict[str, ParameterValue] = {
             "index": method,
@@ -308,7 +314,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def _ef(self, k: int) -> int:
         """Return the number of candidates that a graph search keeps: the parameter, else at least k, up to 1000."""
-        return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_OWN_EF, k))
+        return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_DEFAULT_EF, k))
 
     def prepare(self, queries: Any, k: int) -> Iterable[Any]:
         """Make the values for the statement, which is the same for every query."""
@@ -333,8 +339,8 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         if self.parameters["external"]:  # a row without a vector has no distance
             conditions.append(f"{vector} IS NOT NULL")
         distance = f"{vector} {OPERATORS[self.similarity].sign} $1 AS distance"
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"
+        clause = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{clause}"
 
     def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:
         """Query PostgreSQL, which returns rows as tuples."""
@@ -350,10 +356,10 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             return rows, 1.0 - distances
         return rows, -(distances if self.similarity == "dot" else np.square(distances))
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
         columns = field_columns(saved_fields(self.folder))
-        self._conditions = {columns[field]: value for field, value in wanted.items()}
+        self._conditions = {columns[field]: value for field, value in conditions.items()}
 
     def size(self, folder: Path) -> Storage:
         """Return PostgreSQL's bytes of the table with its indexes, and of the log of a private server."""
@@ -387,14 +393,14 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         if self._index is not None and plan == "" and not self.parameters["exact"]:
             notes.append(
                 "PostgreSQL's planner did not take the index of the vectors, and compared the rows one by one: "
-                "force_index=true has it taken"
+                "force_index=true makes it use the index"
             )
         limited = self.parameters["iterative_scan"] == "off"
         if plan and limited and method == "hnsw" and self._ef(k) < k:
             notes.append(f"its graph gives at most ef_search={self._ef(k)} hits, of {k:,}: iterative_scan goes on")
         if plan and limited and self._conditions:
             notes.append(
-                "the filter is applied to what the index gives, so that queries may have fewer hits than match"
+                "the filter is applied to the results of the index, so queries may get fewer hits than documents match"
             )
         unused = {} if method == "hnsw" else {"ef_search": "no graph is searched", "max_scan_tuples": "no graph is"}
         if method != "ivfflat":
@@ -464,10 +470,10 @@ class PgvectorSparseEngine(_TableEngine):
     _frequencies: tuple[Int32Array, Int64Array]
     _idf: tuple[Int32Array, Float32Array]
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> SparseVectors:
         """Return the vectors; raises RejectedInputError for a column number that pgvector cannot store."""
-        vectors = require_sparse(inputs, what)
-        if what == "document" and vectors.nnz and int(vectors.indices.max()) >= MOST_COLUMNS:
+        vectors = require_sparse(inputs, role)
+        if role == "document" and vectors.nnz and int(vectors.indices.max()) >= MOST_COLUMNS:
             raise RejectedInputError(
                 f"the documents have column {int(vectors.indices.max()):,}, a sparsevec fewer than {MOST_COLUMNS:,}",
                 fix="take an encoder with fewer columns",
@@ -490,8 +496,8 @@ class PgvectorSparseEngine(_TableEngine):
 
     def _keep_frequencies(self, folder: Path, columns: Int32Array, counts: npt.NDArray[Any]) -> None:
         """Store and use the number of documents with each column: the sum of its counts."""
-        distinct, places = np.unique(columns, return_inverse=True)
-        sums = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
+        distinct, positions = np.unique(columns, return_inverse=True)
+        sums = np.bincount(positions, weights=counts, minlength=len(distinct)).astype(np.int64)
         columns, counts = distinct[sums > 0].astype(np.int32), sums[sums > 0]
         self._use_frequencies(columns, counts)
         np.save(folder / _FREQUENCIES[0], columns, allow_pickle=False)
@@ -518,7 +524,7 @@ class PgvectorSparseEngine(_TableEngine):
         """Open the user's table; raises RejectedInputError for idf=true: only the harness's own tables have an idf."""
         if self.parameters["idf"]:
             raise RejectedInputError(
-                "pgvector knows no idf, and the harness knows that of its own tables only", fix="say idf=false"
+                "pgvector has no idf, and the harness knows it only for tables that it made", fix="say idf=false"
             )
         return super().open_external(folder, progress)
 
@@ -530,13 +536,13 @@ class PgvectorSparseEngine(_TableEngine):
     def _weighed(self, indices: Int32Array, values: Float32Array) -> tuple[Int32Array, Float32Array]:
         """Return the columns of a query that documents can have, and its weights, times idf if ``idf`` is true."""
         if self.parameters["external"]:
-            known = indices < self._dimensions
-            return indices[known], values[known]
+            is_stored = indices < self._dimensions
+            return indices[is_stored], values[is_stored]
         columns, idf = self._idf
-        places = np.minimum(np.searchsorted(columns, indices), max(0, len(columns) - 1))
-        known = columns[places] == indices if len(columns) else np.zeros(len(indices), dtype=bool)
-        weights = values[known] * idf[places[known]] if self.parameters["idf"] else values[known]
-        return indices[known], weights
+        positions = np.minimum(np.searchsorted(columns, indices), max(0, len(columns) - 1))
+        is_stored = columns[positions] == indices if len(columns) else np.zeros(len(indices), dtype=bool)
+        weights = values[is_stored] * idf[positions[is_stored]] if self.parameters["idf"] else values[is_stored]
+        return indices[is_stored], weights
 
     def _statement(self) -> str:
         """Return the statement; without an index, it leaves out documents of score 0 before it cuts."""

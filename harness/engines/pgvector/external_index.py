@@ -41,7 +41,7 @@ class TableRows(DocumentKeys, ExternalRows):
     noun = "row"
 
     def __init__(
-        self, session: Session, parameters: Mapping[str, ParameterValue], wanted: str, progress: Progress
+        self, session: Session, parameters: Mapping[str, ParameterValue], conditions: str, progress: Progress
     ) -> None:
         """Read all ids; ``wanted`` is the type of vectors that the backend searches.
 
@@ -53,14 +53,14 @@ class TableRows(DocumentKeys, ExternalRows):
         progress.start("attach", None)
         self._session, self._name = session, str(parameters["table"])
         self._table = quoted(*self._name.split("."))
-        kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
+        kinds = _DENSE if conditions in _DENSE else ("sparsevec",)
         columns = self._columns(kinds)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
         plain = [
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
         ]
-        where = f"the table '{self._name}'"
-        self.column, self.id_column, self._text_column = choose_columns(where, parameters, vectors, plain, plain, _IDS)
+        source = f"the table '{self._name}'"
+        self.column, self.id_column, self._text_column = choose_columns(source, parameters, vectors, plain, plain, _IDS)
         shape = _FORMAT.fullmatch(columns[self.column])
         self.type, self.dimensions = (shape[1], int(shape[2])) if shape else self._shape_of_rows(columns[self.column])
         self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
@@ -72,14 +72,14 @@ class TableRows(DocumentKeys, ExternalRows):
         self._content = self._summary()
 
     def _columns(self, kinds: Sequence[str]) -> dict[str, str]:
-        listed = self._session.rows(
+        columns_of_table = self._session.rows(
             "looking at the table",
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (self._table,),
         )
-        if not listed:
-            known = self._session.rows(
+        if not columns_of_table:
+            tables = self._session.rows(
                 "listing the tables",
                 "SELECT DISTINCT CASE WHEN pg_table_is_visible(c.oid) THEN relname "
                 "ELSE relnamespace::regnamespace || '.' || relname END FROM pg_attribute JOIN pg_class c ON c.oid = "
@@ -87,12 +87,12 @@ class TableRows(DocumentKeys, ExternalRows):
                 "'p', 'f') ORDER BY 1",
                 (list(kinds),),
             )
-            named = ", ".join(str(name) for (name,) in known) or "none"
+            tables_text = ", ".join(str(name) for (name,) in tables) or "none"
             raise EngineUnavailableError(
                 f"there is no table '{self._name}' in the database",
-                fix=f"name one that is there (table=[SCHEMA.]TABLE); those with vectors are: {named}",
+                fix=f"name an existing table (table=[SCHEMA.]TABLE); those with vectors are: {tables_text}",
             )
-        return {str(name): str(kind) for name, kind in listed}
+        return {str(name): str(kind) for name, kind in columns_of_table}
 
     def _shape_of_rows(self, kind: str) -> tuple[str, int]:
         """Return the vectors' type and dimensions for a column that does not declare them, such as LangChain's."""
@@ -109,9 +109,9 @@ class TableRows(DocumentKeys, ExternalRows):
             )
         return kind, int(lengths[0][0])
 
-    def _similarity_of(self, wanted: str) -> Similarity:
-        """Return the similarity of the index of the vectors, by its operator class; without an index, ``wanted``."""
-        listed = self._session.rows(
+    def _similarity_of(self, conditions: str) -> Similarity:
+        """Return the similarity of the vectors' index, by its operator class, or ``conditions`` without an index."""
+        operator_classes = self._session.rows(
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
@@ -119,25 +119,25 @@ class TableRows(DocumentKeys, ExternalRows):
             (self._table, self.column),
         )
         words = {f"{self.type}_{operator.word}_ops": name for name, operator in OPERATORS.items()}
-        similarities = [words[str(name)] for (name,) in listed if str(name) in words]
-        if not similarities and not wanted:
+        similarities = [words[str(name)] for (name,) in operator_classes if str(name) in words]
+        if not similarities and not conditions:
             raise RejectedInputError(
                 f"no index of the table '{self._name}' says how its vectors are compared",
-                fix=f"say similarity=, one of {', '.join(OPERATORS)}",
+                fix=f"pass similarity=, one of {', '.join(OPERATORS)}",
             )
-        if similarities and wanted and wanted not in similarities:
+        if similarities and conditions and conditions not in similarities:
             raise RejectedInputError(
                 f"the index of the table '{self._name}' is for similarity={similarities[0]}, and PostgreSQL scans all "
-                f"rows for similarity={wanted}",
+                f"rows for similarity={conditions}",
                 fix="name a column without an index, or with one for dot products: vector_column="
                 if self.type == "sparsevec"
                 else f"give similarity={similarities[0]}, or leave it out",
             )
-        return cast("Similarity", wanted or similarities[0])
+        return cast("Similarity", conditions or similarities[0])
 
     def _select(self, doing: str, columns: Sequence[str], more: str = "", values: Sequence[object] = ()) -> list[Any]:
-        named = ", ".join(map(quoted, columns))
-        statement = f"SELECT {named} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"
+        column_list = ", ".join(map(quoted, columns))
+        statement = f"SELECT {column_list} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"
         return self._session.rows(doing, statement, values)
 
     def _read(self, keys: Sequence[object]) -> list[Any]:

@@ -81,17 +81,17 @@ class PrivateServer:
         if user is not None:  # a copy of the folder made by root belongs to root
             for path in (self._data, *self._data.rglob("*")):
                 os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
-        place = "/proc/self/cwd" if user else str(self._data)
+        data_folder = "/proc/self/cwd" if user else str(self._data)
         if not (self._data / "PG_VERSION").exists():
             options = ("-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
-            made = self._run([str(programs / "initdb"), "-D", place, *options], user)
+            made = self._run([str(programs / "initdb"), "-D", data_folder, *options], user)
             if made.wait() != 0:
                 raise self._failure("its files cannot be made")
         settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # left by a killed server: the folder is this worker's
         self._folder = os.open(self._data, os.O_RDONLY)
         self._owner.write_text(str(os.getpid()), encoding="utf-8")
-        self._process = self._run([str(programs / "postgres"), "-D", place, *settings], user)
+        self._process = self._run([str(programs / "postgres"), "-D", data_folder, *settings], user)
         deadline = time.monotonic() + _START_S
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -144,14 +144,14 @@ class PrivateServer:
         except FileNotFoundError:
             return []
 
-    def _failure(self, what: str) -> EngineUnavailableError:
+    def _failure(self, role: str) -> EngineUnavailableError:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
         as_whom = ", run as the user 'nobody' because it refuses to run as root" if _nobody() else ""
         return EngineUnavailableError(
-            f"a PostgreSQL server of the worker's own{as_whom}: {what}",
+            f"a PostgreSQL server of the worker's own{as_whom}: {role}",
             fix="run the harness as another user, from an environment that this user may read, or name a server: url="
             if as_whom
-            else "name a server that is there: url=",
+            else "name a running server: url=",
             log=lines[-_LOG_LINES:],
         )
 
@@ -212,7 +212,7 @@ def _programs() -> Path:
     folders = sorted(Path(spec.submodule_search_locations[0]).glob("pginstall*/bin/postgres"))
     if not folders:
         raise EngineUnavailableError(
-            f"the package {_PACKAGE} holds no PostgreSQL for this system", fix="name a server that is there: url="
+            f"the package {_PACKAGE} holds no PostgreSQL for this system", fix="name a running server: url="
         )
     return folders[-1].parent
 

@@ -8,13 +8,13 @@ from typing import Any, Self, TypeVar
 
 from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
-from harness.engines.remote_server import Address, Cause, Fault, Place, ServerConnection
+from harness.engines.remote_server import Address, AddressRules, Cause, Fault, ServerConnection
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["PLACE", "URL_VARIABLE", "Binary", "Retrier", "Session", "address_of", "quoted", "require_psycopg"]
+__all__ = ["ADDRESS_RULES", "URL_VARIABLE", "Binary", "Retrier", "Session", "address_of", "quoted", "require_psycopg"]
 
 URL_VARIABLE = "HARNESS_POSTGRES_URL"
 _PORT = 5432
@@ -23,10 +23,12 @@ _REMEDIES = {
     Cause.LIMITED: "raise the server's max_connections, or 'retry_s'",
     Cause.UNAUTHORISED: f"check the user name and the password, in PGUSER and PGPASSWORD or in {URL_VARIABLE}",
     Cause.MISSING: "if the database is missing: the end of the URL names it; if the extension: CREATE EXTENSION "
-    "vector; if the table: somebody else removed it",
+    "vector; if the table: another client removed it",
     Cause.FAILED: "the server's log says more",
 }
-PLACE = Place(*("PostgreSQL", _PORT, URL_VARIABLE, "PGPASSWORD"), remedies=_REMEDIES, doctor_option="--postgres-url")
+ADDRESS_RULES = AddressRules(
+    *("PostgreSQL", _PORT, URL_VARIABLE, "PGPASSWORD"), remedies=_REMEDIES, doctor_option="--postgres-url"
+)
 _BY_CODE = {
     "57P03": Cause.BUSY,
     "53300": Cause.LIMITED,
@@ -66,29 +68,29 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
     if url and not is_plain_database_url(url):
         raise RejectedInputError(
             f"the URL of the PostgreSQL server is not of the form {DATABASE_FORM}",
-            fix=f"mend it; a user name and a password may stand in {URL_VARIABLE}, or in PGUSER and PGPASSWORD",
+            fix=f"correct it; a user name and a password can be set in {URL_VARIABLE}, or in PGUSER and PGPASSWORD",
         )
-    named = url or environment.get(URL_VARIABLE, "")
-    if not named:
+    url_text = url or environment.get(URL_VARIABLE, "")
+    if not url_text:
         raise EngineUnavailableError(
             "no PostgreSQL server is named",
             fix=f"give url=postgresql://HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
         )
-    parts, places = _read(named)
+    parts, hosts = _read(url_text)
     secret = parts.get("password") or environment.get("PGPASSWORD", "")
     return Address(
         engine="PostgreSQL",
-        url=f"postgresql://{','.join(f'{host}:{port}' for host, port in places)}/{parts.get('dbname', '')}",
-        port=places[0][1],
+        url=f"postgresql://{','.join(f'{host}:{port}' for host, port in hosts)}/{parts.get('dbname', '')}",
+        port=hosts[0][1],
         key_variable="PGPASSWORD",
         api_key=secret or None,
         secrets=tuple(filter(None, (secret, parts.get("sslpassword")))),
         remedies=_REMEDIES,
-        doctor_option=PLACE.doctor_option,
+        doctor_option=ADDRESS_RULES.doctor_option,
     )
 
 
-def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
+def _read(url_text: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
     """Return libpq's parameters from a URL or from ``name=value`` words, and the hosts with their ports.
 
     Raises RejectedInputError if it reads nothing, or takes a piece of a password for a port or a database: these are
@@ -96,20 +98,20 @@ def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
     """
     psycopg, read = require_psycopg(), require_psycopg("psycopg.conninfo").conninfo_to_dict
     unread = RejectedInputError(
-        f"what {URL_VARIABLE} holds is no address of a PostgreSQL server",
+        f"{URL_VARIABLE} does not hold the address of a PostgreSQL server",
         fix="postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE, in which / ? # @ % of a password are written %2F %3F "
         "%23 %40 %25",
     )
     try:
-        parts = {name: str(value) for name, value in read(named).items()}
+        parts = {name: str(value) for name, value in read(url_text).items()}
         hosts, ports = (parts.get(name, "").split(",") for name in ("host", "port"))
         numbers = [int(port or _PORT) for port in (ports if len(ports) > 1 else ports * len(hosts))]
-        places = list(zip([f"[{host}]" if ":" in host else host for host in hosts], numbers, strict=True))
+        pairs = list(zip([f"[{host}]" if ":" in host else host for host in hosts], numbers, strict=True))
     except (psycopg.Error, ValueError):  # its messages repeat the password
         raise unread from None
     if "@" in parts.get("dbname", ""):
         raise unread
-    return parts, places
+    return parts, pairs
 
 
 class Retrier(remote_server.Retrier):
@@ -220,12 +222,12 @@ class Session(ServerConnection):
 
         Raises EngineUnavailableError if the database does not have the extension.
         """
-        listed = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = $1", (name,))
-        if not listed:
+        oids = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = $1", (name,))
+        if not oids:
             raise EngineUnavailableError(
                 f"the database has no type '{name}'", fix="CREATE EXTENSION vector, of version 0.7 or newer"
             )
-        self._type = int(listed[0][0])
+        self._type = int(oids[0][0])
         _register(self.connection(), self._type)
 
     def rows(self, doing: str, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

@@ -127,10 +127,10 @@ class Collection(ABC):
     def close(self) -> None:
         """Release everything."""
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
+    def restrict(self, conditions: Mapping[str, str]) -> None:
         """Answer with points whose payload has these values, by path; without values, with all points."""
         match, condition = self.types.MatchValue, self.types.FieldCondition
-        must = [condition(key=path, match=match(value=value)) for path, value in wanted.items()]
+        must = [condition(key=path, match=match(value=value)) for path, value in conditions.items()]
         self._filter = self.types.Filter(must=must) if must else None
 
     def nearest(self, vectors: Vectors, k: int) -> Any:

@@ -18,10 +18,10 @@ from harness.engines.http_server import transport_fault
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.engines.remote_server import (
     Address,
+    AddressRules,
     Cause,
     Fault,
     FaultError,
-    Place,
     ServerConnection,
     cause_of_misreading,
     cause_of_status,
@@ -35,12 +35,12 @@ from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
 URL_VARIABLE = "HARNESS_QDRANT_URL"
-PLACE = Place(
+ADDRESS_RULES = AddressRules(
     *("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY", "'batch_size' or 'upload_threads'"),
     {
         Cause.UNREACHABLE: "start it (docker run --publish 127.0.0.1:6333:6333 --publish 127.0.0.1:6334:6334 "
         "qdrant/qdrant:v1.19.1), or correct 'url'; 'harness doctor' reports which servers answer",
-        Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
+        Cause.MISSING: "another client removed the collection, or 'url' names another service: check, and run again",
         Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
     },
     "--url",
@@ -85,7 +85,7 @@ class Connection(ServerConnection):
 
 def address_of(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``settings`` name, or ``HARNESS_QDRANT_URL``; raises as :func:`read_address`."""
-    return read_address(PLACE, settings.url, settings.api_key_env, environment)
+    return read_address(ADDRESS_RULES, settings.url, settings.api_key_env, environment)
 
 
 def open_server(parameters: Mapping[str, ParameterValue]) -> Connection:
@@ -105,16 +105,16 @@ def connect(address: Address, settings: ServerSettings) -> Connection:
             incompatible.
         EngineTimeoutError, EngineFailureError: It answers with another fault.
     """
-    transport, where = "rest", ""
+    transport, location = "rest", ""
     if settings.transport == "grpc" or (settings.transport == "auto" and _answers_grpc(address, settings)):
-        transport, where = "grpc", f" over gRPC, port {_grpc_port(address, settings)}"
+        transport, location = "grpc", f" over gRPC, port {_grpc_port(address, settings)}"
     client = _client(address, settings, transport, settings.timeout_s)
     try:
-        info = Retrier(0).identify(address, client.info, f"asking for its version{where}")
+        info = Retrier(0).identify(address, client.info, f"asking for its version{location}")
         if "qdrant" not in info.title.lower():
             raise EngineUnavailableError(
-                f"what answers at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",
-                fix="mend 'url'",
+                f"the server at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",
+                fix="correct 'url'",
             )
         doubt = check_versions(info.version, version("qdrant-client"))
         return Connection(address, Retrier(settings.retry_s), client, info.version, transport, doubt)
@@ -171,7 +171,7 @@ def check_versions(server: str, client: str) -> str:
     of_server, of_client = _parsed(server), _parsed(client)
     if of_server is None or of_client is None:
         raise EngineUnavailableError(
-            f"the server's version is '{server[:60]}', which is no version of Qdrant",
+            f"the server's version is '{server[:60]}', which is not a version of Qdrant",
             fix="check that 'url' names Qdrant itself",
         )
     major, minor = of_client
@@ -224,7 +224,7 @@ def fault_of(error: Exception) -> Fault:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             message = content.decode(errors="replace").strip() or "without a message"
         words = f"{error.reason_phrase}: {message}"
-        return Fault(_of_replicas(cause_of_status(status), words), f"{status} {words}")
+        return Fault(_replica_cause(cause_of_status(status), words), f"{status} {words}")
     if isinstance(error, common.ResourceExhaustedResponse):
         pause = float(getattr(error, "retry_after_s", 0))
         return Fault(Cause.LIMITED, f"429, asking for a pause of {pause:g} s: {error}", pause)
@@ -232,12 +232,12 @@ def fault_of(error: Exception) -> Fault:
         return Fault(Cause.LIMITED, f"429 {error}")
     if isinstance(error, require_client("grpc").RpcError):
         fault = grpc_fault(error)
-        return fault._replace(cause=_of_replicas(fault.cause, fault.text))
+        return fault._replace(cause=_replica_cause(fault.cause, fault.text))
     if any(frame.f_code.co_qualname.startswith(_READS_GRPC) for frame, _ in walk_tb(error.__traceback__)):
         note_answer(error)  # over gRPC nothing else does
     return transport_fault(error) or Fault(cause_of_misreading(), f"{type(error).__name__}: {error}")
 
 
-def _of_replicas(cause: Cause, words: str) -> Cause:
+def _replica_cause(cause: Cause, words: str) -> Cause:
     """Treat a server whose cluster has a starting or missing replica as busy, not failed: this may be transient."""
     return Cause.BUSY if cause is Cause.FAILED and _REPLICA.search(words) else cause

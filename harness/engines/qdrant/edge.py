@@ -177,7 +177,7 @@ class EdgeCollection(Collection):
         """Return the engine's account of its index: segments, kinds of index, indexed vectors, datatype in effect."""
         with _edge_errors(lambda: "asking for the state of the shard"):
             info = self._shard.info()
-        in_graphs = {} if self.settings.dense is None else {"vectors_in_graph": self._in_graphs()}
+        in_graphs = {} if self.settings.dense is None else {"vectors_in_graph": self._points_in_graphs()}
         return {
             "points": int(info.points_count),
             "indexed_vectors": int(info.indexed_vectors_count),
@@ -188,7 +188,11 @@ class EdgeCollection(Collection):
 
     def index_state(self) -> IndexState:
         """Return how the shard now keeps its vectors."""
-        in_graphs, path, threshold = self._in_graphs() if self.settings.dense else None, self._folder / _CONFIG, None
+        in_graphs, path, threshold = (
+            self._points_in_graphs() if self.settings.dense else None,
+            self._folder / _CONFIG,
+            None,
+        )
         if path.exists():  # not in every user's shard
             set_to = _read_config(path).get("optimizers", {}).get("indexing_threshold")
             threshold = _INDEXING_THRESHOLD_KB if set_to is None else int(set_to)
@@ -198,7 +202,7 @@ class EdgeCollection(Collection):
         filled = [segment["config"] for segment in read_segments(self._folder) if segment.get("version") is not None]
         return Segments.of(filled, self.names, self.settings)
 
-    def _in_graphs(self) -> int:
+    def _points_in_graphs(self) -> int:
         """Count the vectors in graphs that searches use, which differs from Qdrant's ``indexed_vectors``.
 
         An optimised segment has a graph, but is scanned if it holds fewer vectors than fit into

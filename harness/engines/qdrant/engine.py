@@ -36,7 +36,7 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_dense, require_sparse
 from harness.engines.interface import Caveats, Hits, SearchResult
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
-from harness.engines.qdrant.connection import PLACE, address_of, open_server
+from harness.engines.qdrant.connection import ADDRESS_RULES, address_of, open_server
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
 from harness.engines.qdrant.external_index import ExternalPoints, pages
 from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings
@@ -85,7 +85,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
     @classmethod
     def server_kind(cls) -> ServerKind:
         """Return the description of Qdrant's servers."""
-        return ServerKind(PLACE, open_server)
+        return ServerKind(ADDRESS_RULES, open_server)
 
     def require_address(self) -> None:
         """Raise EngineUnavailableError if a server is to be searched but is not named."""
@@ -103,14 +103,14 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             self._collection.load()
         return self._collection.info
 
-    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
+    def check(self, inputs: Inputs, role: str, dimensions: int | None) -> Inputs:
         """Return inputs with the vectors of points; see :func:`require_sparse` and :func:`require_dense`."""
         dense = self._settings.dense
         if self._settings.sparse is not None:
-            require_sparse(inputs, what)
+            require_sparse(inputs, role)
         if dense is not None:
             cosine = dense.similarity == "cosine"
-            require_dense(inputs, what, cosine=cosine, dimensions=dimensions, least=LEAST_SQUARE)
+            require_dense(inputs, role, cosine=cosine, dimensions=dimensions, least=LEAST_SQUARE)
         return inputs
 
     def create(self, folder: Path, documents: Documents[Inputs]) -> None:
@@ -129,17 +129,17 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         Documents without terms are also sent, with an empty vector: Qdrant counts them as points, but its idf does not.
         """
         documents = documents.with_ids() if self._settings.server.keep else documents
-        size, every = self._settings.batch_size, self._settings.optimize_every
+        size, interval = self._settings.batch_size, self._settings.optimize_interval
         if self._settings.senders > 1:
-            self._send_at_once(documents, progress)
+            self._send_in_bulk(documents, progress)
         else:
             for start, stop in documents.batches(size, progress):
                 self._collection.upsert(_points_of(documents, start, stop), start, stop)
-                if every and start // every != stop // every:
+                if interval and start // interval != stop // interval:
                     self._collection.optimise()
         self._get_ready(progress)
 
-    def _send_at_once(self, documents: Documents[Inputs], progress: Progress) -> None:
+    def _send_in_bulk(self, documents: Documents[Inputs], progress: Progress) -> None:
         size, pool = self._settings.batch_size, ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
 
         def send(start: int) -> int:
@@ -223,9 +223,9 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
         return rows, np.fromiter([hit.score for hit in answer], dtype=np.float32, count=len(answer))
 
-    def filter(self, wanted: Mapping[str, str]) -> None:
+    def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by payload."""
-        self._collection.restrict({_quoted(field): value for field, value in wanted.items()})
+        self._collection.restrict({_quoted(field): value for field, value in conditions.items()})
 
     def size(self, folder: Path) -> Storage:
         """Return the bytes of the shard and of its write-ahead log; a server's own estimate, without a log."""

@@ -20,7 +20,7 @@ from harness.engines.external_index import (
     ExternalRows,
     as_id,
     compare_sparse,
-    places_of,
+    positions_of,
     require_similarity,
     sparse_of,
 )
@@ -103,8 +103,8 @@ def pages(collection: Collection, *, key: str | None = None, vector: str | None 
             return
 
 
-def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str) -> SearchedVectors:
-    """Choose the vectors that ``settings`` request; ``where`` is the index in messages.
+def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, source: str) -> SearchedVectors:
+    """Choose the vectors that ``settings`` request; ``source`` is the index in messages.
 
     Raises:
         RejectedInputError: There is no vector of that name or more than one, it was made with other settings (idf,
@@ -115,19 +115,19 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
         raise RejectedInputError("no external index is named", fix="give external=true and path= or collection=")
     if settings.sparse is not None:
         parameter = "vector" if settings.dense is None else "sparse_vector"
-        names[TERMS] = name = _name_of(schemas.sparse, external.sparse_vector, "sparse", where, parameter)
+        names[TERMS] = name = _name_of(schemas.sparse, external.sparse_vector, "sparse", source, parameter)
         idf = schemas.sparse[name]
         if idf != settings.sparse.idf:
             raise RejectedInputError(
-                f"the sparse vector '{name}' of {where} was made {'with' if idf else 'without'} Qdrant's idf",
+                f"the sparse vector '{name}' of {source} was made {'with' if idf else 'without'} Qdrant's idf",
                 fix=f"say idf={str(idf).lower()}",
             )
     if settings.dense is not None:
-        names[DENSE] = name = _name_of(schemas.dense, external.vector, "dense", where, "vector")
+        names[DENSE] = name = _name_of(schemas.dense, external.vector, "dense", source, "vector")
         schema = schemas.dense[name]
         dense = replace(
             settings.dense,
-            similarity=_similarity_of(name, schema, settings.dense.similarity, where),
+            similarity=_similarity_of(name, schema, settings.dense.similarity, source),
             datatype=schema.datatype,
             m=schema.m,
             full_scan_threshold_kb=schema.full_scan_threshold_kb,
@@ -136,35 +136,40 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
     return SearchedVectors(names, dimensions, settings)
 
 
-def _name_of(vectors: Mapping[str, object], wanted: str, kind: str, where: str, parameter: str) -> str:
-    """Return the ``wanted`` name, or for "" the name of the only vector; ``parameter`` names it."""
-    if wanted in vectors:
-        return wanted
-    if len(vectors) == 1 and not wanted:
+def _name_of(vectors: Mapping[str, object], conditions: str, kind: str, source: str, parameter: str) -> str:
+    """Return the ``conditions`` name, or for "" the name of the only vector; ``parameter`` names it."""
+    if conditions in vectors:
+        return conditions
+    if len(vectors) == 1 and not conditions:
         return next(iter(vectors))
-    known = ", ".join(f"'{name}'" for name in sorted(vectors)) or "none"
-    if wanted:
-        raise RejectedInputError(f"{where} has no {kind} vector '{wanted}'", fix=f"it has: {known}")
+    names_text = ", ".join(f"'{name}'" for name in sorted(vectors)) or "none"
+    if conditions:
+        raise RejectedInputError(f"{source} has no {kind} vector '{conditions}'", fix=f"it has: {names_text}")
     if not vectors:
-        raise RejectedInputError(f"{where} has no {kind} vectors", fix="take a backend that searches what it has")
-    several = f"{where} has {len(vectors)} {kind} vectors: {known}"
-    raise RejectedInputError(several, fix=f"say which one to search: {parameter}=")
+        raise RejectedInputError(f"{source} has no {kind} vectors", fix="use a backend that searches such vectors")
+    several = f"{source} has {len(vectors)} {kind} vectors: {names_text}"
+    raise RejectedInputError(several, fix=f"choose the one to search: {parameter}=")
 
 
-def _similarity_of(name: str, schema: DenseSchema, wanted: str, where: str) -> Similarity:
-    """Return the similarity of the vector; ``wanted`` is "" if none was requested."""
+def _similarity_of(name: str, schema: DenseSchema, conditions: str, source: str) -> Similarity:
+    """Return the similarity of the vector; ``conditions`` is "" if none was requested."""
     if schema.several:
         raise RejectedInputError(
-            f"a point of {where} has several vectors under '{name}' (a multivector)",
+            f"a point of {source} has several vectors under '{name}' (a multivector)",
             fix="name a vector of which a point has one",
         )
-    similarity = next((known for known, distance in DISTANCES.items() if distance == schema.distance), None)
+    similarity = next(
+        (similarity_name for similarity_name, distance in DISTANCES.items() if distance == schema.distance), None
+    )
     if similarity is None:
         raise RejectedInputError(
-            f"the dense vector '{name}' of {where} has the distance {schema.distance}, which the harness does not know",
+            f"the dense vector '{name}' of {source} has the distance {schema.distance}, which the harness does not "
+            "know",
             fix=f"it knows {', '.join(DISTANCES.values())}",
         )
-    require_similarity(f"the dense vector '{name}' of {where} has the distance {schema.distance}", [similarity], wanted)
+    require_similarity(
+        f"the dense vector '{name}' of {source} has the distance {schema.distance}", [similarity], conditions
+    )
     return similarity
 
 
@@ -186,11 +191,13 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         path = _path(key)
         # Qdrant requires quotation marks around all steps that are not words
         selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
-        listed = (
+        id_pages = (
             ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
             for page in pages(collection, key=selector or None)
         )
-        super().__init__(listed, f"text or whole number in the payload under '{key}'", "" if external.id_key else "id")
+        super().__init__(
+            id_pages, f"text or whole number in the payload under '{key}'", "" if external.id_key else "id"
+        )
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Return rows and scores of hits; raises IndexChangedError for a point that did not exist before."""
@@ -226,8 +233,8 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         """
         settings, reasons = self._collection.settings, []
         if settings.sparse is not None and settings.dense is not None:
-            listed = pages(self._collection, vector=TERMS)
-            terms = ((self.rows(point.id for point in page), _sparse_of(page)) for page in listed)
+            vector_pages = pages(self._collection, vector=TERMS)
+            terms = ((self.rows(point.id for point in page), _sparse_of(page)) for page in vector_pages)
             reasons.append(compare_sparse(content, len(self.ids), terms, progress))
         reasons.append(super().mismatch(content, progress))
         if len(content.rows) != len(self.ids):
@@ -244,27 +251,27 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         """
         shards = int(self._collection.state().get("shards", 1))
         if shards > 1:
-            return f"each of its {shards} shards has an idf of its own, over documents that are not known"
+            return f"each of its {shards} shards has its own idf, over unknown documents"
         documents, queries = content.documents.sparse, content.queries.sparse
         if documents is None or queries is None:
             raise AssertionError("sparse vectors were compared")
-        by_term, place_of = documents.to_scipy().tocsc(), places_of(content, len(self.ids))
+        by_term, position_of = documents.to_scipy().tocsc(), positions_of(content, len(self.ids))
         terms, containing = np.unique(documents.indices, return_counts=True)
         searched = np.flatnonzero(np.isin(terms, queries.indices))
         idf = qdrant_idf(len(documents.nonempty_rows), containing)
         progress.start("compare idf", len(searched))
-        for place in searched.tolist():
-            term = int(terms[place])
+        for position in searched.tolist():
+            term = int(terms[position])
             with self._collection.translated(lambda: f"searching for column {term}"):  # noqa: B023 - called at once
                 hits = self._collection.query(self._collection.nearest({TERMS: ([term], [1.0])}, 1))
             rows, scores = self.columns(hits)
-            weight = by_term[int(place_of[rows[0]]), term] if len(rows) else np.nan
-            expected = idf[place] * np.float32(weight)
+            weight = by_term[int(position_of[rows[0]]), term] if len(rows) else np.nan
+            expected = idf[position] * np.float32(weight)
             if not abs(scores[:1].sum() - expected) <= _IDF_STEPS * np.spacing(np.abs(expected)):
                 best = f"scores {scores[0]:.6g} for it, not {expected:.6g}" if len(scores) else "is not found by it"
                 return (
-                    f"its idf is not that of the documents it holds: {int(containing[place]):,} have column {term}, "
-                    f"and the best {best}; deleted points count until they are cleaned up"
+                    f"its idf does not match its documents: {int(containing[position]):,} have column {term}, and the "
+                    f"best {best}; deleted points count until they are cleaned up"
                 )
             progress.advance(1)
         return None

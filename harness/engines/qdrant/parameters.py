@@ -229,9 +229,10 @@ class ExternalSettings:
         """Read the card's complete parameters; raises RejectedInputError if ``mode`` cannot have such an index."""
         collection = str(parameters["collection"])
         if mode != ("server" if collection else "edge"):
-            where = "a collection is on a server" if collection else "a shard's folder is opened in the process"
+            requirement = "a collection is on a server" if collection else "a shard's folder is opened in the process"
             raise RejectedInputError(
-                f"{where}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
+                f"{requirement}, and mode={mode}",
+                fix="give url= with collection=, and neither url= nor mode= with path=",
             )
         return _filled(
             cls,
@@ -258,7 +259,7 @@ class QdrantSettings:
     default_segment_number: int | None
     max_segment_size_kb: int | None
     indexing_threshold_kb: int | None
-    optimize_every: int
+    optimize_interval: int
     optimize_timeout_s: float
     wal: bool
     threads: int
@@ -276,8 +277,10 @@ class QdrantSettings:
             name: None if isinstance(value, int | float) and value < 0 else value for name, value in parameters.items()
         }
         # a hybrid distinguishes the parameters of its two vectors by a prefix
-        own = {name.removeprefix("sparse_"): value for name, value in chosen.items() if name.startswith("sparse_")}
-        sparse = _filled(SparseSettings, {**chosen, **own}) if vectors != "dense" else None
+        sparse_options = {
+            name.removeprefix("sparse_"): value for name, value in chosen.items() if name.startswith("sparse_")
+        }
+        sparse = _filled(SparseSettings, {**chosen, **sparse_options}) if vectors != "dense" else None
         dense = None
         if vectors != "sparse":
             ef = chosen["hnsw_ef"] or None

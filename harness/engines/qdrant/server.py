@@ -71,7 +71,7 @@ class ServerCollection(ServerClient, Collection):
         """
         if not self._exists():
             raise EngineUnavailableError(
-                f"there is no collection '{self.name}' on the server", fix="name one that is there: collection="
+                f"there is no collection '{self.name}' on the server", fix="name an existing one: collection="
             )
         config = self._look().config
         schemas = _schemas(config, self.types.Modifier.IDF)
@@ -125,7 +125,7 @@ class ServerCollection(ServerClient, Collection):
             reason = redact(str(info.optimizer_status), self.address)
             raise EngineFailureError(
                 f"the collection '{self.name}' is in state red: {reason}",
-                fix="the server's log says what its optimiser failed at",
+                fix="the server's log shows why its optimiser failed",
             )
         if status == "green" and not (queue is not None and (queue.length or queue.deferred_points)):
             return False
@@ -199,13 +199,13 @@ class ServerCollection(ServerClient, Collection):
         """Return the index's location, the server's account of it, and the number of repeated calls."""
         info, server = self._look("asking for the state of the collection"), self.settings.server
         state = self.index_state(info)
-        own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
+        settings = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
         return {
             "server": self.address.url,
             "transport": self._transport,
             "authentication": self.address.authentication,
             "collection": self.name,
-            **(own if self._content is None else {"shards": self._shards}),
+            **(settings if self._content is None else {"shards": self._shards}),
             "repeated_calls": self.repeated,
             "points": int(info.points_count or 0),
             "indexed_vectors": int(info.indexed_vectors_count or 0),
@@ -224,7 +224,7 @@ class ServerCollection(ServerClient, Collection):
         in_graphs = None
         if dense is not None and self.dimensions is not None:
             indexed = min(int(info.indexed_vectors_count or 0), points)
-            in_graphs = self._in_graphs(dense, self.dimensions, indexed, segments)
+            in_graphs = self._points_in_graphs(dense, self.dimensions, indexed, segments)
         try:
             filled = [segment["config"] for segment in segments if segment["info"]["num_points"]]
             described = Segments.of(filled, self.names, self.settings) if segments else None
@@ -232,7 +232,7 @@ class ServerCollection(ServerClient, Collection):
             described = None
         return IndexState(points, described, in_graphs, None if threshold is None else int(threshold))
 
-    def _in_graphs(
+    def _points_in_graphs(
         self, dense: DenseSettings, dimensions: int, indexed: int, telemetry: Sequence[Mapping[str, Any]]
     ) -> int | None:
         """Count the vectors in graphs that searches use; ``indexed`` is the server's count of vectors with an index.

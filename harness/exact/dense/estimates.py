@@ -80,11 +80,11 @@ class Rule(NamedTuple):
 
     scale: Float32Array
     shift: Float32Array
-    whole: float
+    unit: float
     largest: float
 
 
-def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: float) -> Rule:
+def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, unit: float) -> Rule:
     """Return the rule that turns products into estimates.
 
     Args:
@@ -94,23 +94,23 @@ def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: fl
         whole: at least the length of every document, and for l2 of every query; not used under cosine. 0 means 1.
     """
     factors = np.ones(len(lengths)) if scaling.factors is None else scaling.factors
-    whole = whole if whole > 0.0 else 1.0
+    unit = unit if unit > 0.0 else 1.0
     with np.errstate(divide="ignore"):
-        scale = 1.0 / (factors * (lengths if similarity == COSINE else whole))
+        scale = 1.0 / (factors * (lengths if similarity == COSINE else unit))
     scale = np.where(lengths > 0.0, scale, 0.0)
-    shift = -np.square(lengths / whole) if similarity == L2 else np.zeros(len(lengths))
-    return Rule(scale.astype(np.float32), shift.astype(np.float32), whole, float(scale.max(initial=0.0)))
+    shift = -np.square(lengths / unit) if similarity == L2 else np.zeros(len(lengths))
+    return Rule(scale.astype(np.float32), shift.astype(np.float32), unit, float(scale.max(initial=0.0)))
 
 
 def estimates_for(pair: Pair, rule: Rule) -> Estimates:
     """Return factors, shifts and slack of one search; the module's text says why the slack is enough."""
-    lengths, whole = pair.query_lengths, rule.whole
+    lengths, unit = pair.query_lengths, rule.unit
     factors = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-    largest, parts = lengths * whole, 1.0
+    largest, parts = lengths * unit, 1.0
     if pair.similarity == COSINE:
         largest = np.ones(len(lengths))
     elif pair.similarity == L2:
-        factors, largest, parts = np.full(len(lengths), 2.0 / whole), np.full(len(lengths), whole**2), 4.0
+        factors, largest, parts = np.full(len(lengths), 2.0 / unit), np.full(len(lengths), unit**2), 4.0
     underflow = int(pair.dimensions) * _UNDERFLOW * 2.0 * rule.largest
     error = parts * (error_bound(int(pair.dimensions)) + underflow)
     with np.errstate(divide="ignore", over="ignore"):

@@ -23,7 +23,7 @@ from harness.store.columns import load_column, save_column
 
 _LAST = np.uint32(0xFFFFFFFF)
 _TOGETHER = 1024
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_BLOCK = 4096
 _KIND = "dense"
 
 
@@ -48,10 +48,10 @@ class DenseIndex:
         self._lengths = read_only(lengths)
         self._order = order
         by_ties = np.arange(len(documents), dtype=np.int32) if order is None else np.asarray(order)
-        places = np.empty(len(documents), dtype=np.uint32)
-        places[by_ties] = np.arange(len(documents), dtype=np.uint32)
+        positions = np.empty(len(documents), dtype=np.uint32)
+        positions[by_ties] = np.arange(len(documents), dtype=np.uint32)
         self._by_ties: Int32Array = read_only(by_ties)
-        self._tie_break: UInt32Array = read_only(_LAST - places)
+        self._tie_break: UInt32Array = read_only(_LAST - positions)
         self._scaling = scaling_of(lengths)
         self._longest = float(lengths.max(initial=0.0))
         self._rules: dict[int, Rule] = {}
@@ -114,8 +114,8 @@ class DenseIndex:
         rows = np.flatnonzero(matching).astype(np.int32)
         order = None
         if self._order is not None:
-            places = np.cumsum(matching, dtype=np.int32) - np.int32(1)
-            order = places[self._order[matching[self._order]]]
+            positions = np.cumsum(matching, dtype=np.int32) - np.int32(1)
+            order = positions[self._order[matching[self._order]]]
         vectors = np.ascontiguousarray(self._documents[rows])
         return FilteredDenseIndex(DenseIndex(vectors, self._lengths[rows], order, self._dimensions), rows)
 
@@ -148,13 +148,13 @@ class DenseIndex:
         count, width = len(pair.queries), min(k, len(self))
         indptr = np.arange(count + 1, dtype=np.int64) * width
         top = TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
-        whole = keys_on_device(job, k, gpu) if gpu is not None else None
+        device_keys = keys_on_device(job, k, gpu) if gpu is not None else None
         for first in range(0, count, _TOGETHER):
             part = slice(first, min(first + _TOGETHER, count))
-            if whole is None:
+            if device_keys is None:
                 keys = best_keys(job, part, k, threads, blocks if blocks is not None else Blocks())
             else:
-                keys = whole[part]
+                keys = device_keys[part]
             hits = slice(part.start * width, part.stop * width)
             decode(keys, indptr[: len(keys) + 1], top.rows[hits], top.scores[hits])
             top.rows[hits] = self._by_ties[top.rows[hits]]
@@ -215,7 +215,7 @@ class DenseIndex:
 
     def _pair(self, queries: Any, similarity: Similarity) -> Pair:
         if similarity not in CODES:
-            raise UsageError(f"similarity is '{similarity}'", fix=f"take one of {', '.join(CODES)}")
+            raise UsageError(f"similarity is '{similarity}'", fix=f"choose one of {', '.join(CODES)}")
         vectors = _as_dense(queries, "queries")
         if vectors.shape[1] != self._dimensions:
             raise UsageError(
@@ -238,13 +238,13 @@ class DenseIndex:
 
     def _rule(self, pair: Pair) -> Rule:
         """Return the rule of estimates, cached unless a query is longer than every document (which matters to l2)."""
-        whole = (
+        unit = (
             max(self._longest, float(pair.query_lengths.max(initial=0.0))) if pair.similarity == L2 else self._longest
         )
-        if whole > self._longest:
-            return rule_for(pair.similarity, self._lengths, self._scaling, whole)
+        if unit > self._longest:
+            return rule_for(pair.similarity, self._lengths, self._scaling, unit)
         if pair.similarity not in self._rules:
-            self._rules[pair.similarity] = rule_for(pair.similarity, self._lengths, self._scaling, whole)
+            self._rules[pair.similarity] = rule_for(pair.similarity, self._lengths, self._scaling, unit)
         return self._rules[pair.similarity]
 
 
@@ -277,7 +277,7 @@ def _as_dense(vectors: Any, source: str) -> Float32Array:
     try:
         values = np.atleast_2d(vectors) if source == "queries" else np.asarray(vectors)
     except ValueError as error:
-        raise UsageError(f"{source} are no array: {error}", fix="give vectors of one length") from error
+        raise UsageError(f"{source} are not array: {error}", fix="give vectors of one length") from error
     if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiub":
         raise UsageError(
             f"{source} are an array of {values.dtype} of shape {values.shape}",
@@ -286,8 +286,8 @@ def _as_dense(vectors: Any, source: str) -> Float32Array:
     with np.errstate(over="ignore"):
         array: Float32Array = np.ascontiguousarray(values, dtype=np.float32)
     broken: list[int] = []
-    for start in range(0, len(array), _ROWS_AT_ONCE):
-        finite = np.isfinite(array[start : start + _ROWS_AT_ONCE]).all(axis=1)
+    for start in range(0, len(array), _ROWS_PER_BLOCK):
+        finite = np.isfinite(array[start : start + _ROWS_PER_BLOCK]).all(axis=1)
         broken += (np.flatnonzero(~finite) + start).tolist()
     if broken:
         raise DataError(source, [f"row {row}: NaN, infinite or beyond float32" for row in broken])

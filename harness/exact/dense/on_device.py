@@ -64,10 +64,12 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:
     for start in range(0, queries if documents else 0, _QUERIES):
         part = slice(start, min(start + _QUERIES, queries))
         values, rows = _largest(torch, job, part, deep, device)
-        wanted = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
-        keys[part] = _exact(pair, part, wanted, rows)[:, -width:]
+        candidates = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
+        keys[part] = _exact(pair, part, candidates, rows)[:, -width:]
         if deep < documents:
-            for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more documents may be tied than were examined
+            for query in (
+                np.flatnonzero(candidates.all(axis=1)) + start
+            ):  # more documents may be tied than were examined
                 keys[query] = best_keys(job, slice(query, query + 1), k, 1, Blocks())[0]
     return keys
 
@@ -91,22 +93,22 @@ def _largest(
             torch.from_numpy(np.array(column[first:end])).to(device) for column in (estimates.scale, estimates.shift)
         )
         scores = queries @ block.T * scale + shift
-        best, places = torch.topk(scores, min(deep, end - first), dim=1)
-        values, rows = torch.cat([values, best], dim=1), torch.cat([rows, places + first], dim=1)
-        values, places = torch.topk(values, min(deep, values.shape[1]), dim=1)
-        rows = torch.gather(rows, 1, places)
+        best, positions = torch.topk(scores, min(deep, end - first), dim=1)
+        values, rows = torch.cat([values, best], dim=1), torch.cat([rows, positions + first], dim=1)
+        values, positions = torch.topk(values, min(deep, values.shape[1]), dim=1)
+        rows = torch.gather(rows, 1, positions)
     return values.cpu().numpy(), rows.cpu().numpy()
 
 
-def _exact(pair: Pair, part: slice, wanted: np.ndarray, rows: Int64Array) -> UInt64Array:
+def _exact(pair: Pair, part: slice, candidates: np.ndarray, rows: Int64Array) -> UInt64Array:
     """Return the keys of the wanted rows of each query, ascending; 0 for the others."""
     some = pair._replace(queries=pair.queries[part], query_lengths=pair.query_lengths[part])
-    indptr = offsets_of(wanted.sum(axis=1))
-    listed = rows[wanted].astype(np.int32)
-    indptr.flags.writeable = listed.flags.writeable = False
-    flat = np.empty(len(listed), dtype=np.uint64)
-    exact_keys(some, indptr, listed, flat)
-    keys: UInt64Array = np.zeros(wanted.shape, dtype=np.uint64)
-    keys[wanted] = flat
+    indptr = offsets_of(candidates.sum(axis=1))
+    candidate_rows = rows[candidates].astype(np.int32)
+    indptr.flags.writeable = candidate_rows.flags.writeable = False
+    flat = np.empty(len(candidate_rows), dtype=np.uint64)
+    exact_keys(some, indptr, candidate_rows, flat)
+    keys: UInt64Array = np.zeros(candidates.shape, dtype=np.uint64)
+    keys[candidates] = flat
     keys.sort(axis=1)
     return keys

@@ -46,8 +46,8 @@ def _lane_sum(
 ) -> np.float64:
     """Add the terms of dimensions ``lane``, ``lane + 8`` … in this order."""
     total = np.float64(0.0)
-    for place in range(lane, dimensions, _EIGHT):
-        x, y = query[place], np.float64(document[place])
+    for position in range(lane, dimensions, _EIGHT):
+        x, y = query[position], np.float64(document[position])
         total += (x - y) * (x - y) if distance else x * y
     return total
 
@@ -71,12 +71,12 @@ def _quick_sum(query: Float64Array, document: Float32Array, dimensions: np.uint6
     """Add the same terms in the compiler's order."""
     total = 0.0
     if distance:
-        for place in range(dimensions):
-            difference = query[place] - np.float64(document[place])
+        for position in range(dimensions):
+            difference = query[position] - np.float64(document[position])
             total += difference * difference
     else:
-        for place in range(dimensions):
-            total += query[place] * np.float64(document[place])
+        for position in range(dimensions):
+            total += query[position] * np.float64(document[position])
     return total
 
 
@@ -111,10 +111,10 @@ def exact_keys(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Arr
     """Write the sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``i`` to the same positions of ``keys``."""
     for query in range(len(indptr) - 1):
         vector = pair.queries[query].astype(np.float64)
-        for place in range(indptr[query], indptr[query + 1]):
-            row = np.uint64(rows[place])
+        for position in range(indptr[query], indptr[query + 1]):
+            row = np.uint64(rows[position])
             lengths = pair.query_lengths[query] * pair.document_lengths[row]
-            keys[place] = key_of(vector, pair.documents[row], lengths, pair.tie_break[row], pair.similarity)
+            keys[position] = key_of(vector, pair.documents[row], lengths, pair.tie_break[row], pair.similarity)
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:
@@ -135,7 +135,7 @@ def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Floa
 def _squares(vectors: Float32Array, dimensions: np.uint64, squares: Float64Array) -> None:
     for row in range(len(vectors)):
         sums = np.zeros(8)
-        for place in range(dimensions):
-            value = np.float64(vectors[row, place])
-            sums[place % _EIGHT] += value * value
+        for position in range(dimensions):
+            value = np.float64(vectors[row, position])
+            sums[position % _EIGHT] += value * value
         squares[row] = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))

@@ -103,7 +103,7 @@ class _Lists(NamedTuple):
     counts: Int64Array
     floors: Float32Array
     thresholds: Float32Array
-    places: UInt64Array
+    candidate_positions: UInt64Array
     exact: UInt64Array
     copy: UInt64Array
     spare: UInt64Array
@@ -167,8 +167,8 @@ def _search(
         np.empty(int(job.pair.dimensions), dtype=np.float64),
     )
     scaled = job.estimates.scaled(job.pair.queries, queries)
-    scale, shift = (_by_block(array[rows], step) for array in (job.estimates.scale, job.estimates.shift))
-    lengths, ties = (_by_block(array[rows], step) for array in (job.pair.document_lengths, job.pair.tie_break))
+    scale, shift = (_split_by_block(array[rows], step) for array in (job.estimates.scale, job.estimates.shift))
+    lengths, ties = (_split_by_block(array[rows], step) for array in (job.pair.document_lengths, job.pair.tie_break))
     positions = _Positions(
         np.uint64(rows.start), np.uint64(step), np.uint64(lengths.shape[1]), lengths.reshape(-1), ties.reshape(-1)
     )
@@ -195,7 +195,7 @@ def _search(
     return best
 
 
-def _by_block(values: npt.NDArray[Any], step: int) -> npt.NDArray[Any]:
+def _split_by_block(values: npt.NDArray[Any], step: int) -> npt.NDArray[Any]:
     """Return a row for each block: every ``step``-th value, from the first, the second …"""
     padded = np.pad(values, (0, -len(values) % step))
     return np.ascontiguousarray(padded.reshape(-1, step).T)
@@ -210,68 +210,68 @@ def _rank(k: int, share: float) -> int:
 
 
 @inner_kernel
-def _estimate(block: _Block, own: int, place: int | np.uint64) -> np.float32:
-    return np.float32(block.products[own, place] * block.scale[place] + block.shift[place])
+def _estimate(block: _Block, query_in_block: int, position: int | np.uint64) -> np.float32:
+    return np.float32(block.products[query_in_block, position] * block.scale[position] + block.shift[position])
 
 
 @inner_kernel
 def _nth(keys: UInt64Array, rank: np.uint64, lists: _Lists) -> np.float32:
     """Return the ``rank``-th largest score of ``keys``, which stay as they are."""
-    for place in range(np.uint64(len(keys))):
-        lists.copy[place] = keys[place]
+    for position in range(np.uint64(len(keys))):
+        lists.copy[position] = keys[position]
     return np.float32(unpack_score(nth_largest(lists.copy[: len(keys)], rank, lists.spare)))
 
 
 @inner_kernel
-def _threshold(block: _Block, own: int, lists: _Lists) -> np.float32:
+def _threshold(block: _Block, query_in_block: int, lists: _Lists) -> np.float32:
     """Estimate the k-th largest estimate by some of the first block; minus infinity if these are too few."""
     width, count = np.uint64(block.products.shape[1]), _NONE
-    for place in range(_NONE, width, max(np.uint64(1), width // np.uint64(_SAMPLE))):
-        lists.places[count] = np.uint64(sortable_bits(_estimate(block, own, place))) << _HALF
+    for position in range(_NONE, width, max(np.uint64(1), width // np.uint64(_SAMPLE))):
+        lists.candidate_positions[count] = np.uint64(sortable_bits(_estimate(block, query_in_block, position))) << _HALF
         count += np.uint64(1)
     if block.sample == _NONE or block.sample > count:
         return np.float32(-np.inf)
-    return _nth(lists.places[:count], block.sample, lists)
+    return _nth(lists.candidate_positions[:count], block.sample, lists)
 
 
 @inner_kernel
-def _scan(block: _Block, own: int, floor: np.float32, places: UInt64Array) -> np.uint64:
+def _scan(block: _Block, query_in_block: int, floor: np.float32, candidate_positions: UInt64Array) -> np.uint64:
     """Write the positions of the estimates that reach ``floor``; return how many.
 
     The comparisons of a few estimates become the bits of one number, which takes no branch.
     """
     width, reached = np.uint64(block.products.shape[1]), _NONE
-    whole = width - width % _STEP
-    for start in range(_NONE, whole, _STEP):
+    full_steps = width - width % _STEP
+    for start in range(_NONE, full_steps, _STEP):
         bits = np.uint32(0)
         for step in range(_STEP):
-            bits |= np.uint32(_estimate(block, own, start + step) >= floor) << np.uint32(step)
+            bits |= np.uint32(_estimate(block, query_in_block, start + step) >= floor) << np.uint32(step)
         while bits:
-            places[reached] = start + np.uint64(trailing_zeros(bits))
+            candidate_positions[reached] = start + np.uint64(trailing_zeros(bits))
             reached += np.uint64(1)
             bits &= bits - np.uint32(1)
-    for place in range(whole, width):
-        places[reached] = place
-        reached += np.uint64(_estimate(block, own, place) >= floor)
+    for position in range(full_steps, width):
+        candidate_positions[reached] = position
+        reached += np.uint64(_estimate(block, query_in_block, position) >= floor)
     return reached
 
 
 @inner_kernel
 def _keep(keys: UInt64Array, floor: np.float32) -> np.uint64:
     """Keep the keys whose estimates reach ``floor``, in their order; return how many."""
-    least, kept = np.uint64(sortable_bits(floor)) << _HALF, _NONE
-    for place in range(np.uint64(len(keys))):
-        key = keys[place]
-        keys[kept] = key
-        kept += np.uint64(key >= least)
-    return kept
+    least, count = np.uint64(sortable_bits(floor)) << _HALF, _NONE
+    for position in range(np.uint64(len(keys))):
+        key = keys[position]
+        keys[count] = key
+        count += np.uint64(key >= least)
+    return count
 
 
 @inner_kernel
 def _load(query: int, pair: Pair, vector: Float64Array) -> None:
     """Copy a query's vector."""
-    for place in range(np.uint64(len(vector))):
-        vector[place] = np.float64(pair.queries[query, place])
+    for position in range(np.uint64(len(vector))):
+        vector[position] = np.float64(pair.queries[query, position])
 
 
 @inner_kernel
@@ -285,27 +285,27 @@ def _exact(query: int, position: np.uint64, pair: Pair, positions: _Positions, v
 
 @inner_kernel
 def _shorten(
-    own: int, query: int, slack: np.float32, pair: Pair, positions: _Positions, k: np.uint64, lists: _Lists
+    query_in_block: int, query: int, slack: np.float32, pair: Pair, positions: _Positions, k: np.uint64, lists: _Lists
 ) -> np.uint64:
     """Make room in a full list; return how many keys are left, in their order.
 
     If the bound on the error leaves more than there is room for, as among thousands of equal documents, the exact
     scores and the order of ties decide.
     """
-    keys, exact = lists.keys[own], lists.exact
-    lists.floors[own] = max(lists.floors[own], np.float32(_nth(keys, k, lists) - slack))
-    count = _keep(keys, lists.floors[own])
+    keys, exact = lists.keys[query_in_block], lists.exact
+    lists.floors[query_in_block] = max(lists.floors[query_in_block], np.float32(_nth(keys, k, lists) - slack))
+    count = _keep(keys, lists.floors[query_in_block])
     if count <= (k + np.uint64(len(keys))) // np.uint64(2):
         return count
     _load(query, pair, lists.vector)
-    for place in range(count):
-        exact[place] = _exact(query, np.uint64(np.uint32(keys[place])), pair, positions, lists.vector)
-        lists.copy[place] = exact[place]
-    least, kept = nth_largest(lists.copy[:count], k, lists.spare), _NONE
-    for place in range(count):
-        keys[kept] = keys[place]
-        kept += np.uint64(exact[place] >= least)
-    return kept
+    for position in range(count):
+        exact[position] = _exact(query, np.uint64(np.uint32(keys[position])), pair, positions, lists.vector)
+        lists.copy[position] = exact[position]
+    least, remaining = nth_largest(lists.copy[:count], k, lists.spare), _NONE
+    for position in range(count):
+        keys[remaining] = keys[position]
+        remaining += np.uint64(exact[position] >= least)
+    return remaining
 
 
 @inner_kernel
@@ -319,25 +319,31 @@ def _filter(
     lists: _Lists,
 ) -> None:
     """List the candidates for the best from a block of products; raise the floors."""
-    places = lists.places
-    for own in range(len(queries)):
-        keys, query, count = lists.keys[own], queries[own], np.uint64(lists.counts[own])
+    candidate_positions = lists.candidate_positions
+    for query_in_block in range(len(queries)):
+        keys, query, count = (
+            lists.keys[query_in_block],
+            queries[query_in_block],
+            np.uint64(lists.counts[query_in_block]),
+        )
         if block.sample > _NONE:
-            lists.floors[own] = lists.thresholds[own] = np.float32(_threshold(block, own, lists) - slack[query])
+            lists.floors[query_in_block] = lists.thresholds[query_in_block] = np.float32(
+                _threshold(block, query_in_block, lists) - slack[query]
+            )
         if count < np.uint64(len(keys)):
             keys[count] = _NONE  # brings the end of the list into the cache in the meantime
-        for candidate in range(_scan(block, own, lists.floors[own], places)):
+        for candidate in range(_scan(block, query_in_block, lists.floors[query_in_block], candidate_positions)):
             if count == np.uint64(len(keys)):
-                count = _shorten(own, query, slack[query], pair, positions, k, lists)
-            bits = np.uint64(sortable_bits(_estimate(block, own, places[candidate])))
-            keys[count] = (bits << _HALF) | (block.first + places[candidate])
+                count = _shorten(query_in_block, query, slack[query], pair, positions, k, lists)
+            bits = np.uint64(sortable_bits(_estimate(block, query_in_block, candidate_positions[candidate])))
+            keys[count] = (bits << _HALF) | (block.first + candidate_positions[candidate])
             count += np.uint64(1)
         if _NONE < block.rank <= count:
             floor = np.float32(_nth(keys[:count], block.rank, lists) - slack[query])
             if block.rank < k:
-                lists.thresholds[own] = max(lists.thresholds[own], floor)
-            lists.floors[own] = max(lists.floors[own], floor)
-        lists.counts[own] = np.int64(count)
+                lists.thresholds[query_in_block] = max(lists.thresholds[query_in_block], floor)
+            lists.floors[query_in_block] = max(lists.floors[query_in_block], floor)
+        lists.counts[query_in_block] = np.int64(count)
 
 
 @kernel
@@ -355,26 +361,30 @@ def _filter_block(
 
 
 @inner_kernel
-def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lists, next_places: Int64Array) -> None:
+def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lists, next_positions: Int64Array) -> None:
     """Replace all keys by exact keys, a few documents at a time for all queries while these documents are in the cache.
 
     ``next_places`` int64 (Q,), zeros, is scratch space.
     """
     vector = lists.vector
     for end in range(_TOGETHER, np.uint64(len(positions.lengths)) + _TOGETHER, _TOGETHER):
-        for own in range(len(queries)):
-            keys, first, count = lists.keys[own], next_places[own], lists.counts[own]
+        for query_in_block in range(len(queries)):
+            keys, first, count = (
+                lists.keys[query_in_block],
+                next_positions[query_in_block],
+                lists.counts[query_in_block],
+            )
             if first == count or np.uint64(np.uint32(keys[first])) >= end:
                 continue
-            place, query = first, queries[own]
+            next_position, query = first, queries[query_in_block]
             _load(query, pair, vector)
-            while place < count:
-                position = np.uint64(np.uint32(keys[place]))
+            while next_position < count:
+                position = np.uint64(np.uint32(keys[next_position]))
                 if position >= end:
                     break
-                keys[place] = _exact(query, position, pair, positions, vector)
-                place += 1
-            next_places[own] = place
+                keys[next_position] = _exact(query, position, pair, positions, vector)
+                next_position += 1
+            next_positions[query_in_block] = next_position
 
 
 @inner_kernel
@@ -382,14 +392,14 @@ def _drop_low(
     queries: Int64Array, slack: Float32Array, k: np.uint64, lists: _Lists, complete: npt.NDArray[np.bool_]
 ) -> None:
     """Keep the entries above the final floors, and nothing of queries whose lists are not ``complete``."""
-    for own in range(len(queries)):
-        keys, kept = lists.keys[own, : lists.counts[own]], _NONE
+    for query_in_block in range(len(queries)):
+        keys, remaining = lists.keys[query_in_block, : lists.counts[query_in_block]], _NONE
         if len(keys) >= k:
-            floor = np.float32(_nth(keys, k, lists) - slack[queries[own]])
-            complete[own] = lists.thresholds[own] <= floor
-            if complete[own]:
-                kept = _keep(keys, floor)
-        lists.counts[own] = np.int64(kept)
+            floor = np.float32(_nth(keys, k, lists) - slack[queries[query_in_block]])
+            complete[query_in_block] = lists.thresholds[query_in_block] <= floor
+            if complete[query_in_block]:
+                remaining = _keep(keys, floor)
+        lists.counts[query_in_block] = np.int64(remaining)
 
 
 @kernel
@@ -406,10 +416,10 @@ def _choose(
     k = np.uint64(best.shape[1])
     _drop_low(queries, slack, k, lists, complete)
     _rescore(queries, pair, positions, lists, np.zeros(len(queries), dtype=np.int64))
-    for own in range(len(best)):
-        if complete[own]:
-            keep_largest_beside(lists.keys[own, : lists.counts[own]], k, lists.spare)
-            best[own] = lists.keys[own, :k]
+    for query_in_block in range(len(best)):
+        if complete[query_in_block]:
+            keep_largest_beside(lists.keys[query_in_block, : lists.counts[query_in_block]], k, lists.spare)
+            best[query_in_block] = lists.keys[query_in_block, :k]
 
 
 class _Limit:

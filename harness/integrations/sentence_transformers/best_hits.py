@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 ScoreFunction = Callable[[Any, Any], "Tensor"]
 """Embeddings of q queries and d documents to a tensor (q, d) of scores, more is better."""
 
-SCORES_AT_ONCE = 2**22
+SCORES_PER_BLOCK = 2**22
 """Scores that exist at the same time: 16 MiB of float32, which the allocator keeps from tile to tile."""
-QUERIES_AT_ONCE = 2**11
+QUERIES_PER_BLOCK = 2**11
 """Queries of a tile when queries times documents exceed that: tiles are about square, so that a score function that
 normalises both sides does it to few vectors for the products that it computes."""
 
@@ -37,9 +37,9 @@ def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
         raise UsageError(
             f"the document ids cannot be put in order, which decides ties: {error}", fix="use ids of one type"
         ) from error
-    places = np.empty(len(ids), dtype=np.uint32)
-    places[ascending] = np.arange(len(ids), dtype=np.uint32)[::-1]
-    return places
+    positions = np.empty(len(ids), dtype=np.uint32)
+    positions[ascending] = np.arange(len(ids), dtype=np.uint32)[::-1]
+    return positions
 
 
 def part(embeddings: Any, start: int, stop: int) -> Any:
@@ -88,7 +88,7 @@ class BestHits:
         self._k = min(k, len(document_ids))
         self._blocks = [
             _Block(np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.float32), None)
-            for _ in range(0, len(query_ids), QUERIES_AT_ONCE)
+            for _ in range(0, len(query_ids), QUERIES_PER_BLOCK)
         ]
 
     def add(self, queries: Any, documents: Any, first_row: int) -> None:
@@ -98,13 +98,13 @@ class BestHits:
         """
         count = documents.shape[0] if hasattr(documents, "shape") else len(documents)
         for number, block in enumerate(self._blocks):
-            first = number * QUERIES_AT_ONCE
-            stop = min(first + QUERIES_AT_ONCE, len(self._query_ids))
-            asked = part(queries, first, stop)
-            width = max(1, SCORES_AT_ONCE // (stop - first))
+            first = number * QUERIES_PER_BLOCK
+            stop = min(first + QUERIES_PER_BLOCK, len(self._query_ids))
+            query_part = part(queries, first, stop)
+            width = max(1, SCORES_PER_BLOCK // (stop - first))
             for start in range(0, count, width):
                 end = min(start + width, count)
-                scores = self._function(asked, part(documents, start, end))
+                scores = self._function(query_part, part(documents, start, end))
                 self._require_shape(scores, (stop - first, end - start))
                 self._take(block, first, scores, first_row + start)
 
@@ -124,15 +124,15 @@ class BestHits:
         floor = scores.new_full((len(scores),), -np.inf) if block.floor is None else block.floor
         tie_break = self._tie_break[first_row : first_row + scores.shape[1]]
         chosen = _candidates(scores, floor, tie_break, self._k)
-        queries, columns = (found.cpu().numpy() for found in chosen.nonzero(as_tuple=True))
+        queries, columns = (indices.cpu().numpy() for indices in chosen.nonzero(as_tuple=True))
         values = _as_array(scores[chosen])
         rows = (columns + first_row).astype(np.int32)
         self._require_numbers(values, queries + first_query, rows)
         block.queries = np.concatenate([block.queries, queries.astype(np.uint16)])
         block.rows = np.concatenate([block.rows, rows])
         block.scores = np.concatenate([block.scores, values]) if len(block.scores) else values
-        kept = ranking.best(block.queries, block.scores, self._tie_break[block.rows], self._k)
-        block.queries, block.rows, block.scores = block.queries[kept], block.rows[kept], block.scores[kept]
+        selected = ranking.best(block.queries, block.scores, self._tie_break[block.rows], self._k)
+        block.queries, block.rows, block.scores = block.queries[selected], block.rows[selected], block.scores[selected]
         block.floor = floor.new_tensor(_kth_scores(block, len(scores), self._k))
 
     def _require_numbers(self, values: npt.NDArray[Any], queries: Int64Array, rows: Int32Array) -> None:
@@ -149,12 +149,12 @@ class BestHits:
 
         The order was settled before the cast: scores that become equal only in float32 keep it.
         """
-        queries = [block.queries + number * QUERIES_AT_ONCE for number, block in enumerate(self._blocks)]
-        asked = len(self._query_ids)
-        indptr = np.zeros(asked + 1, dtype=np.int64)
-        np.cumsum(np.bincount(np.concatenate(queries), minlength=asked), out=indptr[1:])
+        queries = [block.queries + number * QUERIES_PER_BLOCK for number, block in enumerate(self._blocks)]
+        query_count = len(self._query_ids)
+        indptr = np.zeros(query_count + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.concatenate(queries), minlength=query_count), out=indptr[1:])
         rows = np.concatenate([block.rows for block in self._blocks])
-        return Run(Ids.of(map(str, range(asked))), self._documents, indptr, rows, self.scores.astype(np.float32))
+        return Run(Ids.of(map(str, range(query_count))), self._documents, indptr, rows, self.scores.astype(np.float32))
 
     def results(self) -> QueryResults:
         """Return the hits as the library's lists."""
@@ -167,7 +167,7 @@ class BestHits:
 
 
 class QueryResults(Sequence[list[dict[str, Any]]]):
-    """The library's lists of ``{"corpus_id", "score"}``, one a query, best first; each is made when it is looked at.
+    """The library's lists of ``{"corpus_id", "score"}``, one per query, best first; each is made when it is looked at.
 
     ``run`` holds the same hits as columns, whose ids are positions.
     """
@@ -185,9 +185,9 @@ class QueryResults(Sequence[list[dict[str, Any]]]):
     def __getitem__(self, query: slice) -> list[list[dict[str, Any]]]: ...
     def __getitem__(self, query: int | slice) -> list[dict[str, Any]] | list[list[dict[str, Any]]]:
         if isinstance(query, slice):
-            return [self[place] for place in range(len(self))[query]]
-        own = self.run.of_query(range(len(self))[query])
-        hits = zip(self.run.rows[own].tolist(), self._scores[own].tolist(), strict=True)
+            return [self[number] for number in range(len(self))[query]]
+        selected = self.run.of_query(range(len(self))[query])
+        hits = zip(self.run.rows[selected].tolist(), self._scores[selected].tolist(), strict=True)
         return [{"corpus_id": self._document_ids[row], "score": score} for row, score in hits]
 
 
@@ -227,8 +227,8 @@ def _kth_largest(scores: Tensor, k: int) -> Tensor:
 
     if scores.device.type != "cpu" or scores.dtype not in (torch.float32, torch.float64):
         return scores.topk(k, dim=1, sorted=False).values.amin(dim=1)
-    place = scores.shape[1] - k
-    return torch.from_numpy(np.partition(scores.detach().numpy(), place, axis=1)[:, place].copy())
+    position = scores.shape[1] - k
+    return torch.from_numpy(np.partition(scores.detach().numpy(), position, axis=1)[:, position].copy())
 
 
 def _first_of_equals(chosen: Tensor, above: Tensor, tie_break: UInt32Array, k: int) -> Tensor:

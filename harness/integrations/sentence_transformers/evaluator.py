@@ -104,8 +104,8 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
     @property
     def csv_headers(self) -> list[str]:
         """The columns of the CSV file: only the first two until a call has named the model's score function."""
-        named = [f"{name}-{cell.heading}" for name in self.score_function_names for cell in self._cutoffs.cells()]
-        return ["epoch", "steps", *named, *(self._further_columns() if named else ())]
+        headings = [f"{name}-{cell.heading}" for name in self.score_function_names for cell in self._cutoffs.cells()]
+        return ["epoch", "steps", *headings, *(self._further_columns() if headings else ())]
 
     def __call__(
         self,
@@ -119,11 +119,14 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         """Evaluate the model: ``{"<name>_<score function>_<measure>@<k>": value}``, also stored in its model card.
 
         ``corpus_model`` encodes the documents in place of the model; ``corpus_embeddings`` (tensor, array or memory
-        map, one row a document in the order of the corpus) are taken as they are. With ``output_path`` a row with
+        map, one row per document in the order of the corpus) are taken as they are. With ``output_path`` a row with
         ``epoch`` and ``steps`` is added to the CSV file there, and predictions are written.
         """
         logger.info(
-            "%s Evaluation of the model on the %s dataset%s:", self.description, self.name, self._at(epoch, steps)
+            "%s Evaluation of the model on the %s dataset%s:",
+            self.description,
+            self.name,
+            self._step_text(epoch, steps),
         )
         values = self.compute_all_metrics(model, corpus_model, corpus_embeddings, output_path)
         further = self._further_values()
@@ -151,14 +154,14 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         """
         functions = self._choose_functions(model)
         searched = self._search(functions, model, corpus_model or model, corpus_embeddings)
-        found = {name: hits.results() for name, hits in searched.items()}
+        query_results = {name: hits.results() for name, hits in searched.items()}
         if self.write_predictions and output_path is not None:
-            for name, results in found.items():
+            for name, results in query_results.items():
                 path = Path(output_path) / self.predictions_file.replace(".jsonl", f"_{name}.jsonl")
                 _write_predictions(path, results, self.queries_ids, self.queries)
         logger.info("Queries: %d", len(self.queries))
         logger.info("Corpus: %d\n", len(self.corpus))
-        values = {name: self.compute_metrics(results) for name, results in found.items()}
+        values = {name: self.compute_metrics(results) for name, results in query_results.items()}
         for name in self.score_function_names:
             logger.info("Score-Function: %s", name)
             self.output_scores(values[name])
@@ -184,11 +187,11 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         return self._judgments.values(run, self._cutoffs)
 
     def output_scores(self, scores: Mapping[str, Mapping[int, float]]) -> None:
-        """Log values of the form that :meth:`compute_metrics` returns, one a line."""
+        """Log values of the form that :meth:`compute_metrics` returns, one per line."""
         for name in LOGGED:
             for k, value in scores[name.key].items():
-                shown = f"{value * 100:.2f}%" if name.heading in _PERCENT else f"{value:.4f}"
-                logger.info("%s@%d: %s", name.heading, k, shown)
+                value_text = f"{value * 100:.2f}%" if name.heading in _PERCENT else f"{value:.4f}"
+                logger.info("%s@%d: %s", name.heading, k, value_text)
 
     def store_metrics_in_model_card_data(
         self, model: SentenceTransformer, metrics: dict[str, Any], epoch: int = 0, step: int = 0
@@ -257,7 +260,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         count = len(self.corpus)
         self._require_rows(corpus_embeddings)
         queries = self.embed_inputs(model, self.queries, "query", self.query_prompt_name, self.query_prompt)
-        found = {
+        best_hits = {
             name: BestHits(name, function, self.queries_ids, self.corpus_ids, self._tie_break, self._cutoffs.deepest)
             for name, function in functions.items()
         }
@@ -268,15 +271,15 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
                 chunk = self.embed_inputs(corpus_model, texts, "document", self.corpus_prompt_name, self.corpus_prompt)
             else:
                 chunk = part(corpus_embeddings, start, stop)
-            for hits in found.values():
+            for hits in best_hits.values():
                 hits.add(queries, chunk, start)
-        return found
+        return best_hits
 
     def _require_rows(self, corpus_embeddings: Any) -> None:
         if corpus_embeddings is not None and len(corpus_embeddings) != len(self.corpus):
             raise UsageError(
                 f"corpus_embeddings has {len(corpus_embeddings):,} rows for {len(self.corpus):,} documents",
-                fix="give one row a document, in the order of the corpus",
+                fix="give one row per document, in the order of the corpus",
             )
 
     def _best_function(self, values: Mapping[str, Values]) -> str:
@@ -287,7 +290,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         best = max(self.score_function_names, key=lambda name: values[name]["ndcg@k"][last])
         return f"{best}_ndcg@{last}"
 
-    def _at(self, epoch: int, steps: int) -> str:
+    def _step_text(self, epoch: int, steps: int) -> str:
         """Name the point in training, and the width of embeddings, for the message at the start."""
         when = (
             "" if epoch == -1 else f" after epoch {epoch}" if steps == -1 else f" in epoch {epoch} after {steps} steps"
@@ -300,8 +303,8 @@ def _flat(values: Mapping[str, Values]) -> dict[str, float]:
     return {
         f"{name}_{key.replace('@k', f'@{k}')}": value
         for name, measures in values.items()
-        for key, at in measures.items()
-        for k, value in at.items()
+        for key, values_by_cutoff in measures.items()
+        for k, value in values_by_cutoff.items()
     }
 
 
@@ -340,9 +343,11 @@ def _append_row(path: Path, headers: Sequence[str], row: Sequence[Any]) -> None:
         writer.writerow(row)
 
 
-def _write_predictions(path: Path, found: QueryResults, query_ids: Sequence[Any], queries: Sequence[Any]) -> None:
+def _write_predictions(
+    path: Path, query_results: QueryResults, query_ids: Sequence[Any], queries: Sequence[Any]
+) -> None:
     """Write one JSON object a query: ``query_id``, ``query`` and ``results``, each with ``corpus_id`` and ``score``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as stream:
-        for query_id, query, results in zip(query_ids, queries, found, strict=True):
+        for query_id, query, results in zip(query_ids, queries, query_results, strict=True):
             stream.write(json.dumps({"query_id": query_id, "query": query, "results": results}) + "\n")

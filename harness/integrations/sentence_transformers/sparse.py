@@ -35,10 +35,10 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
     __signature__ = _signature()
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        given = dict(self.__signature__.bind(*arguments, **keywords).arguments)
-        self.max_active_dims: int | None = given.pop("max_active_dims", None)
+        bound_arguments = dict(self.__signature__.bind(*arguments, **keywords).arguments)
+        self.max_active_dims: int | None = bound_arguments.pop("max_active_dims", None)
         self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
-        super().__init__(**given)
+        super().__init__(**bound_arguments)
 
     def compute_all_metrics(
         self,
@@ -72,8 +72,8 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the given prompts and ``max_active_dims``, for the model card."""
-        given = {} if self.max_active_dims is None else {"max_active_dims": self.max_active_dims}
-        return super().get_config_dict() | given
+        keywords = {} if self.max_active_dims is None else {"max_active_dims": self.max_active_dims}
+        return super().get_config_dict() | keywords
 
     @property
     def sparsity_stats(self) -> dict[str, float]:

@@ -115,17 +115,17 @@ class Judgments:
             )
         self._query_ids, self._row_of = query_ids, row_of
         self.totals: Int64Array = np.array([len(relevant[query]) for query in query_ids], dtype=np.int64)
-        judged, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
+        judged, positions = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
         self._qrels = Qrels(
             Ids.of(map(str, range(len(query_ids)))),
             Ids.of(map(str, judged.tolist())),
             np.concatenate([[0], np.cumsum(self.totals)]),
-            places.astype(np.int32),
+            positions.astype(np.int32),
             np.ones(len(rows), dtype=np.int32),
         )
 
     def run_of(self, results: Sequence[Sequence[Mapping[str, Any]]]) -> Run:
-        """Return lists of ``{"corpus_id", "score"}``, one a query, as a run whose ids are positions.
+        """Return lists of ``{"corpus_id", "score"}``, one per query, as a run whose ids are positions.
 
         Raises UsageError for another number of lists than of queries, RankingError for NaN and a document listed twice.
         """
@@ -152,20 +152,20 @@ class Judgments:
 
     def values(self, run: Run, cutoffs: Cutoffs) -> Values:
         """Return every metric at each of its ranks, for hits in the order of ``run``."""
-        wanted = {(name, k): parse_metric(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
-        scores = score(run, self._qrels, list(wanted.values()), ties="engine")
-        found: Values = {name.key: {} for name, _ in cutoffs.of_keys()}
-        for (name, k), measure in wanted.items():
+        metrics = {(name, k): parse_metric(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
+        scores = score(run, self._qrels, list(metrics.values()), ties="engine")
+        values_by_metric: Values = {name.key: {} for name, _ in cutoffs.of_keys()}
+        for (name, k), measure in metrics.items():
             values = scores.of(measure)
             if name is _MAP:  # divided by min(k, R), the relevant documents that fit in the top k, instead of by R
                 values = values * (self.totals / np.minimum(self.totals, k))
-            found[name.key][k] = float(np.mean(values))
-        return found
+            values_by_metric[name.key][k] = float(np.mean(values))
+        return values_by_metric
 
 
 def _require_ranking(query: object, hits: Sequence[Mapping[str, Any]]) -> None:
     if any(math.isnan(hit["score"]) for hit in hits):
         raise RankingError(f"query {query!r}: a score is NaN")
-    listed = Counter(hit["corpus_id"] for hit in hits)
-    if len(listed) < len(hits):
-        raise RankingError(f"query {query!r}: document {listed.most_common(1)[0][0]!r} is listed twice")
+    counts = Counter(hit["corpus_id"] for hit in hits)
+    if len(counts) < len(hits):
+        raise RankingError(f"query {query!r}: document {counts.most_common(1)[0][0]!r} is listed twice")

@@ -21,14 +21,14 @@ from harness.engines.callable.answers import Answer
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
 from harness.pipeline.asking import ask_callable, run_of_answers
-from harness.pipeline.check.answered import Answered, asked_trial
+from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
-from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, named_expression, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, labelled_expression, parse_callable
 from harness.plan.config import CompareRequest
 from harness.plan.option_fields import raise_together
 from harness.plan.options import contradictions
@@ -46,7 +46,7 @@ from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.failure import failure_of
 
-_NAMED = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
+_NAMED_EXPRESSION = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
 _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 
@@ -59,7 +59,7 @@ class Against:
     """
 
     label: str
-    shown: str
+    displayed: str
     called: CallableSpec | None = None
     backend: str = ""
 
@@ -78,22 +78,22 @@ def parse_against(expressions: Sequence[str]) -> list[Against]:
 
 
 def _parse(text: str) -> Against:
-    named = _NAMED.match(text)
-    name, expression = (named["name"].strip(), text[named.end() :]) if named is not None else ("", text)
+    match = _NAMED_EXPRESSION.match(text)
+    name, expression = (match["name"].strip(), text[match.end() :]) if match is not None else ("", text)
     kind, colon, rest = expression.partition(":")
     if not colon or not kind or not rest:
         raise UsageError(f"'{without_secrets(expression)}' names no backend", fix=_FORMS)
     called = parse_callable(expression)
     if called is not None:
-        return Against(name or called.label, _with(name, called.expression), called)
+        return Against(name or called.label, _prefix_name(name, called.expression), called)
     parts = {part.strip() for part in re.split(r"[:;]", expression)}
     backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
-    shown = without_secrets(expression)
-    return Against(name or shown, _with(name, shown), backend=backend)
+    displayed = without_secrets(expression)
+    return Against(name or displayed, _prefix_name(name, displayed), backend=backend)
 
 
-def _with(name: str, shown: str) -> str:
-    return f"{name}={shown}" if name else shown
+def _prefix_name(name: str, displayed: str) -> str:
+    return f"{name}={displayed}" if name else displayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +116,24 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
     """
-    listed = parse_against([named_expression(name, expression, NAME) for name, expression in expressions])
-    for place, (backend, (_, expression)) in enumerate(zip(listed, expressions, strict=True)):
+    parsed = parse_against([labelled_expression(name, expression, NAME) for name, expression in expressions])
+    for position, (backend, (_, expression)) in enumerate(zip(parsed, expressions, strict=True)):
         if backend.called is not None and not isinstance(expression, str):
-            listed[place] = replace(backend, called=replace(backend.called, function=expression))
-    backends = [backend.backend for backend in listed if backend.called is None]
+            parsed[position] = replace(backend, called=replace(backend.called, function=expression))
+    backends = [backend.backend for backend in parsed if backend.called is None]
     for name in (backend.partition(":")[0] for backend in backends):
         if name in {*fusions(), *rerankers(), "run"}:
-            raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
+            raise UsageError(f"'{name}' is not an index", fix="write one as chroma:path=…;collection=…;model=…")
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
         raise_together(list(contradictions(request)))
-        return AgainstPlan(tuple(listed), None, request)
+        return AgainstPlan(tuple(parsed), None, request)
     plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(listed), plan, request)
+    return AgainstPlan(tuple(parsed), plan, request)
 
 
 def _require_kind(name: str, backends: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ def _require_alone(trial: Trial) -> None:
     """Refuse an index that means nothing without its corpus."""
     card = trial.spec.card
     if card is None or not trial.external:
-        raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
+        raise UsageError(f"'{trial.label}' is not an external index", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.reads(external=True) != "text":
         raise UsageError(
             f"'{trial.spec.name}' reads vectors whose columns are numbers of the corpus's own terms: without the "
@@ -160,10 +160,10 @@ def _require_alone(trial: Trial) -> None:
         )
 
 
-class Searched(NamedTuple):
+class StoreSearch(NamedTuple):
     """The answers of an index, and findings on its texts and stored vectors."""
 
-    answered: Answered
+    answered: GoldenRun
     findings: tuple[Finding, ...]
 
 
@@ -175,7 +175,7 @@ def search_indexes(
     cache: Cache,
     display: Display,
     judge: QrelsOf,
-) -> list[Searched]:
+) -> list[StoreSearch]:
     """Search every index of a plan, each in a worker, with the encoded questions; score by ``judge``.
 
     ``dataset`` is its name in the result. ``corpora`` are documents by name, whose texts are encoded if an index keeps
@@ -195,7 +195,7 @@ def search_indexes(
         finding, note, of_documents = comparison.compare(of_index.outcome)
         notes = [*trial.notes, *([note] if note is not None else [])]
         truncation = [*trial.truncation, *([of_documents] if of_documents is not None else [])]
-        parameters = {**trial.parameters, "against": against.shown}
+        parameters = {**trial.parameters, "against": against.displayed}
         update = {
             "dataset": dataset,
             "label": against.label,
@@ -203,9 +203,9 @@ def search_indexes(
             "parameters": parameters,
             "truncation": truncation,
         }
-        answered = Answered.of(of_index, trial.model_copy(update=update), timed=plan.request.timing)
+        answered = GoldenRun.of(of_index, trial.model_copy(update=update), timed=plan.request.timing)
         of_vectors = [finding] if finding is not None else []
-        searched.append(Searched(answered, (*of_vectors, *truncation_findings(truncation))))
+        searched.append(StoreSearch(answered, (*of_vectors, *truncation_findings(truncation))))
     return searched
 
 
@@ -231,33 +231,37 @@ def ask_backend(
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
-            asked = ask_callable(called, queries, k, options, work, progress, max_calls=limit)
+            outcome = ask_callable(called, queries, k, options, work, progress, max_calls=limit)
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
         display.done(backend.label, "failed")
-        return AskedBackend(Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), [])
-    display.done(backend.label, f"{counted(len(asked.answers), 'question')} asked")
-    known_by = "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
-    notes[:0] = [known_by, *asked.notes]
-    if asked.repeated:
-        notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
+        return AskedBackend(
+            GoldenRun(trial_of_backend(dataset, backend.label, backend.displayed, error=info, notes=notes)), []
+        )
+    display.done(backend.label, f"{counted(len(outcome.answers), 'question')} queried")
+    document_source = (
+        "its documents are known only from its answers: there is no exact reference, and nothing was indexed"
+    )
+    notes[:0] = [document_source, *outcome.notes]
+    if outcome.repeated:
+        notes.append(f"made again after a failure: {counted(outcome.repeated, 'call')}; its milliseconds include that")
     expected = [expectation.id for question in golden for expectation in question.expected]
-    run = run_of_answers(queries.ids, asked.answers, k, expected)
-    search = answered_search(asked, run, k, timed=options.timing)
-    answered = Answered(
-        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes),
+    run = run_of_answers(queries.ids, outcome.answers, k, expected)
+    search = answered_search(outcome, run, k, timed=options.timing)
+    answered = GoldenRun(
+        trial_of_backend(dataset, backend.label, backend.displayed, search=search, notes=notes),
         run=run,
-        search_ns=asked.search_ns if options.timing else None,
+        search_ns=outcome.search_ns if options.timing else None,
         unanswered=frozenset(
-            question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
+            question.id for question, answer in zip(golden, outcome.answers, strict=True) if answer.failure is not None
         ),
     )
-    return AskedBackend(answered, list(asked.answers))
+    return AskedBackend(answered, list(outcome.answers))
 
 
 class AskedBackend(NamedTuple):
     """A callable or an endpoint with its answers."""
 
-    answered: Answered
+    answered: GoldenRun
     answers: list[Answer]

@@ -11,11 +11,11 @@ from harness.data.types import Int64Array, Run
 from harness.metrics import Scores
 from harness.parity import Level
 from harness.results.schema import TrialResult
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import ScoredTrial, has_terms
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Answered:
+class GoldenRun:
     """The answers of a backend to the questions of a golden set, with its trial.
 
     ``run`` holds every question; None for a backend that failed (then the trial's ``error`` says why). ``scores`` cover
@@ -41,21 +41,21 @@ class Answered:
         return self.trial.label
 
     @classmethod
-    def of(cls, scored: Scored, trial: TrialResult, *, timed: bool) -> Answered:
+    def of(cls, scored: ScoredTrial, trial: TrialResult, *, timed: bool) -> GoldenRun:
         """Return the answers of a backend that was searched."""
         record, parity = scored.outcome.record, scored.parity
         search_ns = None
         if timed and record is not None:
             sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
             search_ns = np.where(sent, record.search_ns, np.int64(-1))
-        elif timed and scored.outcome.asked is not None:
-            search_ns = scored.outcome.asked.search_ns
+        elif timed and scored.outcome.answers is not None:
+            search_ns = scored.outcome.answers.search_ns
         exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
         return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
 
 
-def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
+def trial_of_backend(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
     """Return the trial of a function or an endpoint that is known only by its answers."""
     name = expression.partition(":")[0].rpartition("=")[2]
-    named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
-    return TrialResult.model_validate({**named, "status": "ok", **facts})
+    fields = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
+    return TrialResult.model_validate({**fields, "status": "ok", **facts})

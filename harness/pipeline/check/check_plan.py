@@ -23,9 +23,9 @@ from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
     LATENCIES,
     Requirement,
-    metric_at_depth,
+    cut_metric,
+    display_name,
     parse_requirements,
-    shown_name,
 )
 from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import with_names
@@ -59,7 +59,7 @@ class CheckPlan:
     metrics: Mapping[str, Metric]
     requirements: tuple[Requirement, ...]
     slices: tuple[str, ...]
-    places: Mapping[str, str | Path | Dataset]
+    corpora: Mapping[str, str | Path | Dataset]
     plans: Mapping[str, Plan]
     against: AgainstPlan | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -73,15 +73,15 @@ class CheckPlan:
     @property
     def trials(self) -> list[TrialName]:
         """Every backend on every dataset, in the order of the result."""
-        named = [TrialName(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials]
-        known = self.against.backends if self.against is not None else ()
-        return [*named, *(TrialName(self.own_documents, backend.label) for backend in known)]
+        names = [TrialName(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials]
+        backends = self.against.backends if self.against is not None else ()
+        return [*names, *(TrialName(self.document_source, backend.label) for backend in backends)]
 
     @property
-    def own_documents(self) -> str:
+    def document_source(self) -> str:
         """Name, as a dataset, of the documents of backends that have their own."""
         name = self.golden.name
-        return f"{name} (documents of their own)" if name in self.places else name
+        return f"{name} (its own documents)" if name in self.corpora else name
 
     def command(self) -> list[str]:
         """Return the command line that runs this check again."""
@@ -89,7 +89,7 @@ class CheckPlan:
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
         corpora = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
-        words += [word for place in corpora for word in ("--corpus", _shown(place))]
+        words += [word for corpus in corpora for word in ("--corpus", _corpus_text(corpus))]
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
@@ -99,13 +99,13 @@ class CheckPlan:
             resolved["warm_up"] = None
         return [*words, *command_words(request, resolved)]
 
-    def given(self) -> dict[str, str | int | float | list[str] | None]:
+    def arguments(self) -> dict[str, str | int | float | list[str] | None]:
         """Return the request as flat values for the report."""
         request = self.request
         corpus = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
         as_written = {
             "golden": str(request.golden) if isinstance(request.golden, str | Path) else self.golden.source,
-            "corpus": [_shown(place) for place in corpus],
+            "corpus": [_corpus_text(part) for part in corpus],
             "backends": request.backends,
             "metrics": request.metrics,
             "slice": request.slice,
@@ -117,7 +117,7 @@ class CheckPlan:
         """Return the options as they were resolved, flat."""
         options = flat(self.request, self._resolved())
         left_out = ("golden", "corpus", "timing")
-        corpora = [f"{name}={_shown(place)}" for name, place in self.places.items()]
+        corpora = [f"{name}={_corpus_text(corpus)}" for name, corpus in self.corpora.items()]
         return {
             "corpora": corpora,
             **{name: value for name, value in options.items() if name not in left_out},
@@ -131,7 +131,7 @@ class CheckPlan:
         return {
             "columns": columns_text(self.columns) if self.columns else None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
-            "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
+            "against": [backend.displayed for backend in self.against.backends] if self.against is not None else [],
             "require": [requirement.text for requirement in self.requirements],
             "metrics": list(self.metrics),
             "delimiter": self.match.delimiter or None,
@@ -149,36 +149,36 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     require(request)
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
-    golden, place = _golden(request)
+    golden, corpus = _golden(request)
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
-    places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
-    metrics = _metrics_shown(request, requirements)
+    corpora = {} if existing and not request.corpus and request.backends is None else _corpora(request, corpus)
+    metrics = _reported_metrics(request, requirements)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
-    plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
+    plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
     against = plan_against(existing, compared) if existing else None
     if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
         raise UsageError(
-            "--identical-ids drop with --against: what is there already is judged by all that it answers",
-            fix="leave one of them out",
+            "--identical-ids drop with --against: an existing backend is judged by all of its answers",
+            fix="leave out one of them",
         )
     if against is not None:
         _refuse_shared_labels(plans, against)
     timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
     if timed and not request.timing:
-        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
-        raise UsageError(what, fix="leave one of them out")
+        problem = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
+        raise UsageError(problem, fix="leave out one of them")
     match.require_order(TieRule(request.ties))
     return CheckPlan(
-        request, golden, match, metrics, requirements, slices, places, plans, against, _columns(request), keep_text
+        request, golden, match, metrics, requirements, slices, corpora, plans, against, _columns(request), keep_text
     )
 
 
-def _shown(place: str | Path | Dataset) -> str:
-    return place.name if isinstance(place, Dataset) else str(place)
+def _corpus_text(corpus: str | Path | Dataset) -> str:
+    return corpus.name if isinstance(corpus, Dataset) else str(corpus)
 
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
@@ -194,7 +194,7 @@ def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> No
     taken = {trial.label for plan in plans.values() for trial in plan.trials}
     for backend in against.backends:
         if backend.label in taken:
-            fix = f"name it: --against 'mine={backend.shown}'"
+            fix = f"name it: --against 'mine={backend.displayed}'"
             raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
 
 
@@ -211,35 +211,35 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
     return golden, request.golden if of_dataset else None
 
 
-def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
+def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
     """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
     corpora = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
-    if not corpora and own is None:
+    if not corpora and golden_corpus is None:
         raise UsageError(
             "no corpus was given",
-            fix="name the file or folder of the documents: --corpus chunks.jsonl; or what is there already: --against",
+            fix="name the file or folder of the documents: --corpus chunks.jsonl; or an existing backend: --against",
         )
-    places: dict[str, str | Path | Dataset] = {}
-    for corpus in corpora or [own or ""]:
+    sources: dict[str, str | Path | Dataset] = {}
+    for corpus in corpora or [golden_corpus or ""]:
         if not isinstance(corpus, str | Path | Dataset):
             raise UsageError(
                 f"a corpus is a path, a Dataset, or a list of these, not of type {type(corpus).__name__}",
                 fix="for documents in Python: corpus=harness.Dataset.of(corpus, queries)",
             )
-        name, place = _named_place(corpus)
-        if name in places:
-            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
-        places[name] = place
-    return places
+        name, source = _named_corpus(corpus)
+        if name in sources:
+            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={source}")
+        sources[name] = source
+    return sources
 
 
-def _named_place(corpus: str | Path | Dataset) -> tuple[str, str | Path | Dataset]:
+def _named_corpus(corpus: str | Path | Dataset) -> tuple[str, str | Path | Dataset]:
     """Return the name and the path of a corpus."""
     if isinstance(corpus, Dataset):
         return corpus.name, corpus
     _refuse_url(str(corpus), "the corpus")
-    name, equals, place = str(corpus).partition("=") if isinstance(corpus, str) else ("", "", "")
-    return (name, place) if equals else (_stem(Path(corpus)), corpus)
+    name, equals, source = str(corpus).partition("=") if isinstance(corpus, str) else ("", "", "")
+    return (name, source) if equals else (_stem(Path(corpus)), corpus)
 
 
 def _stem(path: Path) -> str:
@@ -253,30 +253,32 @@ def _columns(request: CheckRequest) -> dict[str, str]:
     """Return role -> field of the documents; a golden set's fields have their own names."""
     if not request.columns:
         return {}
-    columns, known = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
+    columns, role_names = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
     for role in columns:
-        if role not in known:
-            what = f"--columns {role}={columns[role]}: a check reads documents, and has its queries of the golden set"
-            raise UsageError(what, fix=f"roles are: {', '.join(known)}")
+        if role not in role_names:
+            problem = (
+                f"--columns {role}={columns[role]}: a check reads documents, and has its queries of the golden set"
+            )
+            raise UsageError(problem, fix=f"roles are: {', '.join(role_names)}")
     return columns
 
 
-def _refuse_url(place: str, what: str) -> None:
-    if "://" in place:
-        raise UsageError(f"{what} '{place}' is a URL", fix="download it first, and name the file")
+def _refuse_url(source: str, subject: str) -> None:
+    if "://" in source:
+        raise UsageError(f"{subject} '{source}' is a URL", fix="download it first, and name the file")
 
 
-def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
+def _reported_metrics(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
     """Return metrics by their displayed names: metrics of the tables, then of requirements, each once."""
     texts = metric_texts(request.metrics)
     names: dict[Metric, str] = {}
     for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
-        metric = metric_at_depth(text, request.k)
+        metric = cut_metric(text, request.k)
         if not is_mean(metric):
             raise UsageError(
-                f"--metrics {text} is no mean over questions", fix=f"name others, like Hit or nDCG@{request.k}"
+                f"--metrics {text} is not a mean over questions", fix=f"name others, like Hit or nDCG@{request.k}"
             )
-        names.setdefault(metric, shown_name(text, metric))
+        names.setdefault(metric, display_name(text, metric))
     for requirement in requirements:
         if isinstance(requirement.quantity, Metric):
             names.setdefault(requirement.quantity, requirement.name)
@@ -289,21 +291,22 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
     fields = list(dict.fromkeys([*request.slice, *(part.field for part in slices)]))
     for name in fields:
         if name not in golden.fields:
-            known = ", ".join(golden.fields) or "none"
+            field_names = ", ".join(golden.fields) or "none"
             raise UsageError(
-                f"no question has the field '{name}'{nearest(name, golden.fields)}", fix=f"{golden.source} has: {known}"
+                f"no question has the field '{name}'{nearest(name, golden.fields)}",
+                fix=f"{golden.source} has: {field_names}",
             )
     for part in slices:
         if part.value not in (values := golden.values(part.field)):
-            what = f"no question has {part}{nearest(part.value, values)}"
-            raise UsageError(what, fix=f"'{part.field}' is one of: {', '.join(values[:20])}")
+            problem = f"no question has {part}{nearest(part.value, values)}"
+            raise UsageError(problem, fix=f"'{part.field}' is one of: {', '.join(values[:20])}")
     return tuple(fields)
 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:
     """Return the request of the backends' comparison: settings that it shares with the check's request are the same."""
-    given = request.given()
-    shared = {name: given[name] for name in option_fields(ScoringOptions)}
+    arguments = request.arguments()
+    shared = {name: arguments[name] for name in option_fields(ScoringOptions)}
     return CompareRequest(
         **shared,
         backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,

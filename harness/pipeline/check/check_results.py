@@ -13,9 +13,9 @@ from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Run
 from harness.metrics import Metric, Scores, score
-from harness.pipeline.check.answered import Answered
+from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan
-from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
+from harness.pipeline.check.id_match import ExpectedDocuments, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, SliceOf, judge
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
@@ -37,8 +37,8 @@ def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> Metr
     return MetricValue(
         metric=str(scores.measures[column]),
         mean=_exact_mean(values),
-        min=_known_mean(scores.low[rows, column]),
-        max=_known_mean(scores.high[rows, column]),
+        min=_finite_mean(scores.low[rows, column]),
+        max=_finite_mean(scores.high[rows, column]),
         ci_low=interval.low if interval is not None else None,
         ci_high=interval.high if interval is not None else None,
         n=len(values),
@@ -50,19 +50,19 @@ def _exact_mean(values: Float64Array) -> float:
     return math.fsum(values) / len(values)
 
 
-def _known_mean(values: Float64Array) -> float | None:
+def _finite_mean(values: Float64Array) -> float | None:
     """Return the mean of at least one value, None if a value is NaN: ties leave no range there."""
     mean = _exact_mean(values)
     return None if np.isnan(mean) else mean
 
 
-def _documents(run: Run | None, place: int) -> list[str]:
+def _documents(run: Run | None, position: int) -> list[str]:
     """Return the ids of the hits at one position of a run; none for the position -1."""
-    return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
+    return run.doc_ids.take(run.rows[run.of_query(position)]) if run is not None and position >= 0 else []
 
 
 def _expectations(
-    question: GoldenQuestion, expected: Expected, top: list[str], exact: list[str]
+    question: GoldenQuestion, expected: ExpectedDocuments, top: list[str], exact: list[str]
 ) -> list[schema.ExpectationResult]:
     """Describe what a question expects, with its rank among the hits and the exact reference's hits."""
     hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
@@ -78,10 +78,10 @@ def _expectations(
     ]
 
 
-def _milliseconds(answered: Answered, place: int) -> float | None:
-    if answered.search_ns is None or place < 0:
+def _milliseconds(answered: GoldenRun, position: int) -> float | None:
+    if answered.search_ns is None or position < 0:
         return None
-    samples = answered.search_ns[:, place]
+    samples = answered.search_ns[:, position]
     timed = samples[samples >= 0]
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
@@ -93,7 +93,7 @@ class CheckJudge:
         self._plan, self._golden = plan, plan.golden
         self._relevance, self._seed = plan.request.relevance, plan.request.seed
 
-    def trial(self, answered: Answered, expected: Expected) -> TrialResult:
+    def trial(self, answered: GoldenRun, expected: ExpectedDocuments) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
         trial, scores, columns = answered.trial, answered.scores, dict[str, int]()
         if scores is not None:
@@ -107,7 +107,7 @@ class CheckJudge:
             }
         )
 
-    def requirements(self, answered: Answered) -> list[schema.RequirementResult]:
+    def requirements(self, answered: GoldenRun) -> list[schema.RequirementResult]:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
         return [self._result(requirement, answered) for requirement in self._plan.requirements]
 
@@ -127,7 +127,7 @@ class CheckJudge:
                 slices.append(schema.SliceResult(field=field, value=value, questions=len(ids), metrics=metrics))
         return slices
 
-    def _kept(self, of_slice: SliceOf | None, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def _slice_mask(self, of_slice: SliceOf | None, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which of the questions named by ``ids`` are in a slice, bool (n,); None for all of them."""
         if of_slice is None:
             return np.ones(len(ids), dtype=bool)
@@ -137,38 +137,38 @@ class CheckJudge:
         return np.array([name in members for name in ids], dtype=bool)
 
     def _questions(
-        self, answered: Answered, expected: Expected, columns: Mapping[str, int]
+        self, answered: GoldenRun, expected: ExpectedDocuments, columns: Mapping[str, int]
     ) -> list[schema.QuestionResult]:
         """Describe each question: its expectation with the rank found, its hits, values and time."""
         run, scores, exact = answered.run, answered.scores, answered.reference
         if run is None:
             return []
         ids = Ids.of(question.id for question in self._golden)
-        places, exact_places, rows = (
-            known.query_ids.rows_of(ids).tolist() if known is not None else [-1] * len(self._golden)
-            for known in (run, exact, scores)
+        positions, exact_positions, rows = (
+            table.query_ids.rows_of(ids).tolist() if table is not None else [-1] * len(self._golden)
+            for table in (run, exact, scores)
         )
         questions = []
-        for question, place, exact_place, row in zip(self._golden, places, exact_places, rows, strict=True):
-            top = _documents(run, place)
+        for question, position, exact_position, row in zip(self._golden, positions, exact_positions, rows, strict=True):
+            top = _documents(run, position)
             questions.append(
                 schema.QuestionResult(
                     id=question.id,
                     line=question.line,
                     question=question.question if self._plan.keep_text else None,
                     text_digest=text_digest(question.question),
-                    expected=_expectations(question, expected, top, _documents(exact, exact_place)),
+                    expected=_expectations(question, expected, top, _documents(exact, exact_position)),
                     values={name: float(scores.values[row, column]) for name, column in columns.items()}
                     if scores is not None and row >= 0
                     else {},
                     top=top,
                     failed=question.id in answered.unanswered,
-                    milliseconds=_milliseconds(answered, place),
+                    milliseconds=_milliseconds(answered, position),
                 )
             )
         return questions
 
-    def _result(self, requirement: Requirement, answered: Answered) -> schema.RequirementResult:
+    def _result(self, requirement: Requirement, answered: GoldenRun) -> schema.RequirementResult:
         sample = self._sample(requirement, answered)
         result = schema.RequirementResult(
             text=requirement.text,
@@ -186,10 +186,10 @@ class CheckJudge:
             return result
 
         def bound(values: Float64Array) -> float:
-            known = sample.interval(values)
-            if known is None:
+            ends = sample.interval(values)
+            if ends is None:
                 return -np.inf if requirement.at_least else np.inf
-            return known.low if requirement.at_least else known.high
+            return ends.low if requirement.at_least else ends.high
 
         judged, interval = (
             judge(requirement, sample, bound if self._plan.request.confidence else None),
@@ -198,7 +198,9 @@ class CheckJudge:
         missed = []
         if requirement.at_least and not judged.passed and sample.ids is not None:
             short = np.flatnonzero(sample.values < sample.best)
-            missed = [sample.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
+            missed = [
+                sample.ids[position] for position in short[np.argsort(sample.values[short], kind="stable")].tolist()
+            ]
         return result.model_copy(
             update={
                 "value": judged.value,
@@ -214,32 +216,32 @@ class CheckJudge:
             }
         )
 
-    def _sample(self, requirement: Requirement, answered: Answered) -> Sample | str:
+    def _sample(self, requirement: Requirement, answered: GoldenRun) -> Sample | str:
         """Return the sample that a requirement is about, or the reason why there is none."""
         if answered.problems:
             return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
         if answered.run is None or answered.scores is None:
             return f"'{answered.label}' failed"
-        asked = answered.run.query_ids.to_list()
+        query_ids = answered.run.query_ids.to_list()
         if requirement.quantity == PARITY:
-            return _parity(answered, asked, self._kept(requirement.slice, asked), self._seed)
+            return _parity(answered, query_ids, self._slice_mask(requirement.slice, query_ids), self._seed)
         if isinstance(requirement.quantity, str):
             share = LATENCIES[requirement.quantity]
-            return _latency(answered, self._kept(requirement.slice, asked), share, self._seed)
+            return _latency(answered, self._slice_mask(requirement.slice, query_ids), share, self._seed)
         scores, scored = answered.scores, answered.scores.query_ids.to_list()
-        kept = self._kept(requirement.slice, scored)
-        if not kept.any():
+        mask = self._slice_mask(requirement.slice, scored)
+        if not mask.any():
             return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-        chosen, column = _chosen(scored, kept), scores.column_of(requirement.quantity, self._relevance)
+        chosen, column = _chosen(scored, mask), scores.column_of(requirement.quantity, self._relevance)
         return Sample(
-            values=scores.values[kept, column],
+            values=scores.values[mask, column],
             best=self._best(requirement.quantity, chosen),
             worst=np.zeros(len(chosen)),
             statistic=_exact_mean,
             interval=lambda values: mean_interval(values, self._seed),
             ids=chosen,
-            low=_known_mean(scores.low[kept, column]),
-            high=_known_mean(scores.high[kept, column]),
+            low=_finite_mean(scores.low[mask, column]),
+            high=_finite_mean(scores.high[mask, column]),
         )
 
     @cached_property
@@ -256,19 +258,19 @@ class CheckJudge:
         return values
 
 
-def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> Sample | str:
+def _parity(answered: GoldenRun, ids: Sequence[str], mask: npt.NDArray[np.bool_], seed: int) -> Sample | str:
     if answered.exact is None:
         return f"'{answered.label}' is not compared with an exact reference"
-    values = answered.exact[kept].astype(np.float64)
+    values = answered.exact[mask].astype(np.float64)
     if not len(values):
         return "the slice has no question"
     best, worst = np.ones(len(values)), np.zeros(len(values))
-    return Sample(values, best, worst, _exact_mean, partial(bootstrap_interval, seed=seed), _chosen(ids, kept))
+    return Sample(values, best, worst, _exact_mean, partial(bootstrap_interval, seed=seed), _chosen(ids, mask))
 
 
-def _latency(answered: Answered, kept: npt.NDArray[np.bool_], share: int | None, seed: int) -> Sample | str:
+def _latency(answered: GoldenRun, mask: npt.NDArray[np.bool_], share: int | None, seed: int) -> Sample | str:
     """Return the sample of a percentile of the times of single queries, or of their mean."""
-    times = answered.search_ns[:, kept] if answered.search_ns is not None else np.empty(0, dtype=np.int64)
+    times = answered.search_ns[:, mask] if answered.search_ns is not None else np.empty(0, dtype=np.int64)
     milliseconds = times[times >= 0] / _NS_PER_MS
     if not len(milliseconds):
         return f"no times of '{answered.label}' were taken"
@@ -297,5 +299,5 @@ def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
     return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
 
 
-def _chosen(ids: Sequence[str], kept: npt.NDArray[np.bool_]) -> list[str]:
-    return [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
+def _chosen(ids: Sequence[str], mask: npt.NDArray[np.bool_]) -> list[str]:
+    return [name for name, keep in zip(ids, mask.tolist(), strict=True) if keep]

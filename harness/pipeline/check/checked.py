@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
-from harness.results.presenters import HTML_NAME, NOT_STORED, Shown, presenter
+from harness.results.presenters import HTML_NAME, NOT_STORED, Presentable, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
 from harness.user_path import user_path
@@ -21,7 +21,7 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 
 @dataclass(frozen=True, eq=False)
-class CheckResult(Shown):
+class CheckResult(Presentable):
     """Result of ``harness.check``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``; ``hits`` are each trial's hits by its dataset and label. ``folder`` is
@@ -53,8 +53,8 @@ class CheckResult(Shown):
         written.
         """
         content = ResultContent(runs=self.hits, extra={HTML_NAME: self.html().encode()})
-        place = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
-        return replace(self, folder=place)
+        target = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
+        return replace(self, folder=target)
 
     @property
     def name(self) -> str:
@@ -86,21 +86,21 @@ class CheckResult(Shown):
 
         Raises UnknownNameError for an unknown label, UsageError for a backend on several datasets.
         """
-        named = [trial for trial in self.report.trials if trial.label == label and dataset in (None, trial.dataset)]
-        if not named:
+        trials = [trial for trial in self.report.trials if trial.label == label and dataset in (None, trial.dataset)]
+        if not trials:
             labels = {trial.label for trial in self.report.trials if dataset in (None, trial.dataset)}
             raise UnknownNameError("backend", label, labels, of="the check")
-        if len(named) > 1:
-            places = ", ".join(trial.dataset for trial in named)
-            raise UsageError(f"'{label}' was asked on several datasets: {places}", fix="name one: dataset='…'")
-        return named[0]
+        if len(trials) > 1:
+            dataset_names = ", ".join(trial.dataset for trial in trials)
+            raise UsageError(f"'{label}' was checked on several datasets: {dataset_names}", fix="name one: dataset='…'")
+        return trials[0]
 
     def run(self, label: str, dataset: str | None = None) -> Run:
         """Return a backend's hits, as :meth:`trial`; raises ResultError for a backend that failed."""
-        place = self.trial(label, dataset).dataset, label
-        if place not in self.hits:
+        trial_name = self.trial(label, dataset).dataset, label
+        if trial_name not in self.hits:
             raise ResultError(f"'{label}' failed, so it has no run")
-        return self.hits[place]
+        return self.hits[trial_name]
 
     @property
     def runs(self) -> Mapping[str, Run]:

@@ -35,7 +35,7 @@ _DECIMAL = re.compile(r"\d+\.0+")
 """An integer as pandas writes it next to an empty cell, and not chunk ``0`` of a document."""
 _SUFFIX = re.compile(r"\.[a-z]{1,5}\d?$")
 _DIGITS = re.compile(r"\d+")
-_LOOKED_AT = 20
+_SAMPLED_IDS = 20
 _MOST = 5_000
 """Nearest spellings are searched among this many documents: 20 ids without digits then take about a second."""
 _NEAR = 0.8
@@ -65,15 +65,15 @@ class Match:
         if rule == MatchRule.EXACT and delimiter:
             raise UsageError("--delimiter with --match exact: it would change nothing", fix="add --match document")
         if rule != MatchRule.EXACT and not delimiter:
-            fix = "say what stands between a document's id and its chunk's: --delimiter '#'"
+            fix = "name the delimiter between a document's id and its chunk's: --delimiter '#'"
             raise UsageError(f"--match {rule} without --delimiter", fix=fix)
         return cls(MatchRule(rule), delimiter or "")
 
     def require_order(self, ties: TieRule) -> None:
         """Raise UsageError for ``average``, under which no hit is the first, unless ids match exactly."""
         if ties is TieRule.AVERAGE and self.rule is not MatchRule.EXACT:
-            what = f"--ties average with --match {self.rule}: no hit of an expectation is the first"
-            raise UsageError(what, fix="use --ties engine, or expect the ids of chunks")
+            problem = f"--ties average with --match {self.rule}: no hit of an expectation is the first"
+            raise UsageError(problem, fix="use --ties engine, or expect the ids of chunks")
 
     def owners(self, doc_id: str) -> Iterator[str]:
         """Yield every expected id that a document matches: itself, then prefixes of its id, the longest first."""
@@ -107,7 +107,7 @@ class FirstHit(NamedTuple):
     doc_id: str
 
 
-class Expected:
+class ExpectedDocuments:
     """The expectations of a golden set against the documents of one corpus.
 
     ``corpus_ids`` is None if the documents are not known (a backend that only answers questions): then no missing id
@@ -116,21 +116,25 @@ class Expected:
 
     def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None) -> None:
         self.golden, self.match, self.corpus_ids = golden, match, corpus_ids
-        self._wanted = {
+        self._expectations = {
             question.id: {expectation.id: expectation for expectation in question.expected} for question in golden
         }
         self._members = None if corpus_ids is None else self._documents_of_each(corpus_ids)
 
     def _documents_of_each(self, corpus_ids: Ids) -> dict[str, list[str]]:
         """Return the documents that match each expected id."""
-        named = {expectation.id for question in self.golden for expectation in question.expected}
+        expected_ids = {expectation.id for question in self.golden for expectation in question.expected}
         if self.match.rule is MatchRule.EXACT:
-            present = corpus_ids.rows_of(Ids.of(sorted(named))) >= 0
-            return {name: [name] for name, there in zip(sorted(named), present.tolist(), strict=True) if there}
+            present = corpus_ids.rows_of(Ids.of(sorted(expected_ids))) >= 0
+            return {
+                name: [name]
+                for name, is_present in zip(sorted(expected_ids), present.tolist(), strict=True)
+                if is_present
+            }
         documents: dict[str, list[str]] = {}
         for doc_id in corpus_ids:
             for owner in self.match.owners(doc_id):
-                if owner in named:
+                if owner in expected_ids:
                     documents.setdefault(owner, []).append(doc_id)
         return documents
 
@@ -155,18 +159,18 @@ class Expected:
         """Return a document that belongs to an expectation; the expected id if the documents are not known."""
         if self._members is None:
             return expectation.id
-        wanted, members = self._wanted[question.id], self._members.get(expectation.id, ())
-        return next((doc_id for doc_id in members if self.match.owner(doc_id, wanted) == expectation.id), None)
+        expectations, members = self._expectations[question.id], self._members.get(expectation.id, ())
+        return next((doc_id for doc_id in members if self.match.owner(doc_id, expectations) == expectation.id), None)
 
     def first_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> dict[str, FirstHit]:
         """Return the first hit of each expected id among the ``ranked`` documents, without ids that have no hit."""
-        wanted = self._wanted[question.id]
+        expectations = self._expectations[question.id]
         hits: dict[str, FirstHit] = {}
         for rank, doc_id in enumerate(ranked, 1):
-            owner = self.match.owner(doc_id, wanted)
+            owner = self.match.owner(doc_id, expectations)
             if owner is not None and owner not in hits:
                 hits[owner] = FirstHit(rank, doc_id)
-                if len(hits) == len(wanted):
+                if len(hits) == len(expectations):
                     break
         return hits
 
@@ -179,13 +183,13 @@ class Expected:
         ordered = run
         if self.match.rule is not MatchRule.EXACT and ties is not TieRule.ENGINE:
             ordered = ranking.order(run, wide=ties is TieRule.TREC_EVAL_10)
-        places = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
+        position_of = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         judged: dict[str, dict[str, int]] = {}
         for question in self.golden:
             if not question.expected:
                 continue
-            place = places.get(question.id)
-            hits = ordered.rows[ordered.of_query(place)] if place is not None else ordered.rows[:0]
+            position = position_of.get(question.id)
+            hits = ordered.rows[ordered.of_query(position)] if position is not None else ordered.rows[:0]
             first = self.first_hits(question, ordered.doc_ids.take(hits))
             of_question = judged.setdefault(question.id, {})
             for expectation in question.expected:
@@ -195,18 +199,18 @@ class Expected:
         return qrels_from_dict(judged)
 
 
-def with_ids_of(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
+def resolve_ids(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
     """Return a golden set whose expected ids are read as the corpora write them; unchanged without any corpus."""
     ids = list(corpora)
 
-    def known(names: Set[str]) -> Set[str]:
-        listed = sorted(names)
+    def find_ids(names: Set[str]) -> Set[str]:
+        candidates = sorted(names)
         if match.rule is MatchRule.EXACT:
-            there = [corpus.rows_of(Ids.of(listed)) >= 0 for corpus in ids]
-            return {name for row, name in enumerate(listed) if any(rows[row] for rows in there)}
+            present = [corpus.rows_of(Ids.of(candidates)) >= 0 for corpus in ids]
+            return {name for row, name in enumerate(candidates) if any(rows[row] for rows in present)}
         return {owner for corpus in ids for doc_id in corpus for owner in match.owners(doc_id) if owner in names}
 
-    return golden.with_known_ids(known) if ids else golden
+    return golden.with_known_ids(find_ids) if ids else golden
 
 
 def plain_judgments(golden: GoldenSet) -> Qrels:
@@ -239,28 +243,29 @@ class _Chunk(NamedTuple):
     delimiter: str
 
 
-def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
-    """Say why none of the ids that a golden set has ``named`` was among ``hits``; None if there is no evidence.
+def id_kinds(expected_ids: Set[str], hits: Set[str]) -> IdKinds | None:
+    """Say why none of the ids that a golden set has ``expected_ids`` was among ``hits``; None if there is no evidence.
 
     Reasons are another spelling of an id, ids of different forms (numbers, UUIDs and hashes, other ids), and chunks of
     named documents or documents of named chunks. Neither set is empty, and they share no id.
     """
-    spelled = _spelled(named, hits)
+    spelled = _spelled(expected_ids, hits)
     if spelled is not None:
         return spelled
-    forms = [sorted({_form(doc_id) for doc_id in side}) for side in (named, hits)]
+    forms = [sorted({_form(doc_id) for doc_id in side}) for side in (expected_ids, hits)]
     if not set(forms[0]) & set(forms[1]):
         return IdKinds(
-            f"expected ids are {' and '.join(forms[0])}, those of hits are {' and '.join(forms[1])}",
+            f"expected ids are {' and '.join(forms[0])}, and the ids of hits are {' and '.join(forms[1])}",
             "return the ids that the golden set names: a key of the metadata, perhaps",
         )
-    part = _chunk_of(sorted(hits), named)
+    part = _chunk_of(sorted(hits), expected_ids)
     if part is not None:
         return IdKinds(
             f"the hit '{part.chunk}' is called like a chunk of '{part.document}'",
-            f"where hits are chunks of what the golden set names: --match document --delimiter '{part.delimiter}'",
+            f"if hits are chunks of the documents that the golden set names: --match document --delimiter "
+            f"'{part.delimiter}'",
         )
-    part = _chunk_of(sorted(named), hits)
+    part = _chunk_of(sorted(expected_ids), hits)
     if part is not None:
         return IdKinds(
             f"the expected '{part.chunk}' is called like a chunk of the hit '{part.document}'",
@@ -291,17 +296,17 @@ def _has_all(corpus: Ids, ids: Iterable[str]) -> bool:
     return bool((corpus.rows_of(Ids.of(ids)) >= 0).all())
 
 
-def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
+def _spelled(expected_ids: Set[str], hits: Set[str]) -> IdKinds | None:
     """Say whether some hit is a named id in another spelling; folders or suffix of both are never left out at once.
 
     ``a/index.md`` and ``b/index.md`` are two documents.
     """
     fix = "return the ids as the golden set spells them"
-    spelling = spelled_otherwise(sorted(hits), Ids.of(sorted(named)))
+    spelling = spelled_otherwise(sorted(hits), Ids.of(sorted(expected_ids)))
     if spelling is not None:
         return IdKinds(f"the hit {spelling.example} in another spelling, the same {spelling.rule}", fix)
-    plain = {_plain(name): name for name in sorted(named)}
-    shorter = {form: name for name in sorted(named) for form in _shorter(name)}
+    plain = {_plain(name): name for name in sorted(expected_ids)}
+    shorter = {form: name for name in sorted(expected_ids) for form in _shorter(name)}
     for hit in sorted(hits):
         forms = [shorter.get(_plain(hit)), *(plain.get(form) for form in _shorter(hit))]
         same = next(filter(None, forms), None)
@@ -335,9 +340,9 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     holds whole, match by a rule of spelling, or be misspelt. Each cause is named, with the number of its ids if there
     are several causes. Ids whose numbers differ are never near: ``page-3`` is not a misspelt ``page-2``.
     """
-    whole = _cell_of_one_id(golden, corpus)
-    if whole is not None:
-        return IdAdvice(f"'{whole}' in a cell of CSV is several ids; write [\"{whole}\"] for one", {})
+    cell = _cell_of_one_id(golden, corpus)
+    if cell is not None:
+        return IdAdvice(f"'{cell}' in a cell of CSV is several ids; write [\"{cell}\"] for one", {})
     distinct = list(dict.fromkeys(missing))
     causes = _causes(golden, distinct, corpus)
     explained = {name for cause in causes for name in cause.names}
@@ -346,7 +351,7 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     several = len(causes) + bool(spellings) > 1
     fixes = [f"{len(cause.names):,} of them: {cause.fix}" if several else cause.fix for cause in causes]
     fixes += [*map(str, spellings), *(["write ids alike in both"] if spellings else [])]
-    left = [name for name in distinct if name not in explained][:_LOOKED_AT] if spellings or not causes else []
+    left = [name for name in distinct if name not in explained][:_SAMPLED_IDS] if spellings or not causes else []
     return IdAdvice("; ".join(fixes), _spelled_nearly(left, corpus) if len(corpus) <= _MOST else {})
 
 
@@ -360,23 +365,23 @@ class _Cause(NamedTuple):
 def _causes(golden: GoldenSet, distinct: Sequence[str], corpus: Ids) -> list[_Cause]:
     """Return the common features of the missing ids, each id under the first cause that fits."""
     causes, left = list[_Cause](), list(distinct)
-    joined = next((name for name in left[:_LOOKED_AT] if _is_several(name, corpus)), None)
+    joined = next((name for name in left[:_SAMPLED_IDS] if _is_several(name, corpus)), None)
     if joined is not None:
-        fix = f"'{joined}' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+        fix = f"'{joined}' holds several ids: separate them with ; or | in CSV, and write a list in JSON"
         several = {name for name in left if _is_several(name, corpus)}
         causes.append(_Cause(sorted(several), fix))
         left = [name for name in left if name not in several]
-    match = _chunks(golden, left[:_LOOKED_AT], corpus)
+    match = _chunks(golden, left[:_SAMPLED_IDS], corpus)
     if match is not None:
-        unmet = {unmet.expectation.id for unmet in Expected(golden, match, corpus).missing}
+        unmet = {unmet.expectation.id for unmet in ExpectedDocuments(golden, match, corpus).missing}
         option = f"--match {match.rule} --delimiter '{match.delimiter}'"
-        fix = f"where it names documents of which the corpus has chunks: {option}"
+        fix = f"if it names documents whose chunks are in the corpus: {option}"
         causes.append(_Cause([name for name in left if name not in unmet], fix))
         left = [name for name in left if name in unmet]
-    part = _chunk_of(left[:_LOOKED_AT], corpus)
+    part = _chunk_of(left[:_SAMPLED_IDS], corpus)
     if part is not None:
-        what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
-        fix = f"{what}: give the corpus of chunks, or have the golden set name documents"
+        cause = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
+        fix = f"{cause}: give the corpus of chunks, or have the golden set name documents"
         causes.append(_Cause([name for name in left if _chunk_of([name], corpus) is not None], fix))
     return causes
 
@@ -384,8 +389,8 @@ def _causes(golden: GoldenSet, distinct: Sequence[str], corpus: Ids) -> list[_Ca
 def _cell_of_one_id(golden: GoldenSet, corpus: Ids) -> str | None:
     """Return the first cell of several expected ids that is one id of the corpus; None for none."""
     cells = [question.readings[-1][0].id for question in golden if question.readings]
-    there = corpus.rows_of(Ids.of(cells)).tolist() if cells else []
-    return next((cell for cell, row in zip(cells, there, strict=True) if row >= 0), None)
+    rows = corpus.rows_of(Ids.of(cells)).tolist() if cells else []
+    return next((cell for cell, row in zip(cells, rows, strict=True) if row >= 0), None)
 
 
 def _is_several(name: str, corpus: Ids) -> bool:
@@ -404,9 +409,9 @@ def _chunks(golden: GoldenSet, names: Sequence[str], corpus: Ids) -> Match | Non
         return None
     delimiter = max(sorted(seen), key=seen.__getitem__)
     rules = [Match(MatchRule.DOCUMENT, delimiter), Match(MatchRule.PREFIX, delimiter)]
-    left = {rule: len(Expected(golden, rule, corpus).missing) for rule in rules}
+    left = {rule: len(ExpectedDocuments(golden, rule, corpus).missing) for rule in rules}
     best = min(rules, key=left.__getitem__)
-    return best if left[best] < len(Expected(golden, Match(), corpus).missing) else None
+    return best if left[best] < len(ExpectedDocuments(golden, Match(), corpus).missing) else None
 
 
 def _spelled_nearly(names: Sequence[str], corpus: Ids) -> dict[str, str]:

@@ -23,13 +23,13 @@ from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Metric, score
-from harness.pipeline.check.answered import Answered
-from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, id_advice, id_kinds
+from harness.pipeline.check.answered import GoldenRun
+from harness.pipeline.check.id_match import ExpectedDocuments, IdAdvice, Match, MatchRule, id_advice, id_kinds
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
 
-_SHOWN = 5
+_MAX_EXAMPLES = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
 _EXAMPLES = 20
@@ -66,7 +66,7 @@ class Answers(NamedTuple):
         """Questions that expect something."""
         return [(question, answer) for question, answer in self.pairs if question.expected]
 
-    def in_corpora(self, hits: Collection[str]) -> bool:
+    def is_in_corpora(self, hits: Collection[str]) -> bool:
         """Return whether one of the hits, or a document that it is a chunk of, is in a corpus at hand."""
         names = Ids.of({owner for doc_id in hits for owner in self.match.owners(doc_id)})
         return any(bool((corpus.rows_of(names) >= 0).any()) for corpus in self.corpora)
@@ -93,14 +93,14 @@ def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> li
 
     A question that the run does not name found nothing: files of runs leave such out, and hold more hits than ``k``.
     """
-    places = {name: place for place, name in enumerate(run.query_ids)}
+    position_of = {name: position for position, name in enumerate(run.query_ids)}
     made = []
     for question in golden:
-        place = places.get(question.id)
-        if place is None:
+        position = position_of.get(question.id)
+        if position is None:
             made.append((question, Answer()))
             continue
-        cut = run.of_query(place)
+        cut = run.of_query(position)
         rows, scores = run.rows[cut][:k], run.scores[cut][:k]
         texts = take_rows(corpus.texts, rows).to_pylist() if corpus is not None else [None] * len(rows)
         answer = Answer(tuple(run.doc_ids.take(rows)), tuple(scores.tolist()), tuple(texts))
@@ -110,7 +110,7 @@ def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> li
 
 _LEFT_OUT = (
     "hits that have their question's id are left out; if questions and documents are numbered independently, keep such "
-    "hits (--identical-ids keep), else look whether the index holds more than the questions"
+    "hits (--identical-ids keep), otherwise check whether the index holds more than the questions"
 )
 
 
@@ -119,11 +119,15 @@ def _failed(answers: Answers) -> Iterator[Finding]:
     if not failed:
         return
     text = "\n".join(answer.failure or "" for _, answer in failed)
-    fix = "mend the backend: a question without an answer cannot be scored"
+    fix = "correct the backend: a question without an answer cannot be scored"
     if "dimension" in text.lower():
-        fix = "the index has vectors of another model: encode questions with the one that it was made with"
+        fix = "the index has vectors of another model: encode questions with the model that made it"
     yield Finding(
-        "failed-queries", "error", f"{_counted(len(failed), answers)} failed", fix, _said(failed, lambda a: a.failure)
+        "failed-queries",
+        "error",
+        f"{_counted(len(failed), answers)} failed",
+        fix,
+        _group_by_text(failed, lambda a: a.failure),
     )
 
 
@@ -132,13 +136,13 @@ def _empty(answers: Answers) -> Iterator[Finding]:
     if not empty:
         return
     missed = [(question, answer) for question, answer in empty if question.expected]
-    nothing_at_all = len(empty) == len(answers.pairs)
-    if nothing_at_all or (missed and len(missed) == len(answers.expecting)):
-        what = "" if nothing_at_all else ", all that expect something,"
+    all_empty = len(empty) == len(answers.pairs)
+    if all_empty or (missed and len(missed) == len(answers.expecting)):
+        clause = "" if all_empty else ", all that expect something,"
         yield Finding(
             "no-hits",
             "error",
-            f"{_counted(len(empty if nothing_at_all else missed), answers)}{what} got no hits",
+            f"{_counted(len(empty if all_empty else missed), answers)}{clause} got no hits",
             _LEFT_OUT
             if answers.drops_itself
             else "look whether the index is empty, and whether questions are analysed or encoded as its documents are",
@@ -153,7 +157,7 @@ def _empty(answers: Answers) -> Iterator[Finding]:
             if answers.drops_itself
             else "of a sparse backend, compare their words with those of the documents that they expect: if they share "
             "none, only a dense backend can find these; of another backend, look for a filter or a lowest score",
-            _said(missed, lambda _: None),
+            _group_by_text(missed, lambda _: None),
         )
 
 
@@ -172,7 +176,7 @@ def _same_list(answers: Answers) -> Iterator[Finding]:
     yield Finding(
         "same-list",
         "error",
-        f"all {len(answered):,} answers are the same {len(ids)} hit{'' if len(ids) == 1 else 's'}: {_listed(ids)}",
+        f"all {len(answered):,} answers are the same {len(ids)} hit{'' if len(ids) == 1 else 's'}: {_join_ids(ids)}",
         "look whether the question reaches the index: a constant vector, an encoder that fails, a cached answer",
     )
 
@@ -184,10 +188,11 @@ def _repeated(answers: Answers) -> Iterator[Finding]:
             "duplicates",
             "error",
             f"{_counted(len(twice), answers)} got a document twice",
-            "return each id once; where they are documents of which several chunks were found, return the chunks' ids"
+            "return each id once; if several chunks of a document were found, return the chunks' ids"
             + (" and use --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
-            _said(
-                twice, lambda answer: _listed(sorted({doc_id for doc_id in answer.ids if answer.ids.count(doc_id) > 1}))
+            _group_by_text(
+                twice,
+                lambda answer: _join_ids(sorted({doc_id for doc_id in answer.ids if answer.ids.count(doc_id) > 1})),
             ),
         )
 
@@ -199,9 +204,9 @@ def _too_long(answers: Answers) -> Iterator[Finding]:
         yield Finding(
             "too-many-hits",
             "error",
-            f"{_counted(len(long), answers)} got more than the {answers.k} hits that were asked for, up to {most}",
-            f"have the backend heed k, or ask for what it gives: --k {most}",
-            _said(long, lambda answer: f"{counted(len(answer.ids), 'hit')}"),
+            f"{_counted(len(long), answers)} got more than the {answers.k} requested hits, up to {most}",
+            f"make the backend respect k, or request as many as it returns: --k {most}",
+            _group_by_text(long, lambda answer: f"{counted(len(answer.ids), 'hit')}"),
         )
 
 
@@ -220,16 +225,18 @@ def _unsorted(answers: Answers) -> Iterator[Finding]:
             "rising-scores",
             "warning",
             "scores rise from the first hit on: they are taken for distances, and the order stays",
-            "return the negative distance, or ids alone",
+            "return the negative distance, or ids without scores",
         )
         return
     yield Finding(
         "unsorted-scores",
         "error",
         f"{_counted(len(wrong), answers)} got hits that are not in the order of their scores",
-        "sort the hits by score, the best first; where the order is meant (a reranker's, MMR), return ids alone"
+        "sort the hits by score, best first; if the order counts (a reranker's, MMR), return ids without scores"
         + ("; of distances, return the negative" if rising else ""),
-        _said(wrong, lambda answer: ", ".join(f"{score:.6g}" for score in (answer.scores or ())[:_SHOWN])),
+        _group_by_text(
+            wrong, lambda answer: ", ".join(f"{score:.6g}" for score in (answer.scores or ())[:_MAX_EXAMPLES])
+        ),
     )
 
 
@@ -248,8 +255,8 @@ def _itself(answers: Answers) -> Iterator[Finding]:
         texts = answer.texts or (None,) * len(answer.ids)
         alike = [
             doc_id
-            for place, (doc_id, text) in enumerate(zip(answer.ids, texts, strict=True))
-            if (place == 0 and doc_id == question.id if text is None else _plain(text) == plain)
+            for position, (doc_id, text) in enumerate(zip(answer.ids, texts, strict=True))
+            if (position == 0 and doc_id == question.id if text is None else _plain(text) == plain)
         ]
         unexpected = [doc_id for doc_id in alike if answers.match.owner(doc_id, dict.fromkeys(expected)) is None]
         if not unexpected:
@@ -271,15 +278,17 @@ def _itself(answers: Answers) -> Iterator[Finding]:
         "error" if most else "warning",
         f"{_counted(len(itself), answers)} {verb}",
         fix,
-        _said(itself, lambda _: None),
+        _group_by_text(itself, lambda _: None),
     )
 
 
 def _split_ids(answers: Answers) -> Iterator[Finding]:
     """Find hits that have a cell of CSV as their id, which was read as several expected ids."""
-    found = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
+    owners = {
+        owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)
+    }
     cells = [(question, question.readings[-1][0].id) for question, _ in answers.expecting if question.readings]
-    split = [(question, cell) for question, cell in cells if cell in found]
+    split = [(question, cell) for question, cell in cells if cell in owners]
     if split:
         cell = split[0][1]
         yield Finding(
@@ -287,7 +296,7 @@ def _split_ids(answers: Answers) -> Iterator[Finding]:
             "error",
             f"{_counted(len(split), answers)} expected an id with ; or |, '{cell}', which a cell of CSV was cut at",
             f'write a list in JSON into the cell: ["{cell}"]',
-            tuple(f"question '{question.id}'" for question, _ in split[:_SHOWN]),
+            tuple(f"question '{question.id}'" for question, _ in split[:_MAX_EXAMPLES]),
         )
 
 
@@ -301,19 +310,20 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     if answers.documents is not None or any(_split_ids(answers)):
         return
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
-    named = {expectation.id for question, _ in expecting for expectation in question.expected}
+    expected_ids = {expectation.id for question, _ in expecting for expectation in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
-    if not expecting or any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
+    if not expecting or any(owner in expected_ids for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
-    if answers.in_corpora(hits):
+    if answers.is_in_corpora(hits):
         return
     count = "the one question" if len(expecting) == 1 else f"any of {len(expecting):,} questions"
     nor_corpus = " or that is in the corpus" if answers.corpora else ""
     message = (
-        f"no hit of {count} has an id that the golden set names{nor_corpus}: it names {_listed(sorted(named))}, and "
-        f"the hits are {_listed(sorted(hits))}"
+        f"no hit of {count} has an id that the golden set names{nor_corpus}: it names "
+        f"{_join_ids(sorted(expected_ids))}, and "
+        f"the hits are {_join_ids(sorted(hits))}"
     )
-    kinds = id_kinds(named, hits)
+    kinds = id_kinds(expected_ids, hits)
     if kinds is not None:
         yield Finding("missing-ids", "error", f"{message}; {kinds.reason}", kinds.fix)
         return
@@ -330,16 +340,16 @@ def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
     """Find expected ids that hits have in another spelling, if the documents cannot be listed and some ids match."""
     if answers.documents is not None:
         return
-    named = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
+    expected_ids = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
     hits = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
-    missing = sorted(named - hits)
-    spellings = respellings(missing, Ids.of(sorted(hits))) if len(missing) < len(named) else []
+    missing = sorted(expected_ids - hits)
+    spellings = respellings(missing, Ids.of(sorted(hits))) if len(missing) < len(expected_ids) else []
     if spellings:
         verb = "is" if len(missing) == 1 else "are"
         yield Finding(
             "ids-spelled-otherwise",
             "warning",
-            f"{len(missing):,} of {counted(len(named), 'expected id')} {verb} in no hit, and "
+            f"{len(missing):,} of {counted(len(expected_ids), 'expected id')} {verb} in no hit, and "
             f"{', and '.join(map(str, spellings))}",
             "write ids alike in the golden set and in the backend: an id in another spelling counts as another id",
         )
@@ -348,17 +358,17 @@ def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
 def _nothing_judged(answers: Answers) -> Iterator[Finding]:
     """Find several questions with hits and no hit that any question expects, if the documents are known."""
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
-    named = {expectation.id for question, _ in expecting for expectation in question.expected}
+    expected_ids = {expectation.id for question, _ in expecting for expectation in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
-    if len(expecting) < _SEVERAL or (answers.documents is None and not answers.in_corpora(hits)):
+    if len(expecting) < _SEVERAL or (answers.documents is None and not answers.is_in_corpora(hits)):
         return
-    if any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
+    if any(owner in expected_ids for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
     yield Finding(
         "nothing-judged",
         "warning",
         f"no hit of any of {len(expecting):,} questions is expected by any question, so every metric is 0: expected "
-        f"are {_listed(sorted(named))}, and the hits are {_listed(sorted(hits))}",
+        f"are {_join_ids(sorted(expected_ids))}, and the hits are {_join_ids(sorted(hits))}",
         "check that the backend searches these documents, and that it encodes questions as it does documents",
     )
 
@@ -381,32 +391,34 @@ def _counted(count: int, answers: Answers) -> str:
     return f"{count:,} of {counted(len(answers.pairs), 'question')}"
 
 
-def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:
+def _group_by_text(
+    about: Sequence[tuple[GoldenQuestion, Answer]], describe: Callable[[Answer], str | None]
+) -> tuple[str, ...]:
     """List the first questions with a description of each, grouped by equal descriptions."""
-    said: dict[str | None, list[str]] = {}
+    ids_by_text: dict[str | None, list[str]] = {}
     for question, answer in about:
-        said.setdefault(what(answer), []).append(question.id)
+        ids_by_text.setdefault(describe(answer), []).append(question.id)
     lines = []
-    for text, ids in list(said.items())[:_SHOWN]:
-        who = f"question '{ids[0]}'" if len(ids) == 1 else f"questions {_listed(ids)}"
+    for text, ids in list(ids_by_text.items())[:_MAX_EXAMPLES]:
+        who = f"question '{ids[0]}'" if len(ids) == 1 else f"questions {_join_ids(ids)}"
         lines.append(who if text is None else f"{who}: {text}")
-    left = sum(len(ids) for ids in list(said.values())[_SHOWN:])
+    left = sum(len(ids) for ids in list(ids_by_text.values())[_MAX_EXAMPLES:])
     return (*lines, *((f"… and {left:,} more",) if left else ()))
 
 
-def _listed(ids: Sequence[str]) -> str:
-    return ", ".join(f"'{doc_id}'" for doc_id in ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
+def _join_ids(ids: Sequence[str]) -> str:
+    return ", ".join(f"'{doc_id}'" for doc_id in ids[:_MAX_EXAMPLES]) + (", …" if len(ids) > _MAX_EXAMPLES else "")
 
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-class Examined(NamedTuple):
+class CheckFindings(NamedTuple):
     """Answers of a backend, its questions' expectations, and the findings before it was scored."""
 
-    answered: Answered
-    expected: Expected
+    answered: GoldenRun
+    expected: ExpectedDocuments
     findings: tuple[Finding, ...]
 
 
@@ -422,11 +434,11 @@ class Examiner:
     match: Match
     k: int
     ties: TieRule
-    expected: Expected
+    expected: ExpectedDocuments
     corpus: Corpus | None = None
     accept: Collection[str] = ()
     drops_itself: bool = False
-    at_hand: tuple[Ids, ...] = ()
+    loaded_ids: tuple[Ids, ...] = ()
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
@@ -446,29 +458,29 @@ class Examiner:
             self._findings[run] = tuple(self._preflight(pairs, documents, missing))
         return self._findings[run]
 
-    def examined(self, answered: Answered) -> Examined:
+    def examined(self, answered: GoldenRun) -> CheckFindings:
         """Return a backend with the findings about its run; one that :meth:`judge` refused has no scores already."""
         if answered.run is None:
-            return Examined(answered, self.expected, tuple(_of_failure(answered)))
+            return CheckFindings(answered, self.expected, tuple(_failure_findings(answered)))
         findings = self.findings(answered.run)
-        return Examined(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
+        return CheckFindings(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
 
     def examined_answers(
-        self, answered: Answered, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
-    ) -> Examined:
+        self, answered: GoldenRun, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
+    ) -> CheckFindings:
         """Examine a backend by its ``answers``; score it if nothing is wrong."""
         if answered.run is None:
-            return Examined(answered, self.expected, ())
+            return CheckFindings(answered, self.expected, ())
         pairs = list(zip(self.golden, answers, strict=True))
         findings = tuple(self._preflight(pairs, None, []))
         scores = answered.scores
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)
             scores = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
-        return Examined(replace(answered, scores=scores, problems=_errors(findings)), self.expected, findings)
+        return CheckFindings(replace(answered, scores=scores, problems=_errors(findings)), self.expected, findings)
 
-    def _expected_of(self, run: Run) -> Expected:
-        return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
+    def _expected_of(self, run: Run) -> ExpectedDocuments:
+        return self.expected if self.corpus is not None else ExpectedDocuments(self.golden, self.match, run.doc_ids)
 
     def _preflight(
         self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None, earlier: Sequence[Finding]
@@ -481,7 +493,7 @@ class Examiner:
             documents,
             self._expected_texts,
             self.drops_itself,
-            self.at_hand,
+            self.loaded_ids,
         )
         return preflight(answers, self.accept, earlier)
 
@@ -507,22 +519,29 @@ def repeated_questions(golden: GoldenSet) -> list[Finding]:
     which = ", which expect different documents" if unlike else ": each counts by itself"
     fix = "make each a single question that expects all of them: no answer can be right for several"
     examples = [
-        "; ".join(f"question '{name}' expects {_listed(sorted(ids)) or 'nothing'}" for name, ids in expected.items())
-        for expected in (unlike or several)[:_SHOWN]
+        "; ".join(f"question '{name}' expects {_join_ids(sorted(ids)) or 'nothing'}" for name, ids in expected.items())
+        for expected in (unlike or several)[:_MAX_EXAMPLES]
     ]
     return [
         Finding(
             "repeated-questions",
             "warning",
-            f"{counted(len(unlike or several), 'text is', 'texts are')} asked by several questions{which}",
-            fix if unlike else "keep one of each, or leave their ids out: rows of one text are then one question",
+            f"{counted(len(unlike or several), 'text is', 'texts are')} shared by several questions{which}",
+            fix
+            if unlike
+            else "keep one of each, or leave their ids out: rows with the same text are then one question",
             tuple(examples),
         )
     ]
 
 
 def missing_ids(
-    golden: GoldenSet, expected: Expected, where: str, accept: Collection[str] = (), *, external: bool = False
+    golden: GoldenSet,
+    expected: ExpectedDocuments,
+    corpus_name: str,
+    accept: Collection[str] = (),
+    *,
+    external: bool = False,
 ) -> list[Finding]:
     """Find expected ids that no document can meet: questions that nothing could answer rightly.
 
@@ -542,22 +561,24 @@ def missing_ids(
         advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the documents that it was made for"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
-    message = f"{count} not in {where}: {rule}"
+    message = f"{count} not in {corpus_name}: {rule}"
     all_missing = len(missing) == sum(len(question.expected) for question in golden)
     all_new = external and all_missing and len(missing) >= _SEVERAL and advice == IdAdvice("", {})
     if all_new and expected.corpus_ids is not None:
-        ids = _listed(expected.corpus_ids.take(np.arange(min(_ALIKE, len(expected.corpus_ids)))))
-        message = f"no expected id is in {where}: all of its ids are others ({ids} …), new ones if it was indexed again"
+        ids = _join_ids(expected.corpus_ids.take(np.arange(min(_ALIKE, len(expected.corpus_ids)))))
+        message = (
+            f"no expected id is in {corpus_name}: all of its ids differ ({ids} …); they are new if it was indexed again"
+        )
         fix = (
             "expect a field of the metadata that stays the same whenever documents are indexed, and name it "
-            "(id_key=FIELD), or index them under ids of your own; if it holds other documents, name the right one"
+            "(id_key=FIELD), or index them under your own ids; if it holds other documents, name the right index"
         )
     examples = []
     for question, expectation in missing[:_EXAMPLES]:
         near = advice.nearest.get(expectation.id)
         hint = f" (did you mean '{near}'?)" if near is not None else ""
-        place = f"{golden.source}, line {question.line}: question '{question.id}'"
-        examples.append(f"{place} expects '{expectation.id}'{hint}")
+        location = f"{golden.source}, line {question.line}: question '{question.id}'"
+        examples.append(f"{location} expects '{expectation.id}'{hint}")
     if len(missing) > _EXAMPLES:
         examples.append(f"… and {len(missing) - _EXAMPLES:,} more")
     finding = Finding(
@@ -586,10 +607,10 @@ def _errors(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(finding.check for finding in findings if finding.severity == "error")
 
 
-def _of_failure(answered: Answered) -> list[Finding]:
+def _failure_findings(answered: GoldenRun) -> list[Finding]:
     """Find an index that was refused because its vectors have other dimensions than the model gives."""
     error = answered.trial.error
     if error is None or error.type != "RejectedInputError" or "dimensions" not in error.message:
         return []
-    what, _, fix = error.message.partition("\n")
-    return [Finding("dimension", "error", what, fix.strip() or "name the model that the index was made with: model=")]
+    reason, _, fix = error.message.partition("\n")
+    return [Finding("dimension", "error", reason, fix.strip() or "name the model that the index was made with: model=")]

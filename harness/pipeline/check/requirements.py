@@ -82,29 +82,29 @@ def parse_requirement(text: str, k: int) -> Requirement:
         raise UsageError(f"the requirement '{text}' is malformed", fix=example)
     name, number, share = parts["quantity"].strip(), parts["number"].strip(), parts["percent"] is not None
     if not _NUMBER.fullmatch(number):
-        raise UsageError(f"the requirement '{text}': '{number}{'%' if share else ''}' is no number", fix=example)
+        raise UsageError(f"the requirement '{text}': '{number}{'%' if share else ''}' is not a number", fix=example)
     bound = float(number) / (100 if share else 1)
     of_slice = None
     if parts["slice"] is not None:
         of_slice = SliceOf(*(part.strip() for part in parts["slice"].split("=", 1)))
         if not all(of_slice):
-            raise UsageError(f"the requirement '{text}': '{parts['slice']}' is no slice", fix=example)
+            raise UsageError(f"the requirement '{text}': '{parts['slice']}' is not a slice", fix=example)
     quantity: Metric | str = name
     if name != PARITY and name not in LATENCIES:
         try:
-            quantity = metric_at_depth(name, k)
+            quantity = cut_metric(name, k)
         except UnknownNameError as error:  # p95 is not a metric, and near to p95_ms
             unknown = UnknownNameError(
                 "quantity",
                 error.name,
-                (*error.known, *LATENCIES, PARITY),
+                (*error.names, *LATENCIES, PARITY),
                 aliases=reversed(spellings(kinds().values())),
             )
             fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
-            raise UsageError(unknown.what, fix=fix) from None
+            raise UsageError(unknown.problem, fix=fix) from None
         if not is_mean(quantity):
-            raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=example)
-        name = shown_name(name, quantity)
+            raise UsageError(f"the requirement '{text}': {quantity} is not a mean over questions", fix=example)
+        name = display_name(name, quantity)
     kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
     is_share = name == PARITY or (kind is not None and kind.range == "0 to 1")
     if is_share and not 0.0 <= bound <= 1.0:
@@ -127,7 +127,7 @@ def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
     return tuple(requirements.values())
 
 
-def metric_at_depth(name: str, k: int) -> Metric:
+def cut_metric(name: str, k: int) -> Metric:
     """Return a metric with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``; raises UsageError for one beyond ``k``."""
     try:
         metric = parse_metric(name)
@@ -140,14 +140,14 @@ def metric_at_depth(name: str, k: int) -> Metric:
             raise error from None
     if isinstance(metric.cutoff, int) and metric.cutoff > k:
         raise UsageError(
-            f"{name} looks at {metric.cutoff} hits, but only {k} are asked for", fix=f"--k {metric.cutoff}"
+            f"{name} looks at {metric.cutoff} hits, but only {k} are requested", fix=f"--k {metric.cutoff}"
         )
     if metric.cutoff is None and kind_of(metric.name).cutoff == "optional":
         metric = Metric(metric.name, k, metric.parameters)
     return metric
 
 
-def shown_name(written: str, metric: Metric) -> str:
+def display_name(written: str, metric: Metric) -> str:
     """Return the name of a metric as users write it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
     first = re.match(r"[^@(\s]+", written)
     names = (metric.name, *kind_of(metric.name).aliases)

@@ -19,17 +19,17 @@ from harness.data.types import Corpus, Ids, Queries
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
-from harness.pipeline.check.answered import Answered
+from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import CheckResult
-from harness.pipeline.check.id_match import Expected, with_ids_of
-from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
+from harness.pipeline.check.id_match import ExpectedDocuments, resolve_ids
+from harness.pipeline.check.preflight import CheckFindings, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
 from harness.pipeline.probes import probes_of
 from harness.plan.config import LOCAL, CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.plan.plan import in_language
+from harness.plan.plan import set_language
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, PreflightProblem, RequirementResult, Verdict
@@ -84,15 +84,15 @@ def check(
 
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
     """Run a plan that :func:`plan_check` made; see :func:`check`. ``output`` only appears in its command."""
-    shown: Display = display if display is not None else SilentDisplay()
-    cache, examined = Cache(), list[Examined]()
+    visible_display: Display = display if display is not None else SilentDisplay()
+    cache, examined = Cache(), list[CheckFindings]()
     warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
     with cache.intact():
-        loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
+        loaded = {name: _load(plan, name, cache, visible_display) for name in plan.corpora}
         corpora = {name: content.corpus for name, content in loaded.items()}
-        plan = replace(plan, golden=with_ids_of(plan.golden, plan.match, (corpus.ids for corpus in corpora.values())))
+        plan = replace(plan, golden=resolve_ids(plan.golden, plan.match, (corpus.ids for corpus in corpora.values())))
         queries = _queries(plan.golden)
-        expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
+        expected = {name: ExpectedDocuments(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         missing = [
             (finding, problem_of(finding, dataset=name))
             for name in corpora
@@ -104,10 +104,10 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
             warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
-            plan = _in_language(plan, searched)
+            plan = _set_language(plan, searched)
             executor = plan.request.executor
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
-                shown.done("ray", str(cluster))
+                visible_display.done("ray", str(cluster))
             for name, content in searched.items():
                 dataset = Dataset(
                     name,
@@ -118,9 +118,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     language=content.language,
                     analyzer=content.analyzer,
                 )
-                examined += _searched(plan, dataset, expected[name], cache, shown)
+                examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
-                examined += _against(plan, plan.against, queries, corpora, cache, shown)
+                examined += _against(plan, plan.against, queries, corpora, cache, visible_display)
     command = [*plan.command(), *command_words(output or Output())]
     result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
     if not plan.keep_text:
@@ -133,14 +133,14 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     return CheckResult(redacted(result), hits=hits, corpora=corpora)
 
 
-def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
+def _set_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
     """Return the plan with the analyzers of each corpus's language.
 
     Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
     golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
-        name: in_language(backends, loaded[name].language, loaded[name].analyzer)
+        name: set_language(backends, loaded[name].language, loaded[name].analyzer)
         for name, backends in plan.plans.items()
         if name in loaded
     }
@@ -149,7 +149,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
         languages = {(content.language, content.analyzer) for content in loaded.values()}
         languages = languages or {(plan.golden.language, plan.golden.analyzer)}
         language, analyzer = next(iter(languages)) if len(languages) == 1 else (None, None)
-        against = replace(against, indexes=in_language(against.indexes, language, analyzer))
+        against = replace(against, indexes=set_language(against.indexes, language, analyzer))
     return replace(plan, plans=plans, against=against)
 
 
@@ -167,14 +167,14 @@ def with_corpora(checked: CheckResult, *, cards: Path | None = None) -> CheckRes
 
 def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedCorpus:
     """Return the documents, with the rule for identical ids of the request, else their own."""
-    place, rule = plan.places[name], plan.plans[name].identical_ids
-    if isinstance(place, Dataset):
+    source, rule = plan.corpora[name], plan.plans[name].identical_ids
+    if isinstance(source, Dataset):
         content = LoadedCorpus(
-            place.corpus, place.identical_ids, place.language, place.analyzer, unread_files=place.unread_files
+            source.corpus, source.identical_ids, source.language, source.analyzer, unread_files=source.unread_files
         )
     else:
         files, progress = DatasetFiles(columns=plan.columns), display.section("load")
-        content = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+        content = load_documents(source, files=files, cards=plan.request.cards, cache=cache, progress=progress)
     documents = counted(len(content.corpus), "document")
     display.done("load", f"{name}, {documents}, {counted(len(plan.golden), 'question')}")
     return content if rule is None else content._replace(identical_ids=rule)
@@ -193,7 +193,9 @@ def _queries(golden: GoldenSet) -> Queries:
     return Queries(ids, texts, content_digest(ids, texts))
 
 
-def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
+def _searched(
+    plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, cache: Cache, display: Display
+) -> list[CheckFindings]:
     """Search every backend of the plan on one corpus, and examine its hits."""
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset)
@@ -202,7 +204,7 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     trials = trial_results(assessed, dataset, backends, probes, examiner.judge)
     examined = []
     for scored, trial in zip(assessed, trials, strict=True):
-        one = examiner.examined(Answered.of(scored, trial, timed=backends.request.timing))
+        one = examiner.examined(GoldenRun.of(scored, trial, timed=backends.request.timing))
         if trial.truncation:
             one = one._replace(findings=(*one.findings, *truncation_findings(trial.truncation)))
         examined.append(one)
@@ -216,29 +218,37 @@ def _against(
     corpora: Mapping[str, Corpus],
     cache: Cache,
     display: Display,
-) -> list[Examined]:
+) -> list[CheckFindings]:
     """Query every existing backend, in their order."""
     request = plan.request
-    at_hand = tuple(corpus.ids for corpus in corpora.values())
-    examiner = replace(_examiner(plan, Expected(plan.golden, plan.match, None), None), at_hand=at_hand)
-    own = plan.own_documents
-    indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
+    in_memory = tuple(corpus.ids for corpus in corpora.values())
+    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded_ids=in_memory)
+    document_source = plan.document_source
+    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge))
     metrics = list(plan.metrics.values())
-    every = []
+    runs = []
     for backend in against.backends:
         if backend.called is None:
             index = next(indexes)
             examined = examiner.examined(index.answered)
-            every.append(examined._replace(findings=(*examined.findings, *index.findings)))
+            runs.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
-        asked = ask_backend(
-            backend, backend.called, against, own, plan.golden, queries, request.k, cache=cache, display=display
+        run = ask_backend(
+            backend,
+            backend.called,
+            against,
+            document_source,
+            plan.golden,
+            queries,
+            request.k,
+            cache=cache,
+            display=display,
         )
-        every.append(examiner.examined_answers(asked.answered, asked.answers, metrics, request.relevance))
-    return every
+        runs.append(examiner.examined_answers(run.answered, run.answers, metrics, request.relevance))
+    return runs
 
 
-def _examiner(plan: CheckPlan, expected: Expected, dataset: Dataset | None) -> Examiner:
+def _examiner(plan: CheckPlan, expected: ExpectedDocuments, dataset: Dataset | None) -> Examiner:
     corpus = dataset.corpus if dataset is not None else None
     drops_itself = dataset is not None and dataset.identical_ids == "drop"
     return Examiner(
@@ -249,7 +259,7 @@ def _examiner(plan: CheckPlan, expected: Expected, dataset: Dataset | None) -> E
 def _result(
     plan: CheckPlan,
     datasets: list[DatasetInfo],
-    examined: Sequence[Examined],
+    examined: Sequence[CheckFindings],
     problems: Sequence[PreflightProblem],
     warnings: Sequence[PreflightProblem],
     command: list[str],
@@ -270,7 +280,7 @@ def _result(
         machine=MachineInfo(**asdict(machine())),
         cluster=ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
-        plan=PlanRecord(arguments=plan.given(), resolved={**plan.settings(), "notes": notes}),
+        plan=PlanRecord(arguments=plan.arguments(), resolved={**plan.settings(), "notes": notes}),
         datasets=datasets,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
@@ -282,7 +292,7 @@ def _result(
     )
 
 
-def _problems(examined: Sequence[Examined], severity: str) -> list[PreflightProblem]:
+def _problems(examined: Sequence[CheckFindings], severity: str) -> list[PreflightProblem]:
     return [
         problem_of(finding, backend=answered.label, dataset=answered.trial.dataset)
         for answered, _, findings in examined
@@ -341,7 +351,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
         for name, content in loaded.items()
     ]
     if plan.against is not None:
-        corpora.append(CorpusContent(plan.own_documents))
+        corpora.append(CorpusContent(plan.document_source))
     expecting = len(golden.expecting(plan.request.relevance))
     without_id = sum(not question.has_id for question in golden)
     return [
@@ -357,5 +367,7 @@ def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
     notes = list(dict.fromkeys([*of_plans, *(indexes.on_analyzers if indexes is not None else ())]))
     rules = [info.identical_ids for info in datasets if info.identical_ids is not None]
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
-        notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")
+        notes.append(
+            "hits that have their question's id are left out of the backends' answers, but kept with --against"
+        )
     return notes

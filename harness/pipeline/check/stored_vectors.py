@@ -41,12 +41,12 @@ from harness.worker.vectors import Vectors
 
 _ALIKE = 0.99
 """Half precision leaves 0.999 and more. A text that was cut elsewhere, or had another prompt, is below."""
-_SHOWN = 5
+_MAX_EXAMPLES = 5
 _SAMPLED = "only a sample of the index was encoded again"
-_UNCOMPARED = "its vectors were not compared with those of the model"
+_UNCOMPARED = "its vectors were not compared with the model's vectors"
 
 
-class Compared(NamedTuple):
+class VectorComparison(NamedTuple):
     """A statement on the vectors of an index: a warning, or a note if nothing is wrong or no model is named.
 
     ``truncation`` is how much the model reads of the texts that were encoded again, None if none were.
@@ -63,7 +63,7 @@ class _Texts(NamedTuple):
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     vectors: Float32Array | SparseVectors
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
 
 
 class ModelComparison:
@@ -80,26 +80,26 @@ class ModelComparison:
         self._queries, self._corpora = queries, corpora
         self._execution, self._cache, self._display = execution, cache, display
 
-    def compare(self, outcome: Outcome) -> Compared:
+    def compare(self, outcome: Outcome) -> VectorComparison:
         """Return the evidence about the model in the vectors of an index that was searched without its collection."""
         trial, record = outcome.trial, outcome.record
         encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
         if encoder is None or record is None or record.external is None:
-            return Compared()
+            return VectorComparison()
         texts = self._texts(record.external)
         if isinstance(texts, str):
             return _unknown(texts)
         if Settings.of(encoder, trial.parameters).source.kind == "precomputed":
-            return Compared(
+            return VectorComparison(
                 note=f"{_UNCOMPARED}: its questions have precomputed vectors, and no model encodes its texts"
             )
         try:
-            vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, texts)
+            vectors = self._encode(_limit_calls(trial, outcome.vectors), encoder, texts)
         except HarnessError as error:
-            return _unknown(f"its texts could not be encoded again: {error.what}")
+            return _unknown(f"its texts could not be encoded again: {error.problem}")
         documents = next(part for part in vectors.texts if part.role == "documents")
         of_index = documents._replace(number=len(record.external.ids), unknown=_SAMPLED)
-        judged = _judged(texts, _cosines(texts.vectors, _of_documents(vectors)))
+        judged = _judged(texts, _cosines(texts.vectors, _document_vectors(vectors)))
         return judged._replace(truncation=stats_of_texts(of_index))
 
     def _texts(self, external: ExternalIndexRecord) -> _Texts | str:
@@ -108,31 +108,31 @@ class ModelComparison:
         if sample is None or not len(sample.rows):
             return "the index gives none of them back"
         ids = Ids.of(external.ids.take(sample.rows))
-        texts, places = self._known_texts(sample, ids)
-        kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
-        if not kept:
+        texts, locations = self._find_texts(sample, ids)
+        numbers = [number for number, text in enumerate(texts) if text is not None and text.strip()]
+        if not numbers:
             return "no texts of its documents are known"
-        rows = np.array(kept, dtype=np.int32)
+        rows = np.array(numbers, dtype=np.int32)
         vectors = sample.sparse.take(rows) if sample.sparse is not None else sample.dense
         if vectors is None:
             raise AssertionError("an index gave documents back without their vectors")
         return _Texts(
             tuple(ids.take(rows)),
-            tuple(texts[number] or "" for number in kept),
+            tuple(texts[number] or "" for number in numbers),
             vectors if isinstance(vectors, SparseVectors) else vectors[rows],
-            tuple(dict.fromkeys(places[number] for number in kept)),
+            tuple(dict.fromkeys(locations[number] for number in numbers)),
         )
 
-    def _known_texts(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
+    def _find_texts(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
         """Return the text of each document, from the index or else from a corpus, and its source."""
-        texts, places = list(sample.texts), [sample.place] * len(ids)
+        texts, locations = list(sample.texts), [sample.text_source] * len(ids)
         for name, corpus in self._corpora.items():
             rows = corpus.ids.rows_of(ids)
             for number in np.flatnonzero(rows >= 0).tolist():
                 if texts[number] is None:
                     (texts[number],) = take_rows(corpus.texts, rows[number : number + 1]).to_pylist()
-                    places[number] = f"the corpus '{name}'"
-        return texts, places
+                    locations[number] = f"the corpus '{name}'"
+        return texts, locations
 
     def _encode(self, trial: Trial, encoder: EncoderName, sample: _Texts) -> Vectors:
         ids, texts = Ids.of(sample.ids), pa.chunked_array([strings(sample.texts)])
@@ -147,7 +147,7 @@ class ModelComparison:
             return embeddings.vectors(trial, encoder)
 
 
-def _of_documents(vectors: Vectors) -> Float32Array | SparseVectors:
+def _document_vectors(vectors: Vectors) -> Float32Array | SparseVectors:
     if vectors.dense is not None:
         return vectors.dense.documents
     if vectors.sparse is not None and vectors.sparse.documents is not None:
@@ -155,7 +155,7 @@ def _of_documents(vectors: Vectors) -> Float32Array | SparseVectors:
     raise AssertionError("a model that gives no vectors of documents")
 
 
-def _with_calls_left(trial: Trial, spent: Vectors | None) -> Trial:
+def _limit_calls(trial: Trial, spent: Vectors | None) -> Trial:
     """Return the trial with the calls of an endpoint that encoding the questions left of --max-calls."""
     allowed = int(trial.parameters.get("max_calls", -1))
     made = int(spent.facts.get("calls") or 0) if spent is not None else 0
@@ -182,36 +182,37 @@ def _cosines(stored: Float32Array | SparseVectors, made: Float32Array | SparseVe
     return cosines
 
 
-def _judged(sample: _Texts, cosines: Float64Array) -> Compared:
+def _judged(sample: _Texts, cosines: Float64Array) -> VectorComparison:
     texts, low = counted(len(cosines), "text"), np.flatnonzero(cosines < _ALIKE)
     lowest, median = float(cosines.min()), float(np.median(cosines))
     if not len(low):
-        return Compared(
+        return VectorComparison(
             note=f"{texts} of the index {'was' if len(cosines) == 1 else 'were'} encoded again: the lowest cosine with "
             f"the stored vectors is {lowest:.4f}"
         )
     worst = low[np.argsort(cosines[low], kind="stable")]
-    return Compared(
+    return VectorComparison(
         Finding(
             "stored-vectors",
             "warning",
             f"{len(low)} of {texts} that were encoded again have other vectors in the index: the lowest cosine is "
             f"{lowest:.3f}, the median {median:.3f}",
             "name the model that made the index (model=), with its prompt of documents, max_seq_length and "
-            "truncate_dim; nothing is wrong where other texts than those of "
-            f"{' and '.join(sample.places)} were encoded",
-            tuple(f"document '{sample.ids[row]}': {cosines[row]:.3f}" for row in worst[:_SHOWN].tolist()),
+            "truncate_dim; if texts other than those of {' and '.join(sample.places)} were encoded, this is not an "
+            "error",
+            tuple(f"document '{sample.ids[row]}': {cosines[row]:.3f}" for row in worst[:_MAX_EXAMPLES].tolist()),
         )
     )
 
 
-def _unknown(reason: str) -> Compared:
-    return Compared(
+def _unknown(reason: str) -> VectorComparison:
+    return VectorComparison(
         Finding(
             "vectors-not-compared",
             "warning",
             f"{_UNCOMPARED}: {reason}",
-            "make sure that model= names the model that made the index, as another of as many dimensions answers "
-            "without an error; or name where its texts are: --corpus, or a parameter of the backend",
+            "make sure that model= names the model that made the index, because another model with as many "
+            "dimensions answers without an error; or name the location of its texts: --corpus, or a parameter of "
+            "the backend",
         )
     )

@@ -13,7 +13,7 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Run
-from harness.document.cells import BACKEND, absent, count, listed, milliseconds, number, text, values_of
+from harness.document.cells import BACKEND, absent, count, join_names, milliseconds, number, text, values_of
 from harness.document.model import Cell, Column, Table, Value, Verdict
 from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
@@ -26,7 +26,7 @@ from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
 from harness.results.schema import TrialResult
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import ScoredTrial, has_terms
 from harness.stats.timing import latency
 from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
@@ -37,9 +37,9 @@ from harness.worker.outcome import Measurements
 _NS_PER_S = 1e9
 _FRESH = "new index"
 _LEGEND = [
-    "each query is asked once in each state, with no warm-up after a change",
+    "each query is searched once in each state, with no warm-up after a change",
     "new index: of the documents at the end, built at once",
-    "recall, and the exact figure beside a metric: against the exact result over the documents that are there",
+    "recall, and the exact figure next to a metric: compared with the exact result over the present documents",
 ]
 _STILL_COUNTED = "still counted: deleted contents that the engine says its statistics still count"
 
@@ -52,7 +52,7 @@ class ChurnProbe(Probe[ChurnRecord]):
     record = ChurnRecord
     on_index = False
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         """Return whether the plan requests changes, and the engine declares them."""
         card = trial.spec.card
         if plan.request.churn is None or card is None or trial.external or trial.spec.components:
@@ -68,7 +68,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         """Index a part of the documents, change the index and search it; raises HarnessError if that fails."""
         request = probed.plan.request
         if request.churn is None:
-            raise AssertionError("a workload that nobody asked for")
+            raise AssertionError("a workload that was not requested")
         if probed.dataset.candidates is not None:
             return ChurnRecord(unchangeable="the dataset's queries are ranked among candidates")
         workload = Workload.of(len(probed.dataset.corpus), request.churn, request.seed)
@@ -84,10 +84,10 @@ class ChurnProbe(Probe[ChurnRecord]):
                 _refuse_lost(record.fresh, workload.contents[-1], probed.dataset, finished.log, "in a new index")
             return record
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores during all changes."""
         measured = self.measured(measurements)
-        return [measured.others] if measured is not None and measured.others is not None else []
+        return [measured.other_processes] if measured is not None and measured.other_processes is not None else []
 
     def planned(self, plan: Plan) -> str:
         """Say which workload."""
@@ -95,15 +95,15 @@ class ChurnProbe(Probe[ChurnRecord]):
 
     def unmeasured(self, trial: Trial, plan: Plan) -> str:
         """Say why a backend will not be changed."""
-        asked = plan.request.churn is not None and not self.wanted(trial, plan)
-        return f"will not be changed (--churn): {_unchanged(trial)}" if asked else ""
+        skipped = plan.request.churn is not None and not self.applies_to(trial, plan)
+        return f"will not be changed (--churn): {_unchanged(trial)}" if skipped else ""
 
     def levels(self, plan: Plan) -> list[str]:
         """Name the workload, with its seed."""
         request = plan.request
         return [f"changes ({request.churn}, seed {request.seed})"] if request.churn is not None else []
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``churn`` below ``probes``: the workload, and figures of each state."""
         record, churn = self.measured(scored.outcome.measurements), plan.request.churn
         if record is None or churn is None:
@@ -122,7 +122,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         fresh = states.figures(record.fresh, len(record.passes) - 1, fresh=True) if record.fresh is not None else None
         return {"churn": {**summary, "states": each, "new_index": fresh}}
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Say why a backend was not changed."""
         outcome = scored.outcome
         if plan.request.churn is None or outcome.failure is not None:
@@ -146,7 +146,7 @@ class ChurnProbe(Probe[ChurnRecord]):
             Column("p50 ms", priority=6, timed=True),
             Column("p95 ms", timed=True),
             Column(metric, priority=1),
-            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=2),
+            Column("exact", help=f"{metric} of the exact result over the present documents", priority=2),
             Column(f"recall@{depth}"),
             Column("agree", help="queries that agree with the exact result, up to ties and the stated tolerance"),
             Column("still counted", priority=7),
@@ -175,21 +175,21 @@ class ChurnProbe(Probe[ChurnRecord]):
         ]
         if unproven:
             headline = "data that changes: results differ from the exact ones, and the cause is not proven"
-            return [Verdict("bad", headline, listed(unproven))]
+            return [Verdict("bad", headline, join_names(unproven))]
         if not compared or any(parity["different"] for _, parity, _ in compared):
             return []
         labels = list(dict.fromkeys(label for label, _, _ in compared))
         missing = [trial.label for trial in trials if trial.label not in labels]
         scores = [
-            f"{label}, {name}: {counted(sum(parity['causes'].values()), 'query')} ({listed(parity['causes'])})"
+            f"{label}, {name}: {counted(sum(parity['causes'].values()), 'query')} ({join_names(parity['causes'])})"
             for label, parity, name in compared
             if parity["causes"]
         ]
         alone = len(labels) == 1 or not missing
-        who = listed(labels) if missing else "every backend"
+        who = join_names(labels) if missing else "every backend"
         same = f"agree{'s' * alone} with exact search" if not scores else f"rank{'s' * alone} as exact search does"
-        details = [f"scores differ: {listed(scores)}"] if scores else []
-        details += [f"not compared: {listed(missing)}"] if missing else []
+        details = [f"scores differ: {join_names(scores)}"] if scores else []
+        details += [f"not compared: {join_names(missing)}"] if missing else []
         return [Verdict("good", f"data that changes: {who} {same} in every state", "; ".join(details))]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
@@ -215,14 +215,14 @@ def _unchanged(trial: Trial) -> str:
 
 
 def _refuse_lost(
-    state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str], where: str = "after a change"
+    state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str], when: str = "after a change"
 ) -> None:
     """Raise LostDocumentsError unless just documents without text are missing."""
     lost = np.setdiff1d(content[state.report.missing_rows], dataset.corpus.empty_rows)
     if len(lost):
         first = dataset.corpus.ids[int(lost[0])]
         raise LostDocumentsError(
-            f"{where} the engine lost {len(lost)} documents that are not empty: '{first}' first",
+            f"{when} the engine lost {len(lost)} documents that are not empty: '{first}' first",
             fix="look into the engine's log for why it refused them",
             log=log,
         )
@@ -231,7 +231,7 @@ def _refuse_lost(
 class _States:
     """Figures of the states of one backend's index."""
 
-    def __init__(self, scored: Scored, dataset: Dataset, plan: Plan, workload: Workload) -> None:
+    def __init__(self, scored: ScoredTrial, dataset: Dataset, plan: Plan, workload: Workload) -> None:
         self._scored, self._dataset, self._plan, self._workload = scored, dataset, plan, workload
         self._ids = workload.ids(dataset)
         self._terms = has_terms(scored.outcome.vectors, len(dataset.queries))
@@ -316,8 +316,8 @@ class _States:
         qrels = self._workload.judgments(self._dataset, number, self._ids)
         if qrels is None:
             return None
-        kept = HitRules.of(self._dataset).kept(replace(run, doc_ids=ids), plan.request.k)
-        return score(kept, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
+        hits = HitRules.of(self._dataset).filter_hits(replace(run, doc_ids=ids), plan.request.k)
+        return score(hits, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
 
 
 def _means(scores: Scores | None) -> dict[str, float]:

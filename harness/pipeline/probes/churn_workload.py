@@ -49,16 +49,16 @@ class Workload:
             first -= 1
         inserted, deleted = _part(churn.insert, first), _part(churn.delete, first)
         updated = max(2, _part(churn.update, first)) if churn.update else 0
-        content, steps, held = order[:first].copy(), [], np.arange(first, dtype=np.int32)
+        content, steps, absent = order[:first].copy(), [], np.arange(first, dtype=np.int32)
         for number in range(1, churn.steps + 1):
-            if deleted + max(1, updated) > len(held) or len(content) + inserted > documents:
+            if deleted + max(1, updated) > len(absent) or len(content) + inserted > documents:
                 raise UsageError(
                     f"--churn {churn}: {counted(documents, 'document is', 'documents are')} too few: step {number} "
                     f"would insert {inserted} of {documents - len(content)}, delete {deleted} and update {updated} "
-                    f"of {len(held)}",
-                    fix="take more documents or fewer steps; a step deletes and inserts one at least, and updates two",
+                    f"of {len(absent)}",
+                    fix="take more documents or fewer steps; a step deletes and inserts at least one, and updates two",
                 )
-            touched = generator.choice(held, deleted + updated, replace=False)
+            touched = generator.choice(absent, deleted + updated, replace=False)
             gone, changed = np.sort(touched[:deleted]), touched[deleted:]
             added = np.arange(len(content), len(content) + inserted, dtype=np.int32)
             written = np.concatenate([changed, added]).astype(np.int32)
@@ -66,7 +66,7 @@ class Workload:
             content = np.concatenate([content, order[added]])
             content[written], content[gone] = new, -1
             steps.append(ChangeStep(gone.astype(np.int32), written, new))
-            held = np.flatnonzero(content >= 0).astype(np.int32)
+            absent = np.flatnonzero(content >= 0).astype(np.int32)
         return cls(order, first, tuple(steps))
 
     @cached_property
@@ -97,12 +97,12 @@ class Workload:
         if qrels is None:
             return None
         holder = np.full(len(dataset.corpus.ids) + 1, -1, dtype=np.int32)
-        held = np.flatnonzero(content >= 0)
-        holder[content[held]] = held
+        slots = np.flatnonzero(content >= 0)
+        holder[content[slots]] = slots
         rows = holder[dataset.corpus.ids.rows_of(qrels.doc_ids)][qrels.rows]  # -1, unknown: the last, which holds none
-        kept = rows >= 0
-        indptr = np.concatenate([[0], np.cumsum(kept)])[qrels.indptr].astype(np.int64)
-        return Qrels(qrels.query_ids, ids, indptr, rows[kept], qrels.grades[kept])
+        is_present = rows >= 0
+        indptr = np.concatenate([[0], np.cumsum(is_present)])[qrels.indptr].astype(np.int64)
+        return Qrels(qrels.query_ids, ids, indptr, rows[is_present], qrels.grades[is_present])
 
 
 def _part(share: float, documents: int) -> int:

@@ -15,7 +15,7 @@ from harness.metrics import Metric, QuerySet, score
 from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import RerankingStats, StageStats, TrialResult
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.worker.outcome import Outcome
 
 _NS_PER_S = 1e9
@@ -30,7 +30,7 @@ class CombiningProbe(Probe[None]):
     kinds = frozenset({"fusion", "rerank"})
     fields = frozenset({"stages"})
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``stages``; without times unless the plan took them."""
         return {"stages": _stages(scored.outcome, dataset, plan)}
 
@@ -44,12 +44,12 @@ def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None
     combined, timed = outcome.combined, plan.request.timing
     if combined is None:
         return None
-    first, own_ns = (combined.first_ns, combined.own_ns) if timed else (None, None)
+    first, stage_ns = (combined.first_ns, combined.stage_ns) if timed else (None, None)
     return StageStats(
         method=combined.method,
         components=list(combined.of),
         components_ms=latency_stats(first) if first is not None else None,
-        method_ms=own_ns / max(len(dataset.queries), 1) / _NS_PER_MS if own_ns is not None else None,
+        method_ms=stage_ns / max(len(dataset.queries), 1) / _NS_PER_MS if stage_ns is not None else None,
         reranking=_reranking(outcome, dataset, plan),
     )
 
@@ -97,10 +97,10 @@ def best_order(run: Run, qrels: Qrels) -> Run:
     width = len(qrels.doc_ids)
     judged = np.repeat(np.arange(len(qrels.query_ids), dtype=np.int64), np.diff(qrels.indptr)) * width + qrels.rows
     order = np.argsort(judged)
-    wanted = query * width + documents
-    places = order[np.minimum(np.searchsorted(judged, wanted, sorter=order), len(judged) - 1)]
-    judged_too = (query >= 0) & (documents >= 0) & (judged[places] == wanted)
-    return run.with_scores(np.where(judged_too, qrels.grades[places], 0).astype(np.float32))
+    keys = query * width + documents
+    positions = order[np.minimum(np.searchsorted(judged, keys, sorter=order), len(judged) - 1)]
+    judged_too = (query >= 0) & (documents >= 0) & (judged[positions] == keys)
+    return run.with_scores(np.where(judged_too, qrels.grades[positions], 0).astype(np.float32))
 
 
 def _stage_table(trials: Sequence[TrialResult]) -> Table:

@@ -13,10 +13,10 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.filter_sweep import SweptFilter, sweep_filters
-from harness.data.filtering import Filtered
+from harness.data.filtering import FilterResult
 from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
-from harness.document.cells import BACKEND, absent, count, listed, milliseconds, number, text, values_of
+from harness.document.cells import BACKEND, absent, count, join_names, milliseconds, number, text, values_of
 from harness.document.figures import Curve, Curves
 from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.errors import HarnessError, UsageError
@@ -36,7 +36,7 @@ from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import FilteredStats, FilterSweepStats
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import ScoredTrial, has_terms
 from harness.store.columns import save_table
 from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
@@ -45,7 +45,7 @@ from harness.worker.outcome import Measurements, Outcome, checked_run
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
-_NAMED = 4
+_MAX_NAMES = 4
 _ACROSS = "share of the documents that match"
 _FIGURE_NOTE = (
     "Against exact filtered search. A ring marks a filter under which queries got fewer hits than from it; the line "
@@ -78,7 +78,7 @@ class FilteringProbe(Probe[FilteringRecord]):
     record = FilteringRecord
     on_index = False
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         """Return whether the plan requests filters, and the engine supports them on an index of its own."""
         return bool(plan.request.filter_sweep) and _filters(trial)
 
@@ -104,13 +104,13 @@ class FilteringProbe(Probe[FilteringRecord]):
             save_table(Path(folder) / _METADATA, filters[0].filtered.metadata)
             return FilteringRecord(tuple(_searches(probed, filters, Path(folder), progress)))
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores during the searches under each filter."""
         measured = self.measured(measurements)
         return [
             replace(phase, phase=f"{phase.phase}, filter {search.filter}")
             for search in (measured.searches if measured is not None else ())
-            for phase in (search.record.others if search.record is not None else ())
+            for phase in (search.record.other_processes if search.record is not None else ())
         ]
 
     def planned(self, plan: Plan) -> str:
@@ -127,14 +127,16 @@ class FilteringProbe(Probe[FilteringRecord]):
         failures = (search.failure for search in (record.searches if record is not None else ()))
         return next((failure for failure in failures if failure is not None), None)
 
-    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> list[Mapping[str, object]]:
+    def summaries(self, scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -> list[Mapping[str, object]]:
         """Return the field ``filter_sweep`` of every trial; trials that claim the same scores share references."""
         swept = bool(plan.request.filter_sweep) and dataset.candidates is None
         built = {one.outcome.trial.label: one for one in scored if swept and one.outcome.record is not None}
         levels: dict[str, list[FilteredStats]] = {label: [] for label in built}
         for filtering in _filters_of(dataset, plan) if built else ():
-            asked = [(one, search) for one in built.values() for search in self._under(filtering.name, one)]
-            for label, level in _levels_of(asked, filtering.filtered, dataset, plan):
+            searches = [
+                (one, search) for one in built.values() for search in self._filtered_searches(filtering.name, one)
+            ]
+            for label, level in _levels_of(searches, filtering.filtered, dataset, plan):
                 levels[label].append(level)
         stats = {
             label: FilterSweepStats(
@@ -145,18 +147,18 @@ class FilteringProbe(Probe[FilteringRecord]):
         labels = [one.outcome.trial.label for one in scored]
         return [{"filter_sweep": stats[label]} if label in stats else {} for label in labels]
 
-    def _under(self, name: str, scored: Scored) -> list[FilteredSearch]:
+    def _filtered_searches(self, name: str, scored: ScoredTrial) -> list[FilteredSearch]:
         """Return the trial's search under a filter, if it was searched under it."""
         record = self.measured(scored.outcome.measurements)
         return [search for search in (record.searches if record is not None else ()) if search.filter == name]
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Return why a backend has no filtered searches, or which of them failed."""
         outcome = scored.outcome
         if not plan.request.filter_sweep or outcome.run is None:
             return []
         if outcome.record is None:
-            return ["not searched under the filters of --filter-sweep: it has no index of its own"]
+            return ["not searched under the filters of --filter-sweep: it has no index itself"]
         if not _filters(outcome.trial):
             return ["not searched under the filters of --filter-sweep: its engine, or its index, does not filter"]
         record = self.measured(outcome.measurements)
@@ -166,7 +168,7 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate each filter of each backend below its searches without any: no filter's values are the best."""
-        depth, metric = _shown(trials)
+        depth, metric = _recall_column(trials)
         columns = [
             BACKEND,
             Column("filter", numeric=False, names=True),
@@ -189,45 +191,45 @@ class FilteringProbe(Probe[FilteringRecord]):
         ]
         if metric is not None:
             legend += [
-                "− exact: the metric minus that of exact search; judgments of documents that do not match are left out",
+                "− exact: the metric minus its value for exact search, judged only by documents that match",
                 "evaluated: queries with a relevant document that matches",
             ]
         return [Table("Search under filters, from many documents to few", columns, rows, legend)]
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
         """Say which backend finds least of the exact filtered best and under which filter, or that all find it."""
-        depth, _ = _shown(trials)
+        depth, _ = _recall_column(trials)
         lowest, failed = [], False
         for trial in trials:
             levels = trial.filter_sweep.levels if trial.filter_sweep is not None else []
             failed = failed or any(level.error is not None for level in levels)
-            known = [level for level in levels if level.recall or level.queries_with_fewer_hits]
-            if known:
-                worst = min(known, key=partial(_found, depth=depth))
-                lowest.append((_found(worst, depth), trial, worst))
+            measured = [level for level in levels if level.recall or level.queries_with_fewer_hits]
+            if measured:
+                worst = min(measured, key=partial(_recall_of, depth=depth))
+                lowest.append((_recall_of(worst, depth), trial, worst))
         if not lowest:
             return []
         lowest.sort(key=lambda low: low[0])
         least, trial, level = lowest[0]
         if least == (1.0, 0):
             labels = [trial.label for _, trial, _ in lowest]
-            said = f"{listed(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depth}"
-            return [] if failed else [Verdict("good", f"{said} under every filter")]
+            sentence = f"{join_names(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depth}"
+            return [] if failed else [Verdict("good", f"{sentence} under every filter")]
         headline = f"under filters {trial.label} finds least: {_loss(trial, level, depth)}"
-        others = "; ".join(
-            f"{other.label}: {_loss(other, low, depth)}" for lost, other, low in lowest[1:_NAMED] if lost < (1.0, 0)
+        further = "; ".join(
+            f"{other.label}: {_loss(other, low, depth)}" for lost, other, low in lowest[1:_MAX_NAMES] if lost < (1.0, 0)
         )
         return [
             Verdict(
                 "unsure" if level.queries_with_fewer_hits else "plain",
                 headline,
-                f"lowest of others: {others}" if others else "",
+                f"lowest of the others: {further}" if further else "",
             )
         ]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw recall, and the metric's loss against exact filtered search, over the share of documents."""
-        depth, metric = _shown(trials)
+        depth, metric = _recall_column(trials)
         drawn: list[tuple[str, _ValueOf]] = []
         drawn += [(f"recall@{depth}", lambda level: level.recall.get(depth))] if depth else []
         drawn += [(f"filtered {metric} − exact", _difference)] if metric is not None else []
@@ -264,23 +266,23 @@ def _searches(
     card = probed.trial.spec.card
     reopens = card is not None and load_engine(card).capabilities.reopens and not may_be_server(probed.trial)
     built: Path | None = None
-    for place, swept in enumerate(filters, 1):
-        own = folder / str(place)
-        job = job_of_another_build(probed.job, built or own)
-        job = replace(job, shared=reopens, built=built, filter=swept.filtered.wanted, metadata=folder / _METADATA)
+    for position, swept in enumerate(filters, 1):
+        subfolder = folder / str(position)
+        job = job_of_another_build(probed.job, built or subfolder)
+        job = replace(job, shared=reopens, built=built, filter=swept.filtered.conditions, metadata=folder / _METADATA)
         filtered = replace(probed, dataset=replace(probed.dataset, filtered=swept.filtered))
         try:
-            record = run_another_build(filtered, job, own, PartOf(progress, f"filter {swept.name}")).record
-            built = (built or own) if reopens else None
+            record = run_another_build(filtered, job, subfolder, PartOf(progress, f"filter {swept.name}")).record
+            built = (built or subfolder) if reopens else None
             yield FilteredSearch(swept.name, replace(record, compared=None), None)
         except HarnessError as error:
-            yield FilteredSearch(swept.name, None, error.what.splitlines()[0])
-        if built != own and not reopens:
-            shutil.rmtree(own, ignore_errors=True)
+            yield FilteredSearch(swept.name, None, error.problem.splitlines()[0])
+        if built != subfolder and not reopens:
+            shutil.rmtree(subfolder, ignore_errors=True)
 
 
 def _levels_of(
-    asked: Sequence[tuple[Scored, FilteredSearch]], filtered: Filtered, dataset: Dataset, plan: Plan
+    searches: Sequence[tuple[ScoredTrial, FilteredSearch]], filtered: FilterResult, dataset: Dataset, plan: Plan
 ) -> Iterator[tuple[str, FilteredStats]]:
     """Yield labels of trials, and their hits under a filter compared with the exact filtered search, both scored."""
     among, deep = replace(dataset, filtered=filtered), HitRules.of(dataset).deepened(plan)
@@ -293,10 +295,10 @@ def _levels_of(
             measurements={},
             combined=None,
         )
-        for scored, search in asked
+        for scored, search in searches
     ]
     references = References(outcomes, deep, among, SilentDisplay(), deeper=deep.request.k)
-    for outcome, (_, search) in zip(outcomes, asked, strict=True):
+    for outcome, (_, search) in zip(outcomes, searches, strict=True):
         yield outcome.trial.label, _level(search, outcome, references, filtered, dataset, plan)
 
 
@@ -304,7 +306,7 @@ def _level(
     search: FilteredSearch,
     outcome: Outcome,
     references: References,
-    filtered: Filtered,
+    filtered: FilterResult,
     dataset: Dataset,
     plan: Plan,
 ) -> FilteredStats:
@@ -317,21 +319,21 @@ def _level(
     rules = HitRules.of(dataset)
     compared = references.compare(outcome, explained=False)
     exact = (compared.exact or compared.deeper) if compared is not None else None
-    run = rules.kept(outcome.run, plan.request.k)
-    exact = rules.kept(exact, plan.request.k) if exact is not None else None
-    own, best = _scores(run, filtered, dataset, plan), _scores(exact, filtered, dataset, plan)
+    run = rules.filter_hits(outcome.run, plan.request.k)
+    exact = rules.filter_hits(exact, plan.request.k) if exact is not None else None
+    scores, best = _scores(run, filtered, dataset, plan), _scores(exact, filtered, dataset, plan)
     lengths, terms = np.diff(run.indptr), has_terms(outcome.vectors, len(dataset.queries))
-    wanted = np.diff(exact.indptr) if exact is not None else np.full(len(lengths), min(plan.request.k, matching))
+    possible = np.diff(exact.indptr) if exact is not None else np.full(len(lengths), min(plan.request.k, matching))
     return FilteredStats(
         filter=search.filter,
         matching=matching,
         selectivity=matching / documents,
         recall=_recall(compared.parity if compared is not None else None),
-        metric=str(plan.measures[0]) if own is not None else None,
-        quality=own.means()[0].value if own is not None else None,
+        metric=str(plan.measures[0]) if scores is not None else None,
+        quality=scores.means()[0].value if scores is not None else None,
         exact=best.means()[0].value if best is not None else None,
-        evaluated=len(own.query_ids) if own is not None else 0,
-        queries_with_fewer_hits=int(np.count_nonzero(lengths < wanted)),
+        evaluated=len(scores.query_ids) if scores is not None else 0,
+        queries_with_fewer_hits=int(np.count_nonzero(lengths < possible)),
         milliseconds=latency_stats(record.search_ns[:, terms]) if plan.request.timing else None,
     )
 
@@ -340,11 +342,11 @@ def _recall(parity: Parity | None) -> dict[str, float]:
     return {str(depth): share for depth, share in parity.recall.items()} if parity is not None else {}
 
 
-def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -> Scores | None:
+def _scores(run: Run | None, filtered: FilterResult, dataset: Dataset, plan: Plan) -> Scores | None:
     """Score a run by the first metric and the judgments of documents that match; None if no query has any."""
     if run is None or dataset.qrels is None or not plan.measures:
         return None
-    qrels = _of_matching(dataset.qrels, filtered, dataset)
+    qrels = _matching_qrels(dataset.qrels, filtered, dataset)
     scores = score(
         run,
         qrels,
@@ -357,17 +359,21 @@ def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -
     return scores if len(scores.query_ids) else None
 
 
-def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
+def _matching_qrels(qrels: Qrels, filtered: FilterResult, dataset: Dataset) -> Qrels:
     """Return the judgments of documents that match."""
     rows = dataset.corpus.ids.rows_of(qrels.doc_ids)
-    kept = ((rows >= 0) & filtered.matching[rows])[qrels.rows]
-    before = np.concatenate([[0], np.cumsum(kept)])
+    is_matching = ((rows >= 0) & filtered.matching[rows])[qrels.rows]
+    before = np.concatenate([[0], np.cumsum(is_matching)])
     return Qrels(
-        qrels.query_ids, qrels.doc_ids, before[qrels.indptr].astype(np.int64), qrels.rows[kept], qrels.grades[kept]
+        qrels.query_ids,
+        qrels.doc_ids,
+        before[qrels.indptr].astype(np.int64),
+        qrels.rows[is_matching],
+        qrels.grades[is_matching],
     )
 
 
-def _shown(trials: Sequence[TrialResult]) -> tuple[str, str | None]:
+def _recall_column(trials: Sequence[TrialResult]) -> tuple[str, str | None]:
     """Return the depth of the displayed recall, "" for none, and the metric, None if there is none."""
     levels = [level for trial in trials if trial.filter_sweep is not None for level in trial.filter_sweep.levels]
     depth = min((depth for level in levels for depth in level.recall), key=int, default="")
@@ -390,11 +396,11 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
         for level in _levels(trial, metric)
         if level.selectivity > 0 and (value := value_of(level)) is not None
     )
-    ringed, apart = (frozenset(at for at, point in enumerate(points) if point[flag]) for flag in (2, 3))
+    ringed, apart = (frozenset(position for position, point in enumerate(points) if point[flag]) for flag in (2, 3))
     return Curve(trial.label, [point[:2] for point in points], number, ringed, apart) if points else None
 
 
-def _found(level: FilteredStats, depth: str) -> tuple[float, int]:
+def _recall_of(level: FilteredStats, depth: str) -> tuple[float, int]:
     """Return the sort key of levels, the lowest recall first: recall, then missing hits."""
     return level.recall.get(depth, 1.0), -level.queries_with_fewer_hits
 
@@ -406,7 +412,7 @@ def _loss(trial: TrialResult, level: FilteredStats, depth: str) -> str:
     short = (
         [f"too few hits on {level.queries_with_fewer_hits:,}{queries} queries"] if level.queries_with_fewer_hits else []
     )
-    return f"{', '.join([*recalls, *short])} where {100 * level.selectivity:.2g} % match"
+    return f"{', '.join([*recalls, *short])} if {100 * level.selectivity:.2g} % match"
 
 
 def _difference(level: FilteredStats) -> float | None:

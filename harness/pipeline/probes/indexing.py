@@ -14,14 +14,14 @@ from harness.pipeline.probes.probe import Probe, label_cell
 from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import ExternalIndexStats, IndexStats, PhaseTimes
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.vectors import Vectors
 
 _NS_PER_S = 1e9
-_MISSING_SHOWN = 100
-_STRANGERS_SHOWN = 20
+_MAX_MISSING = 100
+_MAX_STRANGERS = 20
 _PHASES = ("open", "index", "ready", "first query", "warm-up", "search", "transfer")
 _SOURCES = {"cached": "cached", "engine": "by engine"}
 
@@ -32,7 +32,7 @@ class IndexingProbe(Probe[None]):
     name = "indexing"
     fields = frozenset({"phases", "index"})
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the fields ``phases`` and ``index``; without times unless the plan took them."""
         outcome, record, timed = scored.outcome, scored.timed_record(), plan.request.timing
         if record is None:
@@ -74,7 +74,7 @@ def _source(record: TrialRecord, vectors: Vectors | None) -> Literal["computed",
     return "partly cached" if any(computed) else "cached"
 
 
-def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, timed: bool) -> IndexStats:
+def _index(record: TrialRecord, memory: FinishedProcess | None, dataset: Dataset, *, timed: bool) -> IndexStats:
     ingestion, external, seconds = record.index, record.external, record.index.index_ns / _NS_PER_S
     rate = ingestion.indexed / seconds if seconds > 0 else 0.0
     built = timed and external is None
@@ -82,7 +82,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         built_by=record.built_by,
         documents_sent=ingestion.sent if external is None else None,
         documents_indexed=ingestion.indexed,
-        missing=dataset.corpus.ids.take(ingestion.missing_rows[:_MISSING_SHOWN]),
+        missing=dataset.corpus.ids.take(ingestion.missing_rows[:_MAX_MISSING]),
         missing_count=len(ingestion.missing_rows),
         seconds=seconds if built else None,
         ready_seconds=ingestion.ready_ns / _NS_PER_S if built else None,
@@ -104,7 +104,7 @@ def _external_index(external: ExternalIndexRecord) -> ExternalIndexStats:
     return ExternalIndexStats(
         in_dataset=len(external.rows) - len(strange),
         not_in_dataset=len(strange),
-        examples=external.ids.take(strange[:_STRANGERS_SHOWN]),
+        examples=external.ids.take(strange[:_MAX_STRANGERS]),
         no_reference=external.no_reference,
         files=external.files,
         file_bytes=external.file_bytes,
@@ -116,7 +116,7 @@ def _index_table(trials: Sequence[TrialResult]) -> Table:
     rows = [[label_cell(trial), *_index_cells(trial.index)] for trial in trials if trial.index is not None]
     columns = [
         BACKEND,
-        Column("documents", help="documents that the engine holds, of those that were sent"),
+        Column("documents", help="documents that the engine holds, of the documents sent"),
         Column("docs/s", best="highest", timed=True, help="of ingestion, without encoding and waiting"),
         Column("searchable", best="lowest", timed=True, help="from the first document until all can be searched"),
         Column("index", best="lowest", help="allocated blocks, without the write-ahead log"),

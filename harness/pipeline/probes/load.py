@@ -42,7 +42,7 @@ from harness.results.schema_costs import (
     OpenLoopStats,
     SearchStats,
 )
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import ScoredTrial, has_terms
 from harness.stats.saturation import ENOUGH, P99_FACTOR, knee
 from harness.stats.timing import throughput
 from harness.store.cpu_use import OtherProcesses
@@ -64,7 +64,7 @@ class LoadProbe(Probe[LoadRecords]):
     options = ("cold", "concurrency", "rate")
     record = LoadRecords
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         """Return whether the plan requests a cold pass, several clients or a rate."""
         return plan.request.measures_load
 
@@ -85,15 +85,15 @@ class LoadProbe(Probe[LoadRecords]):
         """Say which loads, and for how long each."""
         request = plan.request
         words = ["a cold pass"] if request.cold else []
-        held = f"{request.load_seconds:g} s each"
+        duration = f"{request.load_seconds:g} s each"
         if request.concurrency:
-            words.append(f"{', '.join(map(str, request.concurrency))} clients ({request.clients.value}), {held}")
+            words.append(f"{', '.join(map(str, request.concurrency))} clients ({request.clients.value}), {duration}")
         if request.open_loop:
             rates = ", ".join(f"{rate:.10g}" for rate in request.rates)
-            asked = "rates up to saturation" if request.sweeps_rates else f"{rates} queries/s"
+            rates_text = "rates up to saturation" if request.sweeps_rates else f"{rates} queries/s"
             most, cores = open_loop_clients(request), open_loop_clients(request, machine().cores)
             clients = f"{most} clients" if most == cores else f"{most} clients of a server, {cores} of an engine here"
-            words.append(f"{asked} ({request.arrivals}, {clients}), {held}")
+            words.append(f"{rates_text} ({request.arrivals}, {clients}), {duration}")
         return "; ".join(words)
 
     def levels(self, plan: Plan) -> list[str]:
@@ -135,7 +135,7 @@ class LoadProbe(Probe[LoadRecords]):
         )
         return next(failures, None)
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the fields ``cold``, ``closed_loop``, ``open_loop`` and ``knee``."""
         loads = self._loads(scored)
         return {
@@ -145,21 +145,21 @@ class LoadProbe(Probe[LoadRecords]):
             "knee": knee_stats(loads) if plan.request.sweeps_rates else None,
         }
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Return notes on missing and failed measurements."""
         if scored.outcome.combined is not None and plan.request.measures_load:
-            return ["not measured cold or under load: what it is made of was"]
-        if scored.outcome.asked is not None and plan.request.measures_load:
+            return ["not measured cold or under load: its components were"]
+        if scored.outcome.answers is not None and plan.request.measures_load:
             return ["not measured cold or under load: its own code answers, one query after another"]
         return _notes(self._loads(scored), plan.request) if scored.outcome.record is not None else []
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores during each level."""
         measured = self.measured(measurements)
         levels = measured.levels if measured is not None else ()
-        return [level.others for level in levels if level.others is not None]
+        return [level.other_processes for level in levels if level.other_processes is not None]
 
-    def _loads(self, scored: Scored) -> tuple[LoadRecord, ...]:
+    def _loads(self, scored: ScoredTrial) -> tuple[LoadRecord, ...]:
         measured = self.measured(scored.outcome.measurements)
         if measured is None or scored.outcome.record is None:
             return ()
@@ -178,14 +178,14 @@ class LoadProbe(Probe[LoadRecords]):
         sustained.sort(key=lambda row: -row[0])
         if not sustained or busy_mark(trials):
             return []
-        said = [
+        sentences = [
             f"{label}: {qps:,.0f} queries/s"
             + (f", p99 {knee.p99_ms:.3f} ms" if knee.p99_ms is not None else "")
             + (" (its rates ended before saturation)" if knee.unsustained_rate is None else "")
             for qps, label, knee in sustained
         ]
         most = f"{sustained[0][1]} answers most queries a second before its latency rises"
-        return [Verdict("plain", f"{most}, {sustained[0][0]:,.0f}", "; ".join(said))]
+        return [Verdict("plain", f"{most}, {sustained[0][0]:,.0f}", "; ".join(sentences))]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw throughput against p99, of backends whose rates rose to saturation."""
@@ -198,8 +198,12 @@ class LoadProbe(Probe[LoadRecords]):
                 if loop.qps and loop.milliseconds
             ]
             if knee is not None and levels:
-                at = next((at for at, (rate, *_) in enumerate(levels) if rate == knee.rate), None)
-                rows.append(Throughput(trial.label, [(qps, p99) for _, qps, p99 in levels], at, series[trial.label]))
+                knee_position = next(
+                    (knee_position for knee_position, (rate, *_) in enumerate(levels) if rate == knee.rate), None
+                )
+                rows.append(
+                    Throughput(trial.label, [(qps, p99) for _, qps, p99 in levels], knee_position, series[trial.label])
+                )
         note = (
             "Queries at fixed rates, joined from the lowest to the highest; p99 counts from when a query was due. "
             "A ring marks the knee; beyond it, dashed and pale, the backend does not sustain the rate."
@@ -294,19 +298,19 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
 def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
     """Return the knee of the rates that were measured; None if no rate had an answer."""
     loops = {record.rate: record for record in records if record.rate is not None}
-    found = knee([rate_level(record) for record in loops.values()])
-    if found is None:
+    knee_level = knee([rate_level(record) for record in loops.values()])
+    if knee_level is None:
         return None
     answered = {rate: scheduled(record).answered_per_second for rate, record in loops.items()}
     return KneeStats(
-        rate=found.at.rate if found.at is not None else None,
-        qps=answered[found.at.rate] if found.at is not None else None,
-        p99_ms=found.at.p99_ms if found.at is not None else None,
-        queries=found.at.queries if found.at is not None else None,
-        unloaded_p99_ms=found.unloaded_p99_ms,
-        unloaded_queries=found.unloaded_queries,
-        unsustained_rate=found.beyond.rate if found.beyond is not None else None,
-        limit=found.limit,
+        rate=knee_level.level.rate if knee_level.level is not None else None,
+        qps=answered[knee_level.level.rate] if knee_level.level is not None else None,
+        p99_ms=knee_level.level.p99_ms if knee_level.level is not None else None,
+        queries=knee_level.level.queries if knee_level.level is not None else None,
+        unloaded_p99_ms=knee_level.unloaded_p99_ms,
+        unloaded_queries=knee_level.unloaded_queries,
+        unsustained_rate=knee_level.beyond.rate if knee_level.beyond is not None else None,
+        limit=knee_level.limit,
         highest_qps=max(answered.values()),
     )
 
@@ -329,19 +333,19 @@ def _notes(loads: Sequence[LoadRecord], request: CompareRequest) -> list[str]:
     if request.cold and not any(record.kind == "cold" for record in loads):
         notes.append("no cold pass (--cold): the caches are the server's")
     for record in loads:
-        where = record.words
+        phase = record.words
         if record.failures:
             some = f"{len(record.failures)} of {record.processes} client processes"
-            notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
+            notes.append(f"{phase}: {some} failed: {record.failures[0].splitlines()[0]}")
         failed = len(record.samples) - len(record.samples.answered())
         if failed:
-            notes.append(f"{where}: {counted(failed, 'query')} failed: {record.first_error}")
+            notes.append(f"{phase}: {counted(failed, 'query')} failed: {record.first_error}")
         if record.different_queries:
             different = counted(record.different_queries, "query was", "queries were")
-            notes.append(f"{where}: {different} answered otherwise than by one client")
+            notes.append(f"{phase}: {different} answered differently than for one client")
         if record.rate is not None and not request.sweeps_rates and scheduled(record).overloaded:
             waiting = counted(scheduled(record).backlog, "query was", "queries were")
-            notes.append(f"{where}: overload, {waiting} waiting at the end")
+            notes.append(f"{phase}: overload, {waiting} waiting at the end")
     return notes
 
 
@@ -416,8 +420,8 @@ def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
     ]
     rows = [[label_cell(trial), *_open_cells(level, trial.knee)] for trial in trials for level in trial.open_loop]
     legend = [
-        "p50 to p99 count from when a query was due, service (p50) from when it was asked",
-        "waiting: due and not yet asked at the end, !: overload",
+        "p50 to p99 count from the time when a query was due, service (p50) from when it was sent",
+        "waiting: due and not yet sent at the end, !: overload",
         "errors: failed queries, and clients that died or gave up",
         *([f"{_KNEE}: the knee, {_BEYOND}: beyond it"] if any(trial.knee is not None for trial in trials) else []),
     ]
@@ -455,7 +459,7 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
     rows = [[label_cell(trial), *_knee_cells(trial.knee)] for trial in trials if trial.knee is not None]
     legend = [
         f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times at rest",
-        f"at rest: the lowest p99 of rates without overload and of {ENOUGH} queries, or of those with the most",
+        f"at rest: the lowest p99 of rates without overload and with {ENOUGH} queries, or with the most queries",
         "n: queries of that p99; most/s: the most that were answered at any rate",
         "next rate: the lowest measured rate that was not sustained, and why",
     ]
@@ -479,5 +483,5 @@ def _knee_cells(stats: KneeStats) -> list[Cell]:
 
 
 def _errors(level: ClosedLoopStats | OpenLoopStats) -> Cell:
-    said = f"{level.errors:,}" if not level.clients_failed else f"{level.errors:,} + {level.clients_failed} clients"
-    return Cell(said, value=level.errors)
+    count = f"{level.errors:,}" if not level.clients_failed else f"{level.errors:,} + {level.clients_failed} clients"
+    return Cell(count, value=level.errors)

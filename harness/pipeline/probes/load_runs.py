@@ -22,7 +22,7 @@ from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.config import ClientKind, CompareRequest
-from harness.stats.saturation import AT_REST, RateLevel, held_seconds, next_rate
+from harness.stats.saturation import REST_SHARE, RateLevel, next_rate, seconds_at_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 from harness.store.disk import copy_folder
@@ -31,7 +31,7 @@ from harness.wording import counted
 from harness.worker.executor import Executor
 from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob, TrialRecord
 from harness.worker.load_client import DUE, GO, READY
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.threads import side_by_side
 
 _NS_PER_S = 1e9
@@ -78,7 +78,7 @@ class LoadRecord:
     peak_rss_bytes: int | None
     peak_anonymous_bytes: int | None
     index_copies: int
-    others: OtherProcesses | None = None
+    other_processes: OtherProcesses | None = None
 
     @property
     def processes(self) -> int:
@@ -139,9 +139,9 @@ class LoadRuns:
             return []
         record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
         single_ns = (record.search_ns + record.transfer_ns)[:, self.terms]
-        first = AT_REST * single_ns.size / max(1, int(single_ns.sum())) * _NS_PER_S
+        first = REST_SHARE * single_ns.size / max(1, int(single_ns.sum())) * _NS_PER_S
         while (rate := next_rate([*map(rate_level, loads_with_terms(swept, self.terms))], first)) is not None:
-            seconds = held_seconds(rate * float(self.terms.mean()), self.request.load_seconds)
+            seconds = seconds_at_rate(rate * float(self.terms.mean()), self.request.load_seconds)
             swept.append(self._measure(_Level("open", self.open_loop_clients, seconds, rate), progress))
         return sorted(swept, key=lambda record: record.rate or 0.0)
 
@@ -162,11 +162,11 @@ class LoadRuns:
             ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
             start_ns = gate.start_ns
         except (HarnessError, OSError) as error:
-            what = error.what if isinstance(error, HarnessError) else f"the clients could not be started: {error}"
-            ends = [_End(None, None, what)] * processes
+            reason = error.problem if isinstance(error, HarnessError) else f"the clients could not be started: {error}"
+            ends = [_End(None, None, reason)] * processes
         record = self._record(level, ends, start_ns, due_ns, threads=threads)
-        others = other_processes(record.words, before, read_cpu(), server=self.is_server)
-        return replace(record, others=others)
+        other_use = other_processes(record.words, before, read_cpu(), server=self.is_server)
+        return replace(record, other_processes=other_use)
 
     def _jobs(
         self, level: _Level, folder: Path, processes: int, progress: Progress, *, threads: bool
@@ -194,20 +194,20 @@ class LoadRuns:
             record = load(folder, ClientRecord)
             return _End(record, memory, record.gave_up)
         except HarnessError as error:
-            return _End(None, None, error.what)
+            return _End(None, None, error.problem)
         finally:
             gate.pass_by(job.client)
 
     def _index(self, client: int, progress: Progress) -> Path:
         """Return the index for a client process: the trial's own, or a copy, which later measurements use again."""
-        own = self.trial.index_folder
+        index_folder = self.trial.index_folder
         if self.shared or client == 0:
-            return own
-        copy = self.folder / f"copy-{client}" / own.name
+            return index_folder
+        copy = self.folder / f"copy-{client}" / index_folder.name
         if not copy.exists():
             copy.mkdir(parents=True)
             try:
-                copy_folder(own, copy, progress)
+                copy_folder(index_folder, copy, progress)
             except BaseException:  # an interrupted copy, too, would be taken for a complete copy
                 shutil.rmtree(copy.parent)
                 raise
@@ -246,11 +246,11 @@ def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[Loa
 
     A query without a term costs nothing, and many clients never send one: its samples would be times of nothing.
     """
-    return tuple(_with_terms(load, terms) for load in loads) if terms.any() else ()
+    return tuple(_select_nonempty(load, terms) for load in loads) if terms.any() else ()
 
 
-def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
-    samples = load.samples.where(terms[load.samples.query])
+def _select_nonempty(load: LoadRecord, terms: BoolArray) -> LoadRecord:
+    samples = load.samples.select(terms[load.samples.query])
     due = terms[np.arange(len(load.due_ns)) % len(terms)]  # an open loop goes round through the queries in their order
     return replace(load, samples=samples, due_ns=load.due_ns[due])
 
@@ -283,7 +283,7 @@ class _End(NamedTuple):
     """End of a client: with a record, with the reason why there is none, or with both if it gave up."""
 
     record: ClientRecord | None
-    memory: Finished | None
+    memory: FinishedProcess | None
     failure: str | None
 
 
@@ -330,5 +330,5 @@ def _words(kind: LoadKind, clients: int, rate: float | None) -> str:
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present and len(present) == len(values) else None

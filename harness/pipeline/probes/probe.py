@@ -20,18 +20,18 @@ from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
 from harness.document.model import Cell, Figure, Table, Value, Verdict
-from harness.plan.capability_checks import OWN_ADAPTERS
+from harness.plan.capability_checks import BUILT_IN_ENGINES
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.stats.timing import latency
 from harness.store.cpu_use import OtherProcesses
 from harness.store.record_files import load, save
 from harness.worker.executor import Executor, create_clients
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Measurements, Outcome, checked_run, refuse_lost_documents
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 from harness.worker.threads import Aside
 
 REUSED = "†"
@@ -79,7 +79,7 @@ class AnotherBuild(NamedTuple):
     """One more build of a trial's index: its hits and costs, and the end of its worker."""
 
     record: TrialRecord
-    finished: Finished
+    finished: FinishedProcess
 
 
 class Probe(Generic[RecordOf]):
@@ -102,7 +102,7 @@ class Probe(Generic[RecordOf]):
     on_index: ClassVar[bool] = True
     fields: ClassVar[frozenset[str]] = frozenset()
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         """Return whether the plan requests it on this trial."""
         return False
 
@@ -142,7 +142,7 @@ class Probe(Generic[RecordOf]):
         """Return further runs of the trial, which are compared with the reference and scored like its own."""
         return ()
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return its fields of the trial's result, by name.
 
         A name that :class:`harness.results.schema.TrialResult` does not have is stored under ``probes``. Then the value
@@ -150,11 +150,11 @@ class Probe(Generic[RecordOf]):
         """
         return {}
 
-    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
+    def summaries(self, scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
         """Return :meth:`summarise` of every trial; to be overridden if a probe's trials share the work."""
         return [self.summarise(trial, dataset, plan) for trial in scored]
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Return what a reader must know of the measurement, one sentence each."""
         return []
 
@@ -165,7 +165,7 @@ class Probe(Generic[RecordOf]):
         """
         return []
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores while it measured a trial, by phase."""
         return ()
 
@@ -199,8 +199,8 @@ def job_of_another_build(job: TrialJob, folder: Path) -> TrialJob:
     """
     index_folder = folder / job.index_folder.name
     index_folder.mkdir(parents=True, exist_ok=True)
-    own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
-    parameters = {**job.parameters, "keep": False} if own else job.parameters
+    keeps_index = job.engine.startswith(BUILT_IN_ENGINES) and "keep" in job.parameters
+    parameters = {**job.parameters, "keep": False} if keeps_index else job.parameters
     return replace(job, parameters=parameters, index_folder=index_folder, release=None, built=None)
 
 

@@ -24,12 +24,12 @@ from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_bui
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import SpreadStats, SpreadValue, TrialResult
 from harness.results.schema_costs import BuildStats
-from harness.results.scored import Scored
+from harness.results.scored import ScoredTrial
 from harness.store.cpu_use import OtherProcesses
-from harness.worker.builds import builds_of, of_build
+from harness.worker.builds import build_progress, builds_of
 from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Measurements, Outcome
-from harness.worker.process import Finished
+from harness.worker.process import FinishedProcess
 
 _NS_PER_S = 1e9
 _COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
@@ -41,7 +41,7 @@ _RANKINGS_LEGEND = [
     "identical@n: share of queries with the same documents at the same first n ranks in every build",
     "overlap@n of builds: share of common documents, mean over all pairs of them",
 ]
-_SHOWN_COSTS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
+_COST_ROWS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
     "documents_per_second": ("docs/s", lambda value: number(value, ",.0f")),
     "bytes": ("index", size),
 }
@@ -75,7 +75,7 @@ class RebuildHits:
     rows: Int32Array
     scores: Float32Array
     cost: BuildCost
-    others: tuple[OtherProcesses, ...] = ()
+    other_processes: tuple[OtherProcesses, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +93,7 @@ class RebuildProbe(Probe[RebuildRecord]):
     record = RebuildRecord
     on_index = False
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         """Return whether the plan requests several builds, and the engine's builds differ."""
         return builds_of(trial, plan) > 1
 
@@ -104,17 +104,20 @@ class RebuildProbe(Probe[RebuildRecord]):
         """
         builds = builds_of(probed.trial, probed.plan)
         return RebuildRecord(
-            tuple(_built(probed, number, builds, of_build(progress, number, builds)) for number in range(2, builds + 1))
+            tuple(
+                _built(probed, number, builds, build_progress(progress, number, builds))
+                for number in range(2, builds + 1)
+            )
         )
 
-    def others(self, measurements: Measurements) -> Sequence[OtherProcesses]:
+    def other_processes(self, measurements: Measurements) -> Sequence[OtherProcesses]:
         """Return the other processes' use of the cores during each build and its searches."""
         measured = self.measured(measurements)
         builds = measured.builds if measured is not None else ()
         return [
             replace(phase, phase=f"{phase.phase}, build {number}")
             for number, build in enumerate(builds, start=2)
-            for phase in build.others
+            for phase in build.other_processes
         ]
 
     def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
@@ -124,19 +127,19 @@ class RebuildProbe(Probe[RebuildRecord]):
         queries, documents = dataset.queries.ids, dataset.corpus.ids
         return tuple(Run(queries, documents, hits.indptr, hits.rows, hits.scores) for hits in builds)
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``spread``; without times of the builds unless the plan took them."""
         record = self.measured(scored.outcome.measurements)
         return {"spread": _spread_stats(scored, record, timed=plan.request.timing) if record is not None else None}
 
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+    def notes(self, scored: ScoredTrial, plan: Plan) -> list[str]:
         """Return why a backend has no spread if the plan requests several builds."""
         outcome, builds = scored.outcome, plan.request.rebuilds
         if builds == 1 or outcome.run is None or outcome.rebuilds:
             return []
         if outcome.combined is not None:
             return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
-        if outcome.asked is not None:
+        if outcome.answers is not None:
             return [f"no spread over {builds} builds: its own code answers, and nothing is built"]
         if outcome.record is None:
             return [f"no spread over {builds} builds: its run was read from a file"]
@@ -149,10 +152,10 @@ class RebuildProbe(Probe[RebuildRecord]):
         measured = [(trial, trial.spread) for trial in trials if trial.spread is not None]
         builds = max((spread.builds for _, spread in measured), default=0)
         depths = sorted({int(depth) for _, spread in measured for depth in spread.pairwise_overlap})
-        named = [
-            Column(f"{name if place == 0 else ''}@{depth}")
+        rows = [
+            Column(f"{name if priority == 0 else ''}@{depth}")
             for name in ("identical", "overlap")
-            for place, depth in enumerate(depths)
+            for priority, depth in enumerate(depths)
         ]
         columns = [
             BACKEND,
@@ -161,10 +164,10 @@ class RebuildProbe(Probe[RebuildRecord]):
         ]
         figures = [row for trial, spread in measured for row in _spread_rows(trial, spread)]
         rankings = [[text(trial.label), *_stability(spread, depths)] for trial, spread in measured]
-        against = f"Rankings of {builds} builds against one another"
+        against = f"Rankings of {builds} builds compared with each other"
         return [
             Table(f"Spread over {builds} builds", columns, figures, _SPREAD_LEGEND),
-            Table(against, [BACKEND, Column("queries"), *named], rankings, _RANKINGS_LEGEND),
+            Table(against, [BACKEND, Column("queries"), *rows], rankings, _RANKINGS_LEGEND),
         ]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
@@ -186,26 +189,26 @@ class RebuildProbe(Probe[RebuildRecord]):
 def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) -> RebuildHits:
     with (
         TemporaryDirectory(prefix=f"build-{number}-", dir=probed.work, ignore_cleanup_errors=True) as name,
-        _named(f"build {number} of {builds}"),
+        _name_build(f"build {number} of {builds}"),
     ):
         job = job_of_another_build(probed.job, Path(name))
         job = replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened)
         record, finished = run_another_build(probed, job, Path(name), progress)
-        return RebuildHits(*record.hits[:3], _build_cost(record, finished), record.others)
+        return RebuildHits(*record.hits[:3], _build_cost(record, finished), record.other_processes)
 
 
 @contextmanager
-def _named(build: str) -> Iterator[None]:
+def _name_build(build: str) -> Iterator[None]:
     """Let any error say in which build it occurred; the error keeps its type and its log."""
     try:
         yield
     except HarnessError as error:
-        error.what = f"{build}: {error.what}"
-        error.args = (error.what if error.fix is None else f"{error.what}\n  {error.fix}",)
+        error.problem = f"{build}: {error.problem}"
+        error.args = (error.problem if error.fix is None else f"{error.problem}\n  {error.fix}",)
         raise
 
 
-def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> SpreadStats | None:
+def _spread_stats(scored: ScoredTrial, measured: RebuildRecord, *, timed: bool) -> SpreadStats | None:
     """Return the spread over all builds of a backend, including the first; None if there is at most one build."""
     outcome, rebuilds = scored.outcome, scored.rebuilds
     if outcome.run is None or outcome.record is None or not rebuilds:
@@ -231,15 +234,15 @@ def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> Sp
     )
 
 
-def _each(scored: Scored, record: TrialRecord, measured: RebuildRecord, *, timed: bool) -> list[BuildStats]:
+def _each(scored: ScoredTrial, record: TrialRecord, measured: RebuildRecord, *, timed: bool) -> list[BuildStats]:
     rebuilds = measured.builds[: len(scored.rebuilds)]  # a stored outcome may have more than the plan requests
     first = (
         _build_cost(record, scored.outcome.memory),
         scored.scores,
         scored.parity.overlap if scored.parity is not None else {},
     )
-    others = [(hits.cost, build.scores, build.overlap) for hits, build in zip(rebuilds, scored.rebuilds, strict=True)]
-    return [_build(number, *parts, timed=timed) for number, parts in enumerate([first, *others], start=1)]
+    builds = [(hits.cost, build.scores, build.overlap) for hits, build in zip(rebuilds, scored.rebuilds, strict=True)]
+    return [_build(number, *parts, timed=timed) for number, parts in enumerate([first, *builds], start=1)]
 
 
 def _build(
@@ -266,7 +269,7 @@ def _costs(each: Sequence[BuildStats]) -> dict[str, SpreadValue]:
     return {name: _spread(costs) for name, costs in values.items() if None not in costs}
 
 
-def _reference_overlap(scored: Scored) -> dict[str, SpreadValue]:
+def _reference_overlap(scored: ScoredTrial) -> dict[str, SpreadValue]:
     if scored.parity is None:
         return {}
     return {
@@ -275,7 +278,7 @@ def _reference_overlap(scored: Scored) -> dict[str, SpreadValue]:
     }
 
 
-def _metrics(scored: Scored) -> dict[str, SpreadValue]:
+def _metrics(scored: ScoredTrial) -> dict[str, SpreadValue]:
     scores = [scored.scores, *(build.scores for build in scored.rebuilds)]
     means = [build.means() for build in scores if build is not None and len(build.query_ids)]
     if len(means) < len(scores):  # no judgments, or a build without a query that could be evaluated
@@ -291,7 +294,7 @@ def _spread(values: Sequence[float]) -> SpreadValue:
     return SpreadValue(mean=figure.mean, sd=figure.sd, min=figure.low, max=figure.high)
 
 
-def _build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
+def _build_cost(record: TrialRecord, memory: FinishedProcess | None) -> BuildCost:
     """Return the costs of the build of a trial.
 
     Without the peaks if another trial built its index: ``memory`` is then of a worker that only searched.
@@ -315,15 +318,15 @@ def _spread_rows(trial: TrialResult, spread: SpreadStats) -> Iterator[list[Cell]
         yield _spread_row(trial, name, value)
     for depth, value in spread.reference_overlap.items():
         yield _spread_row(trial, f"{kind}@{depth}", value)
-    for name, (title, shown) in _SHOWN_COSTS.items():
+    for name, (title, format_value) in _COST_ROWS.items():
         if name in spread.costs:
-            yield _spread_row(trial, title, spread.costs[name], shown)
+            yield _spread_row(trial, title, spread.costs[name], format_value)
 
 
 def _spread_row(
-    trial: TrialResult, figure: str, value: SpreadValue, shown: Callable[[float], Cell] = number
+    trial: TrialResult, figure: str, value: SpreadValue, format_value: Callable[[float], Cell] = number
 ) -> list[Cell]:
-    return [text(trial.label), text(figure), *map(shown, (value.mean, value.sd, value.min, value.max))]
+    return [text(trial.label), text(figure), *map(format_value, (value.mean, value.sd, value.min, value.max))]
 
 
 def _stability(spread: SpreadStats, depths: Sequence[int]) -> list[Cell]:

@@ -11,12 +11,12 @@ from harness.data.filtering import BoolArray
 from harness.data.types import Run
 from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number
 from harness.document.model import Cell, Column, Table
-from harness.engines.callable.answers import Asked
+from harness.engines.callable.answers import AnsweredQueries
 from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import SearchStats
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import ScoredTrial, has_terms
 from harness.worker.jobs import TrialRecord
 
 _NS_PER_S = 1e9
@@ -28,11 +28,11 @@ class SearchingProbe(Probe[None]):
     name = "searching"
     fields = frozenset({"search"})
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+    def summarise(self, scored: ScoredTrial, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``search``; without times unless the plan took them."""
-        asked, run = scored.outcome.asked, scored.outcome.run
-        if asked is not None and run is not None:
-            return {"search": answered_search(asked, run, plan.request.k, timed=plan.request.timing)}
+        queries, run = scored.outcome.answers, scored.outcome.run
+        if queries is not None and run is not None:
+            return {"search": answered_search(queries, run, plan.request.k, timed=plan.request.timing)}
         record = scored.timed_record()
         if record is None:
             return {}
@@ -67,14 +67,14 @@ def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStat
     )
 
 
-def answered_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
+def answered_search(queries: AnsweredQueries, run: Run, k: int, *, timed: bool) -> SearchStats:
     """Describe how a function or an endpoint was queried; a call includes its answer, so transfer is not separate."""
-    answered = asked.search_ns[asked.search_ns >= 0]
+    answered = queries.search_ns[queries.search_ns >= 0]
     return SearchStats(
-        queries=len(asked.answers),
+        queries=len(queries.answers),
         queries_without_terms=0,
         k=k,
-        repeats=len(asked.search_ns),
+        repeats=len(queries.search_ns),
         concurrency=1,
         milliseconds=latency_stats(answered) if timed else None,
         transfer_ms=None,
@@ -83,7 +83,7 @@ def answered_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchSta
         warm_up_queries=0,
         hits=run.hits,
         queries_without_hits=int(np.count_nonzero(np.diff(run.indptr) == 0)),
-        repeated_calls=asked.repeated,
+        repeated_calls=queries.repeated,
         queries_per_call=1,
     )
 

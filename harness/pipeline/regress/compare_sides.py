@@ -109,17 +109,17 @@ def _drops(gate: GateOptions) -> dict[str, float]:
     drops: dict[str, float] = {}
     mistakes: list[UsageError] = []
     for name, number in texts:
-        shown = f"--max-drop {name}={number}" if name else f"--max-drop {number}"
+        option = f"--max-drop {name}={number}" if name else f"--max-drop {number}"
         if name in drops:
             mistakes.append(UsageError(f"--max-drop is given twice for {name or 'all metrics'}", fix="drop one"))
         try:
             drops[name] = float(number)
         except ValueError:
             fix = "write nDCG@10=0.01 for a hundredth in the unit of the metric; shares of the value are not taken"
-            mistakes.append(UsageError(f"{shown}: '{number}' is not a number", fix=fix))
+            mistakes.append(UsageError(f"{option}: '{number}' is not a number", fix=fix))
             continue
         if not 0.0 <= drops[name] < float("inf"):
-            mistakes.append(UsageError(f"{shown}: not a drop", fix="give 0 or more, in the unit of the metric"))
+            mistakes.append(UsageError(f"{option}: not a drop", fix="give 0 or more, in the unit of the metric"))
     raise_together(mistakes)
     return drops
 
@@ -132,14 +132,16 @@ def _pair(text: str) -> Pair:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Compared:
+class SideComparison:
     """A change, and its subject by dataset."""
 
     change: Change
     datasets: Sequence[ComparedDataset]
 
 
-def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot], how: CompareRules) -> Compared:
+def compare_sides(
+    before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot], how: CompareRules
+) -> SideComparison:
     """Compare two results, each given by its datasets; all that is judged is one family, and passes one gate.
 
     Raises:
@@ -160,16 +162,16 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         for change in _changes(dataset, metrics, how)
     ]
     only_before, only_after = (
-        [snapshot.report.dataset.name for snapshot in side if all(snapshot is not pair[at] for pair in pairs)]
-        for at, side in enumerate((before, after))
+        [snapshot.report.dataset.name for snapshot in side if all(snapshot is not pair[number] for pair in pairs)]
+        for number, side in enumerate((before, after))
     )
     warnings = [
         f"not compared, because the {result} result lacks the dataset: {', '.join(lacking)}"
         for result, lacking in (("later", only_before), ("earlier", only_after))
         if lacking
     ]
-    if others := [str(dataset) for dataset in how.labels or () if dataset not in (None, *names)]:
-        warnings.append(f"labels of datasets that are not compared, without effect: {', '.join(others)}")
+    if foreign := [str(dataset) for dataset in how.labels or () if dataset not in (None, *names)]:
+        warnings.append(f"labels of datasets that are not compared, without effect: {', '.join(foreign)}")
     change = Change(
         before=_info(before),
         after=_info(after),
@@ -186,10 +188,10 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         rule=how.rules.rule,
         when_not_judged=how.rules.when_not_judged,
     )
-    return Compared(change, loaded)
+    return SideComparison(change, loaded)
 
 
-def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> Compared:
+def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> SideComparison:
     """Return a stored change, to which no labels were added, with the results that it is about."""
     datasets = []
     for earlier, later in _paired_datasets(before, after):
@@ -199,7 +201,7 @@ def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequ
         common = common_queries(former, later)
         queries, qrels = _ordered(former, later, common), _judgments(former, later, common)
         datasets.append(ComparedDataset(former, later, common.relation, queries, qrels))
-    return Compared(change, datasets)
+    return SideComparison(change, datasets)
 
 
 def _paired_datasets(
@@ -234,8 +236,8 @@ def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
     """Return whether two results mean the same dataset, regardless of its content."""
     if earlier.error is None and later.error is None:
         return earlier.name == later.name
-    places = [{info.name, info.provenance.get("path", info.name)} for info in (earlier, later)]
-    return not places[0].isdisjoint(places[1])
+    sources = [{info.name, info.provenance.get("path", info.name)} for info in (earlier, later)]
+    return not sources[0].isdisjoint(sources[1])
 
 
 def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> ComparedDataset:
@@ -257,7 +259,7 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
         moved = counted(by_text.moved, "query without an id is", "queries without ids are")
         warnings.append(f"{moved} on another line than before: paired by their texts")
     if labels:
-        before, after, qrels, lost = _with_labels(before, after, qrels, labels, common)
+        before, after, qrels, lost = _apply_labels(before, after, qrels, labels, common)
         warnings += lost
     queries = _ordered(before, after, common)
     compared = ComparedDataset(before, after, relation, queries, qrels, pairing, settings)
@@ -297,36 +299,39 @@ def _dossier(compared: ComparedDataset, pair: Pair, judged: Sequence[MetricJudge
 
 def _settings(matched: Sequence[ComparedDataset]) -> list[SettingChange]:
     """Return every setting that differs, once if it differs on all datasets."""
-    places: dict[str, dict[str, SettingChange]] = {}
+    changes_by_backend: dict[str, dict[str, SettingChange]] = {}
     for dataset in matched:
         for setting in dataset.settings:
-            places.setdefault(setting.model_dump_json(), {})[dataset.name] = setting
+            changes_by_backend.setdefault(setting.model_dump_json(), {})[dataset.name] = setting
     return [
         setting.model_copy(update={"dataset": name})
-        for named in places.values()
-        for name, setting in ([(None, next(iter(named.values())))] if len(named) == len(matched) else named.items())
+        for changes in changes_by_backend.values()
+        for name, setting in (
+            [(None, next(iter(changes.values())))] if len(changes) == len(matched) else changes.items()
+        )
     ]
 
 
 def _joined_warnings(matched: Sequence[ComparedDataset]) -> list[str]:
     """Return the warnings of all datasets, each once; if there are several datasets, it names those concerned."""
-    places: dict[str, list[str]] = {}
+    datasets_by_warning: dict[str, list[str]] = {}
     for dataset in matched:
         for warning in dataset.warnings:
-            places.setdefault(warning, []).append(dataset.name)
+            datasets_by_warning.setdefault(warning, []).append(dataset.name)
     return [
-        warning if len(names) == len(matched) else f"{', '.join(names)}: {warning}" for warning, names in places.items()
+        warning if len(names) == len(matched) else f"{', '.join(names)}: {warning}"
+        for warning, names in datasets_by_warning.items()
     ]
 
 
 def _ordered(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> list[str]:
     """Return the common queries in the order of their first mention."""
-    known = dict.fromkeys([*before.digests, *after.digests])
+    datasets = dict.fromkeys([*before.digests, *after.digests])
     for side in (before, after):
         for figures in side.figures.values():
             for values in figures.values():
-                known |= dict.fromkeys(values)
-    return [query for query in known if query in common.queries]
+                datasets |= dict.fromkeys(values)
+    return [query for query in datasets if query in common.queries]
 
 
 def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
@@ -336,7 +341,7 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
     return before.qrels if common.relation.judgments == "same" else None
 
 
-def _with_labels(
+def _apply_labels(
     before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: Labels, common: Common
 ) -> tuple[ResultSnapshot, ResultSnapshot, Qrels, list[str]]:
     if qrels is None:
@@ -353,10 +358,10 @@ def _with_labels(
     foreign = len(labelled - common.queries)
     if labelled and foreign == len(labelled):
         raise UsageError(
-            f"none of the {counted(foreign, 'labelled query')} is among those compared, such as '{min(labelled)}'",
+            f"none of the {counted(foreign, 'labelled query')} is compared, such as '{min(labelled)}'",
             fix="give labels of these datasets",
         )
-    without_effect = f"{foreign:,} of the labelled queries are not among those compared: labels without effect"
+    without_effect = f"{foreign:,} of the labelled queries are not compared: labels without effect"
     sides, warnings = [], [without_effect] if foreign else []
     for side in (before, after):
         scored, lost = relabelled(side, more)

@@ -54,7 +54,7 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
     machine = machine_changes(*sides)
     if machine:
         return "another machine: " + ", ".join(
-            f"{change.setting} {_shown(change.before)}, now {_shown(change.after)}" for change in machine
+            f"{change.setting} {_as_text(change.before)}, now {_as_text(change.after)}" for change in machine
         )
     for name in ("k", "isolation"):
         earlier, later = (report.plan.resolved.get(name) for report in sides)
@@ -72,7 +72,7 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
     return None
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
@@ -161,9 +161,9 @@ def _measured_once(before: TrialResult, after: TrialResult) -> list[CostChange]:
 def _single(backend: TrialResult) -> dict[str, float | None]:
     """Return costs that are measured once in a run, in the report's units; None if they were not."""
     index = backend.index
-    built_here = index is not None and index.built_by is None
+    was_built = index is not None and index.built_by is None
     return {
-        "index_seconds": index.searchable_seconds if index is not None and built_here else None,
+        "index_seconds": index.searchable_seconds if index is not None and was_built else None,
         "peak_anonymous_bytes": index.peak_anonymous_bytes if index is not None else None,
         "index_bytes": index.bytes if index is not None else None,
         **{f"qps with {level.clients} clients": level.qps for level in backend.closed_loop},

@@ -43,19 +43,19 @@ def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, d
     ranks_moved = {query: _ranks_moved(before[query], after[query]) for query in queries}
     changed = [query for query in queries if moved[query] or missing[query] or ranks_moved[query]]
     changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -missing[query], -ranks_moved[query]))
-    known = rankings.relevant is not None
+    has_judgments = rankings.relevant is not None
     return Dossier(
         metric=metric,
         depth=rankings.depth,
         counts=_counts(moved.values(), sum(not ranks for ranks in ranks_moved.values())),
         changed_queries=len(changed),
-        relevant_depth=rankings.relevant_depth(metric) if known else None,
-        lost=sum(map(len, rankings.lost.values())) if known else None,
-        gained=sum(map(len, rankings.gained.values())) if known else None,
+        relevant_depth=rankings.relevant_depth(metric) if has_judgments else None,
+        lost=sum(map(len, rankings.lost.values())) if has_judgments else None,
+        gained=sum(map(len, rankings.gained.values())) if has_judgments else None,
         judged_before=_judged_share(before, rankings.grades),
         judged_after=_judged_share(after, rankings.grades),
         queries=_query_changes(rankings, figures, changed[:limit]),
-        to_label=_to_label(rankings, changed[:limit]),
+        to_label=_documents_to_label(rankings, changed[:limit]),
     )
 
 
@@ -93,65 +93,69 @@ class _Rankings:
         tops = [side.first(label, self.depth) for side, label in self.sides]
         return [{query: top.get(query, []) for query in self.compared.queries} for top in tops]
 
-    def listed(self, query: str) -> list[str]:
+    def documents_of(self, query: str) -> list[str]:
         """Return the first documents of both sides, the later ranking's first."""
         before, after = self.first
         return list(dict.fromkeys([*after[query], *before[query]]))
 
     def unjudged(self, query: str) -> list[str]:
         """Return the first documents of either side without a judgment for this query."""
-        return [document for document in self.listed(query) if document not in self.grades[query]]
+        return [document for document in self.documents_of(query) if document not in self.grades[query]]
 
     @cached_property
-    def known_depth(self) -> int:
+    def stored_depth(self) -> int:
         """How deep both sides know the ranks of relevant documents."""
         return min(side.rank_depth for side, _ in self.sides)
 
     def relevant_depth(self, metric: str | None) -> int:
         """Return the depth within which relevant documents are lost and gained: no more than a metric looks at."""
         cutoff = parse_metric(metric).cutoff if metric is not None else None
-        return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
+        return min(self.stored_depth, cutoff) if isinstance(cutoff, int) else self.stored_depth
 
     @cached_property
     def relevant(self) -> Sequence[Mapping[str, Mapping[str, int]]] | None:
         """Query to relevant document to rank, before and after, to the depth that both know; None without judgments."""
         if self.grades:
-            wanted = {
+            relevant_ids = {
                 query: [document for document, grade in graded.items() if grade >= self.relevance]
                 for query, graded in self.grades.items()
             }
-            known: list[Mapping[str, Mapping[str, int]]] = [side.ranks(label, wanted) for side, label in self.sides]
-        elif all(side.kept_ranks is not None for side, _ in self.sides):
-            known = [side.relevant_ranks(label) for side, label in self.sides]
+            ranks_by_side: list[Mapping[str, Mapping[str, int]]] = [
+                side.ranks(label, relevant_ids) for side, label in self.sides
+            ]
+        elif all(side.stored_ranks is not None for side, _ in self.sides):
+            ranks_by_side = [side.relevant_ranks(label) for side, label in self.sides]
         else:
             return None
         return [
             {
-                query: {document: rank for document, rank in ranked.items() if rank <= self.known_depth}
+                query: {document: rank for document, rank in ranked.items() if rank <= self.stored_depth}
                 for query, ranked in ranks.items()
             }
-            for ranks in known
+            for ranks in ranks_by_side
         ]
 
     @cached_property
     def lost(self) -> dict[str, list[str]]:
         """Query to the relevant documents that the metric sees before, and not after, best first."""
-        return {query: self.missing(query, self.metric, here=0, there=1) for query in self.compared.queries}
+        return {query: self.missing(query, self.metric, side=0, other_side=1) for query in self.compared.queries}
 
     @cached_property
     def gained(self) -> dict[str, list[str]]:
         """Query to the relevant documents that the metric sees after, and not before, best first."""
-        return {query: self.missing(query, self.metric, here=1, there=0) for query in self.compared.queries}
+        return {query: self.missing(query, self.metric, side=1, other_side=0) for query in self.compared.queries}
 
-    def missing(self, query: str, metric: str | None, here: int, there: int) -> list[str]:
+    def missing(self, query: str, metric: str | None, side: int, other_side: int) -> list[str]:
         """Return the relevant documents that a metric sees on side ``here`` and surely not on side ``there``."""
         if self.relevant is None:
             return []
         depth = self.relevant_depth(metric)
-        ranks, others = self.relevant[here].get(query, {}), self.relevant[there].get(query, {})
+        ranks, other_ranks = self.relevant[side].get(query, {}), self.relevant[other_side].get(query, {})
         first = [document for document in sorted(ranks, key=ranks.__getitem__) if ranks[document] <= depth]
-        surely = self.absence(self.sides[there][0], relevant=True, depth=depth) == "not found"
-        return [document for document in first if (others[document] > depth if document in others else surely)]
+        surely = self.absence(self.sides[other_side][0], relevant=True, depth=depth) == "not found"
+        return [
+            document for document in first if (other_ranks[document] > depth if document in other_ranks else surely)
+        ]
 
     def absence(self, side: ResultSnapshot, *, relevant: bool, depth: int | None = None) -> Absence:
         """Explain a side's missing rank of a document down to ``depth``, by default as far as both sides know.
@@ -160,8 +164,12 @@ class _Rankings:
         """
         relation = self.compared.relation
         same_judgments = relation.judgments == "same" and not relation.labels
-        kept = side.depth is None or side.deepest >= (self.known_depth if depth is None else depth)
-        return "not found" if kept or (relevant and side.kept_ranks is not None and same_judgments) else "not stored"
+        deep_enough = side.depth is None or side.deepest >= (self.stored_depth if depth is None else depth)
+        return (
+            "not found"
+            if deep_enough or (relevant and side.stored_ranks is not None and same_judgments)
+            else "not stored"
+        )
 
     @cached_property
     def measures(self) -> dict[str, Metric]:
@@ -194,12 +202,12 @@ class _Rankings:
 
 def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str]) -> list[QueryChange]:
     compared, (first_before, first_after) = rankings.compared, rankings.first
-    shown = {
-        query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost[query], *rankings.gained[query]]))
+    documents = {
+        query: list(dict.fromkeys([*rankings.documents_of(query), *rankings.lost[query], *rankings.gained[query]]))
         for query in queries
     }
-    places = [
-        _Positions(side.ranks(label, shown), side.chunks(label), side.further_chunks(label))
+    pairs = [
+        _Positions(side.ranks(label, documents), side.chunks(label), side.further_chunks(label))
         for side, label in rankings.sides
     ]
     assumed = {query: (query, rankings.unjudged(query)) for query in queries if query in rankings.grades}
@@ -217,7 +225,7 @@ def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str
                 judged_before=judged[0] if compared.qrels is not None else None,
                 judged_after=judged[1] if compared.qrels is not None else None,
                 documents=[
-                    _ranked(rankings, query, document, grades.get(document), places) for document in shown[query]
+                    _ranked(rankings, query, document, grades.get(document), pairs) for document in documents[query]
                 ],
                 added=[document for document in first_after[query] if document not in first_before[query]],
                 removed=[document for document in first_before[query] if document not in first_after[query]],
@@ -237,7 +245,7 @@ def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str
             before=before[name][query],
             after=after[name][query],
             difference=after[name][query] - before[name][query],
-            lost=rankings.missing(query, name, here=0, there=1),
+            lost=rankings.missing(query, name, side=0, other_side=1),
             before_if_relevant=bounds[0].get(name, {}).get(query),
             after_if_relevant=bounds[1].get(name, {}).get(query),
         )
@@ -277,24 +285,27 @@ def _ranked(
     )
 
 
-def _to_label(rankings: _Rankings, queries: Sequence[str]) -> list[ToLabel]:
+def _documents_to_label(rankings: _Rankings, queries: Sequence[str]) -> list[ToLabel]:
     """Return the unjudged documents that matter: by how much each, relevant by itself, would move its query.
 
     The difference is in the rankings' metric; if a side is too short to score it again, in the first metric for which
     it is long enough. The most decisive document comes first.
     """
-    known = [query for query in queries if query in rankings.grades]
+    judged_queries = [query for query in queries if query in rankings.grades]
     alone = {
         str(number): (query, [document])
         for number, (query, document) in enumerate(
-            (query, document) for query in known for document in rankings.unjudged(query)
+            (query, document) for query in judged_queries for document in rankings.unjudged(query)
         )
     }
     if not alone or not rankings.measures:
         return []
     name = rankings.metric if rankings.metric in rankings.measures else next(iter(rankings.measures))
     measures = {name: rankings.measures[name]}
-    then, now = rankings.scored(alone, measures), rankings.scored({query: (query, ()) for query in known}, measures)
+    then, now = (
+        rankings.scored(alone, measures),
+        rankings.scored({query: (query, ()) for query in judged_queries}, measures),
+    )
     to_label = []
     for number, (query, (document,)) in alone.items() if then else ():
         if_relevant = then[1][name][number] - then[0][name][number]
@@ -321,11 +332,11 @@ def _ranks_moved(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _counts(moved: Iterable[float | None], same: int) -> Decision:
-    known = [value for value in moved if value is not None]
+    present = [value for value in moved if value is not None]
     return Decision(
-        improved=sum(value > 0 for value in known),
-        worsened=sum(value < 0 for value in known),
-        unchanged=sum(value == 0 for value in known),
+        improved=sum(value > 0 for value in present),
+        worsened=sum(value < 0 for value in present),
+        unchanged=sum(value == 0 for value in present),
         same_ranking=same,
     )
 

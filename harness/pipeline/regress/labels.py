@@ -52,16 +52,16 @@ def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
     ``texts`` are documents' texts by dataset and id, as far as they are known and may be shown. A line names its
     dataset if there are several.
     """
-    wanted: dict[tuple[str, str, str], dict[str, object]] = {}
+    lines_by_pair: dict[tuple[str, str, str], dict[str, object]] = {}
     queries: dict[tuple[str, str], str | None] = {}
     for backend in change.backends:
         for changed in backend.dossier.queries if backend.dossier is not None else ():
             queries[backend.dataset, changed.query] = changed.text
         for label in backend.dossier.to_label if backend.dossier is not None else ():
             key = backend.dataset, label.query, label.document
-            known = wanted.get(key)
-            if known is None or abs(label.swing) > abs(float(str(known["swing"]))):
-                wanted[key] = {
+            texts_of_pair = lines_by_pair.get(key)
+            if texts_of_pair is None or abs(label.swing) > abs(float(str(texts_of_pair["swing"]))):
+                lines_by_pair[key] = {
                     **({"dataset": backend.dataset} if change.several else {}),
                     "query_id": label.query,
                     "doc_id": label.document,
@@ -71,11 +71,11 @@ def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
                     "rank_before": label.rank_before,
                     "rank_after": label.rank_after,
                 }
-    ordered = sorted(wanted.items(), key=lambda item: -abs(float(str(item[1]["swing"]))))
+    ordered = sorted(lines_by_pair.items(), key=lambda item: -abs(float(str(item[1]["swing"]))))
     lines = []
     for (dataset, query, document), line in ordered:
-        known = {"query": queries.get((dataset, query)), "text": texts.get((dataset, document))}
-        lines.append(orjson.dumps({**line, **{name: text for name, text in known.items() if text is not None}}))
+        texts_of_pair = {"query": queries.get((dataset, query)), "text": texts.get((dataset, document))}
+        lines.append(orjson.dumps({**line, **{name: text for name, text in texts_of_pair.items() if text is not None}}))
     return b"".join(line + b"\n" for line in lines)
 
 
@@ -107,8 +107,10 @@ def labels_by_dataset(labels: LabelFile, datasets: Sequence[str]) -> dict[str, L
     """
     refuse_unnamed(labels, datasets)
     if not labels.keys() & {None, *datasets}:
-        named = ", ".join(str(dataset) for dataset in labels)
-        raise UsageError(f"--labels are of {named}, and not of {', '.join(datasets)}", fix="give labels of these")
+        dataset_names = ", ".join(str(dataset) for dataset in labels)
+        raise UsageError(
+            f"--labels are of {dataset_names}, and not of {', '.join(datasets)}", fix="give labels of these"
+        )
     return {dataset: {**labels.get(None, {}), **labels.get(dataset, {})} for dataset in datasets}
 
 
@@ -126,8 +128,10 @@ def refuse_unnamed(labels: LabelFile, datasets: Sequence[str]) -> None:
 def only_labels(labels: LabelFile) -> Labels:
     """Return the labels for judgments that belong to no named dataset; raises UsageError for labels of several."""
     if len(labels) > 1:
-        named = ", ".join(str(dataset) for dataset in labels if dataset is not None)
-        raise UsageError(f"--labels are of several datasets: {named}", fix="keep the lines of the one that is scored")
+        dataset_names = ", ".join(str(dataset) for dataset in labels if dataset is not None)
+        raise UsageError(
+            f"--labels are of several datasets: {dataset_names}", fix="keep the lines of the dataset that is scored"
+        )
     return next(iter(labels.values()))
 
 
@@ -140,12 +144,12 @@ def check_no_grades(path: Path) -> None:
 def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
     """Raise DataError if a label is of a query or a document that does not exist."""
     problems = Problems("labels")
-    for kind, known, named in (
+    for kind, valid_ids, dataset_names in (
         ("query", queries, dict.fromkeys(query for query, _ in labels)),
         ("document", documents, dict.fromkeys(document for _, document in labels)),
     ):
-        ids = Ids.of(named)
-        for row in np.flatnonzero(known.rows_of(ids) < 0).tolist():
+        ids = Ids.of(dataset_names)
+        for row in np.flatnonzero(valid_ids.rows_of(ids) < 0).tolist():
             problems.add(None, f"there is no {kind} '{ids[row]}'")
     problems.raise_if_any(fix="give labels of this dataset")
 
@@ -155,9 +159,11 @@ def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
     grades = grades_of(qrels) if qrels is not None else {}
     problems = Problems("labels")
     for (query, document), grade in labels.items():
-        known = grades.setdefault(query, {})
-        if known.setdefault(document, grade) != grade:
-            problems.add(None, f"query '{query}', document '{document}': judged {known[document]}, labelled {grade}")
+        grades_of_query = grades.setdefault(query, {})
+        if grades_of_query.setdefault(document, grade) != grade:
+            problems.add(
+                None, f"query '{query}', document '{document}': judged {grades_of_query[document]}, labelled {grade}"
+            )
     problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
     return qrels_from_dict(grades)
 
@@ -218,7 +224,7 @@ def score_again(
     scores = score(run, qrels, list(measures.values()), ties=ties, queries=queries, relevance=relevance, unjudged=True)
     ids = scores.query_ids.to_list()
     columns = {name: scores.column_of(measure, relevance) for name, measure in measures.items()}
-    return {name: dict(zip(ids, scores.values[:, at].tolist(), strict=True)) for name, at in columns.items()}
+    return {name: dict(zip(ids, scores.values[:, column].tolist(), strict=True)) for name, column in columns.items()}
 
 
 def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list[str]]:
@@ -226,24 +232,28 @@ def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list
 
     These are left out; overlaps with the reference stay as they are, because no judgment enters them.
     """
-    wanted = scorable([side], side.measures)
-    lost = [name for name in side.measures if name not in wanted]
+    scorable_metrics = scorable([side], side.measures)
+    lost = [name for name in side.measures if name not in scorable_metrics]
     rule = QuerySet(str(side.report.plan.resolved["queries"]))
     figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    for label, known in side.figures.items():
-        kept = {name: values for name, values in known.items() if name.startswith(OVERLAP)}
+    for label, stored_figures in side.figures.items():
+        overlap_values = {name: values for name, values in stored_figures.items() if name.startswith(OVERLAP)}
         run = side.hits(label)
-        scored = score_again(side, run, qrels, wanted, queries=rule) if run is not None and wanted else {}
-        figures[label] = {**scored, **kept}
+        scored = (
+            score_again(side, run, qrels, scorable_metrics, queries=rule)
+            if run is not None and scorable_metrics
+            else {}
+        )
+        figures[label] = {**scored, **overlap_values}
     return replace(side, figures=figures, qrels=qrels), lost
 
 
 def repeated(run: Run, queries: Sequence[str], names: Sequence[str], depth: int | None) -> Run:
     """Return the rankings of ``queries``, which may repeat, under other ``names``; a query without hits has none."""
     rows = run.query_ids.rows_of(Ids.of(queries))
-    known = np.flatnonzero(rows >= 0)
-    chosen = run.of_queries(rows[known])
+    positions = np.flatnonzero(rows >= 0)
+    chosen = run.of_queries(rows[positions])
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    indptr[known + 1] = np.diff(chosen.indptr)
+    indptr[positions + 1] = np.diff(chosen.indptr)
     again = Run(Ids.of(names), run.doc_ids, np.cumsum(indptr), chosen.rows, chosen.scores)
     return again if depth is None else ranking.cut(again, depth)

@@ -76,8 +76,8 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], s
             f"no backend of {', '.join(left) or 'nothing'} has a counterpart among {', '.join(right) or 'nothing'}",
             fix="compare results of the same backends",
         )
-    place = {trial.label: number for number, trial in enumerate(after)}
-    ordered = sorted(chosen, key=lambda pair: place[pair.after])
+    position_of = {trial.label: number for number, trial in enumerate(after)}
+    ordered = sorted(chosen, key=lambda pair: position_of[pair.after])
     return Pairing({pair: chosen[pair] for pair in ordered}, tuple(left), tuple(right))
 
 
@@ -94,10 +94,10 @@ def pairing_warnings(pairing: Pairing) -> list[str]:
     return warnings
 
 
-def refuse_missing(label: str, known: Collection[str]) -> None:
+def refuse_missing(label: str, labels: Collection[str]) -> None:
     """Raise UsageError for a label in a given pair that no backend has."""
-    if label not in known:
-        raise UsageError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(known)}")
+    if label not in labels:
+        raise UsageError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(labels)}")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -171,26 +171,26 @@ def pair_by_text(before: ResultSnapshot, after: ResultSnapshot) -> PairedByText:
             fix="give the questions ids, or make both results without --no-text",
         )
     moved = sum(query != name for query, name in names.items())
-    taken = {*_known_queries(before), *_known_queries(after)}
+    taken = {*_all_queries(before), *_all_queries(after)}
     unpaired = {query: _unused(query, taken) for query in earlier if query not in names and query in later}
     return PairedByText(before.with_query_ids({**names, **unpaired}), len(names), moved)
 
 
 def _without_id(side: ResultSnapshot) -> list[str]:
     return (
-        [query for query in _known_queries(side) if is_line_id(query)] if side.report.dataset.queries.without_id else []
+        [query for query in _all_queries(side) if is_line_id(query)] if side.report.dataset.queries.without_id else []
     )
 
 
 def _names_by_text(
     before: ResultSnapshot, after: ResultSnapshot, earlier: Sequence[str], later: Sequence[str]
 ) -> dict[str, str]:
-    places: dict[str, list[str]] = {}
+    names_by_text: dict[str, list[str]] = {}
     for query in reversed(later):
-        places.setdefault(after.digests.get(query, ""), []).append(query)
+        names_by_text.setdefault(after.digests.get(query, ""), []).append(query)
     names = {}
     for query in earlier:
-        same = places.get(before.digests.get(query, ""))
+        same = names_by_text.get(before.digests.get(query, ""))
         if same:
             names[query] = same.pop()
     return names
@@ -216,7 +216,7 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
 
     :func:`pair_by_text` comes before. Raises ResultError if there are none: the two cannot be compared.
     """
-    earlier, later = _known_queries(before), _known_queries(after)
+    earlier, later = _all_queries(before), _all_queries(after)
     texts = bool(before.digests) and bool(after.digests)
     same_id = [query for query in earlier if query in later]
     common = [query for query in same_id if not texts or before.digests.get(query) == after.digests.get(query)]
@@ -224,7 +224,7 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
         raise ResultError(
             f"'{before.source}' ({before.report.dataset.name}, {counted(len(earlier), 'query')}) and '{after.source}' "
             f"({after.report.dataset.name}, {counted(len(later), 'query')}) have no query in common",
-            fix="give both files the same ids: one has none"
+            fix="give both files the same ids: one file has none"
             if bool(_without_id(before)) != bool(_without_id(after))
             else "compare results of the same queries",
         )
@@ -248,7 +248,7 @@ def _count_rejudged(before: ResultSnapshot, after: ResultSnapshot, queries: Sequ
 
 def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelation:
     """Return how a dataset relates to itself if one of the results could not load it."""
-    queries = len(_known_queries(before)), len(_known_queries(after)), 0
+    queries = len(_all_queries(before)), len(_all_queries(after)), 0
     return _relation(after, dict.fromkeys(_PARTS, "unknown"), queries, texts=False, labels=0)
 
 
@@ -270,7 +270,7 @@ def _relation(
     )
 
 
-def _known_queries(side: ResultSnapshot) -> dict[str, None]:
+def _all_queries(side: ResultSnapshot) -> dict[str, None]:
     """Return every query that a result knows, in order; without texts, also queries answered and not evaluated."""
     queries = dict.fromkeys(side.digests)
     if not queries:
@@ -313,7 +313,7 @@ def _warnings(
         left_out = counted(same_id - relation.common_queries, "query has", "queries have")
         warnings.append(f"{left_out} the same id and another text: left out")
     if not relation.texts_compared:
-        warnings.append("a side does not hold the queries' texts, so queries are matched by their ids alone")
+        warnings.append("one side does not hold the queries' texts, so queries are matched only by their ids")
     return warnings
 
 
@@ -325,7 +325,7 @@ def _judgments_warning(earlier: DatasetInfo, later: DatasetInfo, relation: DataR
     counts = "" if earlier.judgments == later.judgments else f" ({earlier.judgments:,} before, {later.judgments:,} now)"
     if relation.queries == "same":
         return f"THE JUDGMENTS ARE NOT THE SAME{counts}: differences are the judgments' too"
-    unknown = "a side does not hold them, so those of the compared queries may be the same or not"
+    unknown = "one side does not hold them, so the judgments of the compared queries may differ"
     return f"the judgments as a whole are not the same{counts}; {unknown}"
 
 
@@ -335,7 +335,7 @@ def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Seque
     return [
         *_changes("dataset", None, _dataset(earlier), _dataset(later)),
         *_changes("plan", None, _plan(earlier), _plan(later)),
-        *(change for pair in pairs for change in _of_pair(before.trial(pair.before), after.trial(pair.after))),
+        *(change for pair in pairs for change in _pair_changes(before.trial(pair.before), after.trial(pair.after))),
         *_changes("harness", None, earlier.harness.model_dump(), later.harness.model_dump()),
         *_changes("packages", None, _packages(earlier), _packages(later)),
         *_changes("machine", None, _machine(earlier), _machine(later)),
@@ -347,7 +347,7 @@ def machine_changes(before: Result, after: Result) -> list[SettingChange]:
     return list(_changes("machine", None, _machine(before), _machine(after)))
 
 
-def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]:
+def _pair_changes(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]:
     yield from _changes("engine", after.label, _engine(before), _engine(after))
     parameters = [
         {name: value for name, value in side.parameters.items() if name not in _OF_NO_CONSEQUENCE}

@@ -39,13 +39,13 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     result = read_report(folder)
     if result.kind == "diff":
         raise ResultError(
-            f"'{folder}' holds what `harness diff` found, and no result of its own",
-            fix="name one of the two results that it compared",
+            f"'{folder}' holds the result of `harness diff`, not a result to compare",
+            fix="name one of the two results that were compared",
         )
-    return _of_check(folder, result) if result.kind == "check" else snapshots_of(Comparison.load(folder))
+    return _check_snapshots(folder, result) if result.kind == "check" else snapshots_of(Comparison.load(folder))
 
 
-def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
+def _check_snapshots(folder: Path, result: Result) -> list[ResultSnapshot]:
     """Return a check that was stored in ``folder``; raises ResultError for a check without scores.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are the questions' expectations. If an expected
@@ -55,13 +55,15 @@ def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
     answered = [trial for trial in result.trials if trial.questions]
     if not answered:
         reason = result.preflight[0].message if result.preflight else "every backend failed"
-        raise ResultError(f"nothing was scored by the check in '{folder}': {reason}", fix="mend it, and check again")
+        raise ResultError(f"nothing was scored by the check in '{folder}': {reason}", fix="correct it, and check again")
     if len(result.corpora) > 1:
-        return [_on_dataset(folder, result.on(info.name)) for info in result.datasets if result.of_dataset(info.name)]
-    return [_on_dataset(folder, result)]
+        return [
+            _dataset_snapshot(folder, result.on(info.name)) for info in result.datasets if result.of_dataset(info.name)
+        ]
+    return [_dataset_snapshot(folder, result)]
 
 
-def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
+def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
     """Return the part of a check on one corpus; if no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
@@ -79,7 +81,7 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         qrels=qrels_from_dict(_expected(questions)),
         kind="check",
         rescorable=exact,
-        rename=None if exact else partial(_with_expected_ids, match),
+        rename=None if exact else partial(_rename_hits, match),
     )
 
 
@@ -97,7 +99,7 @@ def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_expected_ids(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
+def _rename_hits(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
     """Give the first chunk of each expected document in a ranking the document's id.
 
     A later chunk of it keeps its own, as one that is not relevant; if that is the expected id itself, it is marked.
@@ -108,9 +110,9 @@ def _with_expected_ids(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
     names: list[str] = []
     for row, query in enumerate(run.query_ids):
         first: dict[str, str] = {}
-        wanted = expected.get(query, {})
+        expected_ids = expected.get(query, {})
         for document in run.doc_ids.take(run.rows[run.of_query(row)]):
-            owner = match.owner(document, wanted)
+            owner = match.owner(document, expected_ids)
             if owner is not None and owner not in first:
                 first[owner] = document
                 names.append(owner)
@@ -131,12 +133,12 @@ def _as_comparison(result: Result) -> Result:
     trials = [_scored_or_failed(result, trial, dataset.name) for trial in result.trials]
     if not any(trial.questions for trial in result.trials):
         dataset = dataset.model_copy(update={"error": trials[0].error})
-    places = result.plan.resolved.get("corpora")
-    named = dict(str(place).split("=", 1) for place in places) if isinstance(places, list) else {}
+    corpora = result.plan.resolved.get("corpora")
+    corpus_by_name = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
     return result.model_copy(
         update={
             "plan": PlanRecord(
-                arguments={"dataset": named[dataset.name]} if dataset.name in named else {},
+                arguments={"dataset": corpus_by_name[dataset.name]} if dataset.name in corpus_by_name else {},
                 resolved={**settings, "queries": "relevant"},
             ),
             "datasets": [dataset],

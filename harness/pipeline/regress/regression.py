@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
-from harness.pipeline.regress.compare_sides import Compared, compared_again
+from harness.pipeline.regress.compare_sides import SideComparison, compared_again
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
-from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.regression_schema import Change
 from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(Shown):
+class Regression(Presentable):
     """The comparison of two results: the return value of ``harness.regress`` and ``harness.diff``.
 
     ``report`` is the content of ``report.json``, with the changes under ``change``; ``comparison`` holds the runs of
@@ -37,7 +37,7 @@ class Regression(Shown):
     report: Result
     comparison: Comparison | None = field(default=None, repr=False)
     to_label: bytes = field(default=b"", repr=False)
-    compared: Compared | None = field(default=None, repr=False)
+    compared: SideComparison | None = field(default=None, repr=False)
     documents: Mapping[str, Documents] = field(default_factory=dict, repr=False)
     no_texts: str = field(default=NOT_STORED, repr=False)
     folder: Path | None = None
@@ -74,8 +74,8 @@ class Regression(Shown):
         files = {HTML_NAME: self.html(keep_text=keep_text).encode(), LABEL_FILE: self.to_label}
         if self.comparison is None:
             content = ResultContent(runs=None, extra=files)
-            place = write_result(user_path(folder), report, content, overwrite=overwrite, numbered=numbered)
-            return replace(self, folder=place)
+            target = write_result(user_path(folder), report, content, overwrite=overwrite, numbered=numbered)
+            return replace(self, folder=target)
         comparison = replace(self.comparison, report=report)
         saved = comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)
         return replace(self, comparison=saved, folder=saved.folder)
@@ -132,9 +132,9 @@ def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None
         before = read_snapshots(Path(change.before.source))
         after = read_snapshots(folder if report.kind == "regress" else Path(change.after.source))
     except HarnessError as error:
-        return replace(stored, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
+        return replace(stored, no_texts=f"The rankings of all queries are not in this file: {error.problem}.")
     if (before[0].report.created, after[0].report.created) != (change.before.created, change.after.created):
-        why = "The rankings of all queries are not in this file: other results are there now."
+        why = "The rankings of all queries are not in this file: the folders hold other results now."
         return replace(stored, no_texts=why)
     # stored with --no-text, regardless of the baseline
     if report.kind == "regress" and not any(snapshot.texts for snapshot in after):

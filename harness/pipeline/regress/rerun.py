@@ -11,7 +11,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.pipeline.planning import plan_for, plan_of_backends
 from harness.plan.backend_spec import BackendSpec, parse_backends, parts_of, spell
 from harness.plan.config import CompareRequest, Output, RegressRequest, rerun_fields
-from harness.plan.expressions import in_parentheses, split_outside
+from harness.plan.expressions import parenthesise, split_outside
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields, option_words
 from harness.plan.plan import Plan
 from harness.results.schema_base import PlanRecord
@@ -19,7 +19,7 @@ from harness.results.snapshot import ResultSnapshot
 
 _NOT_TAKEN_OVER = {"resume", "reference", "all_pairs"}
 """Options of a baseline's plan that a new run leaves: it measures, and compares with another result, not within."""
-_EVERY = "*"
+_ALL_BACKENDS = "*"
 _FORM = "write --set NAME:KEY=VALUE;KEY=VALUE, with '*' for the name of every backend that has the parameter"
 
 
@@ -32,7 +32,7 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     first = before[0]
     if first.kind == "check":
         raise UsageError(
-            f"'{first.source}' is the result of a check, and a check has a command of its own to run it again",
+            f"'{first.source}' is the result of a check, and a check has its own command to repeat it",
             fix="run `harness check` again, and compare both results: harness diff BEFORE AFTER",
         )
     objects = [
@@ -41,7 +41,7 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     if regress.dataset is None and objects:
         raise UsageError(
             f"the dataset '{', '.join(objects)}' of '{first.source}' was an object in Python",
-            fix="name where it is now, as dataset=…; or run it again in Python, then: harness diff BEFORE AFTER",
+            fix="name its present location, as dataset=…; or run it again in Python, then: harness diff BEFORE AFTER",
         )
     request = _request(first.report.plan, changes)
     if regress.dataset is not None:
@@ -50,8 +50,8 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
         request = replace(request, backends=regress.backends, sweep=())
     if regress.set:
         if request.sweep:
-            listed = [trial.spec.expression for trial in plan_of_backends(request).trials]
-            request = replace(request, backends=listed, sweep=())
+            expressions = [trial.spec.expression for trial in plan_of_backends(request).trials]
+            request = replace(request, backends=expressions, sweep=())
         specs = parse_backends(request.backends, cards=request.cards)
         request = replace(request, backends=changed_backends(specs, regress.set))
     return plan_for(request)
@@ -59,26 +59,26 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
 
 def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output: Output, plan: Plan) -> list[str]:
     """Return the command that runs ``plan`` again, a call in Python if the command line has no option for it."""
-    known, stored = rerun_fields(), plan.without_secrets()
+    fields, stored = rerun_fields(), plan.without_secrets()
     if regress.backends is not None and stored:
         regress = replace(regress, backends=",".join(stored["backends"]))
-    if changes.keys() <= known.keys() and regress.max_drop is not None:
-        changed = [word for name, value in changes.items() for word in option_words(known[name], value)]
+    if changes.keys() <= fields.keys() and regress.max_drop is not None:
+        changed = [word for name, value in changes.items() for word in option_words(fields[name], value)]
         return ["harness", "regress", *command_words(regress), *changed, *command_words(output)]
-    named = keyword_arguments(regress) | dict(changes) | keyword_arguments(output)
-    shown = [
+    keywords = keyword_arguments(regress) | dict(changes) | keyword_arguments(output)
+    words = [
         f"{name}={(str(value) if isinstance(value, Path) else value)!r}"
-        for name, value in named.items()
+        for name, value in keywords.items()
         if name != "baseline"
     ]
-    call = f"harness.regress({', '.join([repr(str(regress.baseline)), *shown])})"
+    call = f"harness.regress({', '.join([repr(str(regress.baseline)), *words])})"
     return ["python", "-c", f"import harness; print({call})"]
 
 
 def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:
     """Return the request as it was given then, with the changes of now on top."""
-    known = option_fields(CompareRequest).keys() - _NOT_TAKEN_OVER
-    arguments = {name: value for name, value in record.arguments.items() if name in known and value is not None}
+    field_names = option_fields(CompareRequest).keys() - _NOT_TAKEN_OVER
+    arguments = {name: value for name, value in record.arguments.items() if name in field_names and value is not None}
     merged = {**arguments, **changes}
     if not merged.get("timing", True) and "warm_up" not in changes:
         merged.pop("warm_up", None)  # the baseline's, which had times
@@ -97,7 +97,7 @@ class _Change:
         """Return its settings of a backend: nothing for another name, or without the parameter."""
         if not _can_be_set(spec):
             return {}
-        if self.name == _EVERY:
+        if self.name == _ALL_BACKENDS:
             return {key: text for key, text in self.values.items() if key in spec.parameters}
         return self.values if self.name == spec.name else {}
 
@@ -112,18 +112,18 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
     parts = [part for spec in specs for part in parts_of(spec)]
     names = {part.name for part in parts if _can_be_set(part)}
     for change in changes:
-        named = [part for part in parts if change.name in (part.name, part.label)]
-        fixed = next((part for part in named if not _can_be_set(part)), None)
+        matching = [part for part in parts if change.name in (part.name, part.label)]
+        fixed = next((part for part in matching if not _can_be_set(part)), None)
         if fixed is not None and change.name not in names:
             raise UsageError(
                 f"--set {change.name}: '{fixed.label}' has no parameters to change",
-                fix="name others in its place with --backends, and all that the plan shall keep",
+                fix="name all backends of the new plan with --backends",
             )
-        if change.name not in {*names, _EVERY}:
+        if change.name not in {*names, _ALL_BACKENDS}:
             raise UnknownNameError("backend of the plan", change.name, names)
         if not any(map(change.of, parts)):
-            known = {key for part in parts if _can_be_set(part) for key in part.parameters}
-            raise UnknownNameError("parameter of the plan's backends", next(iter(change.values)), known)
+            parameter_names = {key for part in parts if _can_be_set(part) for key in part.parameters}
+            raise UnknownNameError("parameter of the plan's backends", next(iter(change.values)), parameter_names)
     return [_expression(spec, changes) for spec in specs]
 
 
@@ -153,16 +153,18 @@ def _without_label(spec: BackendSpec, changes: Sequence[_Change]) -> str:
     overrides = {key: spell(value) for key, value in spec.overrides.items()}
     for change in changes:
         overrides |= change.of(spec)
-    shown = ";".join(f"{key}={value}" for key, value in overrides.items())
+    parameters = ";".join(f"{key}={value}" for key, value in overrides.items())
     components = [_expression(component, changes) for component in spec.components]
     if spec.called is not None:
         return spec.called.expression
     if spec.kind == "run":
         return spec.unlabelled or spec.label
     if spec.kind == "fusion":
-        return f"{spec.name}:{';'.join(['+'.join(map(in_parentheses, components)), *([shown] if shown else [])])}"
-    own = f"{spec.name}:{shown}" if shown else spec.name
+        return (
+            f"{spec.name}:{';'.join(['+'.join(map(parenthesise, components)), *([parameters] if parameters else [])])}"
+        )
+    expression = f"{spec.name}:{parameters}" if parameters else spec.name
     if spec.kind == "rerank":
         (first,) = spec.components
-        return f"{components[0] if first.unlabelled is None else in_parentheses(components[0])}|{own}"
-    return own
+        return f"{components[0] if first.unlabelled is None else parenthesise(components[0])}|{expression}"
+    return expression

@@ -48,12 +48,14 @@ def regress(baseline: str | Path, *, display: Display | None = None, **options: 
         UsageError, DataError: as :func:`harness.compare`.
         ResultError: for a baseline that cannot be read, or has no query or backend in common with the new result.
     """
-    own = {**option_fields(RegressRequest), **option_fields(JudgedOutput)}
-    changes = {name: value for name, value in options.items() if name in set(option_fields(CompareRequest)) - set(own)}
-    own_options = {name: value for name, value in options.items() if name not in changes}
+    fields = {**option_fields(RegressRequest), **option_fields(JudgedOutput)}
+    changes = {
+        name: value for name, value in options.items() if name in set(option_fields(CompareRequest)) - set(fields)
+    }
+    regress_options = {name: value for name, value in options.items() if name not in changes}
     request, output = from_keywords(
         "harness.regress",
-        {"baseline": baseline, **own_options},
+        {"baseline": baseline, **regress_options},
         RegressRequest,
         JudgedOutput,
         also=option_fields(CompareRequest).keys(),
@@ -153,21 +155,23 @@ def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRu
 
 def _texts_to_label(change: Change, documents: Mapping[str, Documents]) -> dict[tuple[str, str], str]:
     """Return dataset and id of the documents to label -> their text, as far as it is available."""
-    wanted: dict[str, set[str]] = {}
+    ids_by_dataset: dict[str, set[str]] = {}
     for backend in change.backends:
         if backend.dossier is not None:
-            wanted.setdefault(backend.dataset, set()).update(label.document for label in backend.dossier.to_label)
+            ids_by_dataset.setdefault(backend.dataset, set()).update(
+                label.document for label in backend.dossier.to_label
+            )
     return {
         (dataset, document): text
-        for dataset, named in wanted.items()
+        for dataset, ids in ids_by_dataset.items()
         if (corpus := documents[dataset].corpus) is not None
-        for document, text in _texts(corpus, sorted(named)).items()
+        for document, text in _texts(corpus, sorted(ids)).items()
     }
 
 
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:
     """Return the texts of some documents by id, without documents that the corpus lacks."""
     rows = corpus.ids.rows_of(strings(documents))
-    known = np.flatnonzero(rows >= 0)
-    texts = take_rows(corpus.texts, rows[known]).to_pylist()
-    return dict(zip((documents[place] for place in known.tolist()), texts, strict=True))
+    positions = np.flatnonzero(rows >= 0)
+    texts = take_rows(corpus.texts, rows[positions]).to_pylist()
+    return dict(zip((documents[position] for position in positions.tolist()), texts, strict=True))

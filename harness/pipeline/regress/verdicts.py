@@ -51,11 +51,11 @@ class Rules:
         """Whether there is a gate at all."""
         return self.allowed_drop is not None or bool(self.allowed)
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
+    def refuse_unknown(self, metrics: Collection[str]) -> None:
         """Raise UnknownNameError if a drop is allowed for an unknown metric."""
         for name in self.allowed:
-            if name not in known:
-                raise UnknownNameError("metric of both results", name, known)
+            if name not in metrics:
+                raise UnknownNameError("metric of both results", name, metrics)
 
 
 def noise_warnings(compared: ComparedDataset) -> list[str]:
@@ -64,7 +64,7 @@ def noise_warnings(compared: ComparedDataset) -> list[str]:
     combined = [pair.after for pair in noisy if any(trial.stages is not None for trial in compared.trials(pair))]
     once = [pair.after for pair in noisy if pair.after not in combined]
     measured = "harness compare --rebuilds 3" if compared.after.kind == "check" else "--rebuilds 3, for both results,"
-    sample = f"every build gives other rankings, and one build is a sample, so a difference may be noise; {measured}"
+    sample = f"every build gives different rankings, so a difference between single builds may be noise; {measured}"
     parts = "it is made of engines whose every build gives other rankings, so a difference may be noise"
     reasons = [
         (once, f"{sample} measures it"),
@@ -97,7 +97,7 @@ def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
 class _Question(NamedTuple):
     """One figure of one pair on one dataset, with its values on the queries that both sides have."""
 
-    place: int
+    position: int
     pair: Pair
     figure: str
     change: Change
@@ -120,21 +120,21 @@ def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> JudgedPair
     """
     questions = [
         question
-        for place, dataset in enumerate(datasets)
+        for position, dataset in enumerate(datasets)
         for pair in dataset.finished
-        for question in _questions(place, dataset, pair, rules)
+        for question in _questions(position, dataset, pair, rules)
     ]
     rules.refuse_unknown({question.figure for question in questions})
     judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.finished} for dataset in datasets]
     changes = [question.change for question in questions]
     family = judge_family(changes, seed=rules.seed, test=rules.test, alpha=ALPHA)
     for question, judgement in zip(questions, family, strict=True):
-        judged[question.place][question.pair].append(_judged(question, judgement, rules))
+        judged[question.position][question.pair].append(_judged(question, judgement, rules))
     tests = max((one.comparisons for one in family if one.p is not None and one.paired.changed), default=0)
     return JudgedPairs(judged, tests)
 
 
-def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> Iterator[_Question]:
+def _questions(position: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> Iterator[_Question]:
     sides = compared.before.figures[pair.before], compared.after.figures[pair.after]
     names = [name for name in sides[1] if name in sides[0]]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_metrics([name])[0])]
@@ -144,9 +144,9 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
         earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in sides)
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
-            changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
-            others = None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
-            allowed, noise = rules.allowed.get(name, others), _noise(compared.trials(pair), name)
+            changed = [both[number] for number in np.flatnonzero(earlier != later).tolist()]
+            default_drop = None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+            allowed, noise = rules.allowed.get(name, default_drop), _noise(compared.trials(pair), name)
             change = Change(
                 before=earlier,
                 after=later,
@@ -155,9 +155,9 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
                 noise=noise,
                 within_ties=only_ties_moved(changed),
                 rule=rules.rule,
-                backend=(place, pair),
+                backend=(position, pair),
             )
-            yield _Question(place, pair, name, change)
+            yield _Question(position, pair, name, change)
 
 
 def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]], bool]:
@@ -242,14 +242,15 @@ def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
         return "there is nothing to lose: the mean was 0"
     if before <= drop or math.isclose(before, drop):
         return f"losing everything would be allowed: the mean was {_plain(before)}, and the allowed drop is {drop:g}"
-    named = counted(queries, "query")
+    queries_text = counted(queries, "query")
     if loss is None or loss.p is None or loss.p_adjusted is None:
-        return f"too few queries: no test can show a loss with {named}"
+        return f"too few queries: no test can show a loss with {queries_text}"
     corrected = f" after correction for {loss.comparisons} comparisons" if loss.comparisons > 1 else ""
     enough = math.floor(math.log2(loss.comparisons / ALPHA)) + 1
     helps = f"; {enough} queries are the fewest that can" if loss.p <= 0.5**queries else ""
     return (
-        f"too few queries: if {f'all {named}' if queries > 1 else 'the query'} lost everything, the chance of that "
+        f"too few queries: if {f'all {queries_text}' if queries > 1 else 'the query'} lost everything, the chance "
+        "of that "
         f"would be {_percent(loss.p_adjusted)}{corrected}, and a gate fails below {ALPHA:.0%}{helps}"
     )
 
@@ -286,14 +287,14 @@ def sentence(
         beyond = f"if only {more:g} were lost" if more else "without a change"
         tests = gated_comparisons if gated else comparisons
         corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
-        said = f"chance of this {beyond} {_percent(p)}"
+        chance = f"chance of this {beyond} {_percent(p)}"
         if _percent(p) == "100.0%":  # as p is if its correction ends at 1
-            said = f"no evidence {f'that more than {more:g} were lost' if more else 'of a change'}"
-        parts.append(f"{said}{corrected}")
+            chance = f"no evidence {f'that more than {more:g} were lost' if more else 'of a change'}"
+        parts.append(f"{chance}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
         too_few = too_few_to_show(metric.queries, metric.detectable, metric.before, metric.after)
-        shown = f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}"
-        parts.append(too_few or shown)
+        sensitivity = f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}"
+        parts.append(too_few or sensitivity)
     return "; ".join(parts)
 
 

@@ -19,13 +19,13 @@ def leaderboard_tables(result: Result) -> list[Table]:
     board = result.leaderboard
     if board is None:
         return []
-    by_dataset = [_values(board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
+    by_dataset = [_values(board, metric, detail=column > 0) for column, metric in enumerate(board.metrics)]
     return [_means(result, board), *by_dataset, *_seconds(board)]
 
 
 def _means(result: Result, board: Leaderboard) -> Table:
     """Tabulate ranks and means over datasets, the best by the first metric first."""
-    first, *others = board.metrics
+    first, *further_metrics = board.metrics
     rows = {metric: {row.backend: row for row in board.rows if row.metric == metric} for metric in board.metrics}
     across = [row for row in result.differences if row.dataset is None and row.metric == first]
     is_against_one = isinstance(result.plan.resolved.get("reference"), str)
@@ -34,7 +34,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
     compared = across[0].a if across else ""
     difference = Column(
         f"− {compared}",
-        help=f"mean difference from {compared}, tested with one value a dataset, and its 95 % interval",
+        help=f"mean difference from {compared}, tested with one value per dataset, and its 95 % interval",
         priority=_DIFFERENCE,
         below="95 % interval",
         below_priority=_DIFFERENCE,
@@ -46,8 +46,8 @@ def _means(result: Result, board: Leaderboard) -> Table:
         Column(marked_name(result, first), best="highest", below="interval of mean", below_priority=_INTERVAL),
         *([difference] if against else []),
         *(
-            Column(marked_name(result, name), best="highest", priority=_OTHER_MEANS + at)
-            for at, name in enumerate(others)
+            Column(marked_name(result, name), best="highest", priority=_OTHER_MEANS + position)
+            for position, name in enumerate(further_metrics)
         ),
         Column("mean rank", priority=_RANKS, help=f"mean of the ranks in {first} on each dataset"),
         Column("wins", priority=_RANKS, help=f"datasets on which no backend has a higher {first}"),
@@ -59,7 +59,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
             count(row.rank),
             number(row.mean, below=interval(row.ci_low, row.ci_high)),
             *([_difference(against.get(label), label, across)] if against else []),
-            *(number(rows[name][label].mean) for name in others),
+            *(number(rows[name][label].mean) for name in further_metrics),
             number(row.mean_rank, ".2f"),
             count(row.wins),
             *(of_model[label] for _, of_model in models),
@@ -74,8 +74,8 @@ def _difference(row: PairedDifference | None, label: str, across: Sequence[Paire
     if row is None:
         return text("" if label == across[0].a else ABSENT)
     mark = mark_of(row)
-    known = interval(row.ci_low, row.ci_high, "+.4f") if row.wins + row.losses else ""
-    return Cell(signed(row.difference), mark, known, TONES.get(mark, "plain"), row.difference)
+    interval_text = interval(row.ci_low, row.ci_high, "+.4f") if row.wins + row.losses else ""
+    return Cell(signed(row.difference), mark, interval_text, TONES.get(mark, "plain"), row.difference)
 
 
 def _about_models(infos: Sequence[BackendInfo]) -> list[tuple[Column, dict[str, Cell]]]:
@@ -127,7 +127,7 @@ def _values(board: Leaderboard, metric: str, *, detail: bool) -> Table:
 
 def _dataset_columns(board: Leaderboard, overall: str, best: Best) -> list[Column]:
     """Return columns for the backend, the value over all datasets, and that on each."""
-    each = (Column(name, best=best, priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets))
+    each = (Column(name, best=best, priority=_OTHER_MEANS + column) for column, name in enumerate(board.datasets))
     return [BACKEND, Column(overall, best=best), *each]
 
 
@@ -175,5 +175,5 @@ def leaderboard_values(result: Result, across: str) -> Iterator[Value]:
 
 def _total(board: Leaderboard, seconds: Mapping[str, float | None]) -> float | None:
     """Return the seconds of all datasets; None if a dataset has none."""
-    known = [value for value in seconds.values() if value is not None]
-    return sum(known) if len(known) == len(board.datasets) else None
+    interval_text = [value for value in seconds.values() if value is not None]
+    return sum(interval_text) if len(interval_text) == len(board.datasets) else None

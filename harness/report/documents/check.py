@@ -16,9 +16,9 @@ from harness.document.cells import (
     flat_rows,
     identical_ids,
     interval,
+    join_names,
     latencies,
     latency_columns,
-    listed,
     mean,
     metric_values,
     notes_on_trials,
@@ -46,7 +46,7 @@ from harness.document.model import (
 from harness.report.documents.check_cases import (
     check_annotations,
     check_suites,
-    expected_and_found,
+    expected_and_returned,
     problem_headline,
     verdict_in_words,
 )
@@ -58,12 +58,12 @@ from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval, id_list, short_ids, unread_files_in_words
 
-_SHOWN = 20
+_MAX_EXAMPLES = 20
 _IN_SHORT = 5
 _DRAWN = 4
 _TEXT = 300
 _WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
-_INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact where every value is 0 or 1"
+_INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact if every value is 0 or 1"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
     True: ("passed", "good", "✓"),
     False: ("failed", "bad", "✕"),
@@ -73,21 +73,21 @@ _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
 
 def check_document(report: Result) -> Document:
     """Return everything that is shown of a check."""
-    said = list(_notes(report))
+    message = list(_notes(report))
     sections = [
-        Section("preflight", "What makes it invalid", list(_problems(report))),
+        Section("preflight", "Causes of invalidity", list(_problems(report))),
         Section("requirements", "Requirements", _requirements(report)),
         Section(
             "quality",
             "Quality",
             [*_metrics(report), *_bars(report), *_slices(report), *truncation_tables(report.trials)],
         ),
-        Section("missed", "Questions behind what failed", list(_missed(report))),
+        Section("missed", "Questions of failed requirements", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
-        Section("notes", "What to know of the figures", [Notes(said)] if said else []),
+        Section("notes", "About these numbers", [Notes(message)] if message else []),
         Section("provenance", "Provenance", list(provenance(report, _data(report))), detail=True),
     ]
-    backends = listed([info.label for info in report.backends], _DRAWN)
+    backends = join_names([info.label for info in report.backends], _DRAWN)
     return Document(
         title=f"{report.golden_set.name}: {backends}" if backends else report.golden_set.name,
         subtitle=_header(report),
@@ -112,7 +112,7 @@ def _header(report: Result) -> str:
     parts = [
         golden.name,
         f"{counted(golden.questions, 'question')}, {golden.evaluated:,} with an expected document",
-        *(said for corpus in report.corpora for said in _corpus(corpus)),
+        *(message for corpus in report.corpora for message in _corpus(corpus)),
         matched,
         f"k={settings['k']}",
         f"ties={settings['ties']}",
@@ -139,29 +139,33 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for problem in report.preflight:
         yield Verdict("bad", problem_headline(report, problem), problem.fix)
     failures: dict[tuple[str, str], list[str]] = {}
-    told = {(problem.backend, problem.dataset, problem.message) for problem in report.preflight}
+    reported = {(problem.backend, problem.dataset, problem.message) for problem in report.preflight}
     for trial in report.trials:
         if trial.error is None:
             continue
-        if (trial.label, trial.dataset, trial.error.message.partition("\n")[0]) not in told:
+        if (trial.label, trial.dataset, trial.error.message.partition("\n")[0]) not in reported:
             failures.setdefault((trial.label, trial.error.message), []).append(trial.dataset)
     for (label, message), datasets in failures.items():
-        name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
+        name = (
+            f"{label} failed on {join_names(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
+        )
         yield Verdict("bad", name if len(datasets) > 1 else f"{name} failed", message)
     causes = _causes(report)
     for required in report.requirements:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
         if required.passed is False:
-            missed = f". Missed: {listed(required.questions_below_best)}" if required.questions_below_best else ""
+            missed = f". Missed: {join_names(required.questions_below_best)}" if required.questions_below_best else ""
             yield Verdict("bad", f"{required.text} failed on {name}", f"{verdict_in_words(required)}{missed}")
             for cause in causes.pop((required.backend, required.dataset), ()):
                 yield Verdict("unsure", problem_headline(report, cause), f"{cause.fix} ({cause.check})")
         elif required.passed is None and not report.preflight and not failed:
             yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
-    if said := busy_sentence(report.trials):
+    if sentence := busy_sentence(report.trials):
         yield Verdict(
-            "unsure", said, "latencies marked ‡, and requirements on them, are not those of a quiet machine; run again"
+            "unsure",
+            sentence,
+            "latencies marked ‡, and requirements on them, were measured on a busy machine; run again",
         )
 
 
@@ -190,20 +194,20 @@ def _overall(report: Result) -> Verdict:
     total = len(report.requirements)
     failed = sum(required.passed is False for required in report.requirements)
     if report.verdict == "invalid":
-        what = "no backend was asked a question" if not report.trials else "not everything could be judged"
-        return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
+        reason = "no backend was queried" if not report.trials else "not everything could be judged"
+        return Verdict("unsure", f"Invalid: {reason}", "Fix the problems below and run again.")
     if report.verdict == "failed":
         return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
     if not total:
         example = f"Hit@{report.plan.resolved['k']}>=0.9"
         return Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
     met = f"{counted(total, 'requirement')} met"
-    shown = [
+    requirements = [
         f"{report.trial_name(required.backend, required.dataset)}: {required.text} is "
         f"{_quantity(required.value, required).text}"
         for required in report.requirements[:_DRAWN]
     ]
-    return Verdict("good", f"Passed: {met}", "; ".join(shown))
+    return Verdict("good", f"Passed: {met}", "; ".join(requirements))
 
 
 def _problems(report: Result) -> Iterator[Facts]:
@@ -236,8 +240,9 @@ def _notes(report: Result) -> Iterator[str]:
         yield "\n".join([f"warning ({warning.check}): {about}{warning.message}", *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
-        yield f"{counted(len(without), 'question')} without an expected document, left out of means: {listed(without)}"
-    yield from notes_on_trials(_named_trials(report))
+        yield f"{counted(len(without), 'question')} without an expected document, left out of means: "
+        f"{join_names(without)}"
+    yield from notes_on_trials(_labelled_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.evaluated])
     yield from (*report.golden_set.notes, *report.notes)
@@ -264,13 +269,13 @@ def _requirements(report: Result) -> list[Block]:
 def _requirement(report: Result, required: RequirementResult) -> list[Cell]:
     word, tone, sign = _OUTCOMES[required.passed]
     digits = 3 if required.quantity.endswith("_ms") else 4
-    known = interval(required.ci_low, required.ci_high, f",.{digits}f")
+    interval_text = interval(required.ci_low, required.ci_high, f",.{digits}f")
     value = _quantity(required.value, required)
     return [
         text(required.text),
         *_name_cells(report, required.backend, required.dataset),
         text(word, sign, tone=tone),
-        Cell(value.text, below=known, value=required.value),
+        Cell(value.text, below=interval_text, value=required.value),
         text(interval(required.min, required.max, f",.{digits}f") if tie_range(required.min, required.max) else ABSENT),
         count(required.n),
         count(required.flips),
@@ -294,11 +299,11 @@ def _missed(report: Result) -> Iterator[Block]:
         if required.passed is False and required.questions_below_best:
             trial = report.trial(required.backend, required.dataset)
             by_id = {question.id: question for question in trial.questions}
-            questions = [by_id[name] for name in required.questions_below_best[:_SHOWN]]
+            questions = [by_id[name] for name in required.questions_below_best[:_MAX_EXAMPLES]]
             docs = [doc for question in questions for doc in (*question.top, *(one.id for one in question.expected))]
             short, names = short_ids(docs), short_ids(question.id for question in questions)
             rows = [_question(question, names[question.id], short) for question in questions]
-            more = len(required.questions_below_best) - _SHOWN
+            more = len(required.questions_below_best) - _MAX_EXAMPLES
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
             missed = counted(len(required.questions_below_best), "question")
             name = report.trial_name(trial.label, trial.dataset)
@@ -307,13 +312,13 @@ def _missed(report: Result) -> Iterator[Block]:
 
 
 def _question(question: QuestionResult, name: str, short: Mapping[str, str]) -> list[Cell]:
-    said = question.question or ABSENT
-    shown = said if len(said) <= _TEXT else f"{said[:_TEXT]} …"
-    expected, found = map(id_list, expected_and_found(question, short))
-    return [text(name), text(shown), text(expected), text(found), count(question.line)]
+    message = question.question or ABSENT
+    shortened = message if len(message) <= _TEXT else f"{message[:_TEXT]} …"
+    expected, returned = map(id_list, expected_and_returned(question, short))
+    return [text(name), text(shortened), text(expected), text(returned), count(question.line)]
 
 
-def _named_trials(report: Result) -> list[tuple[str, TrialResult]]:
+def _labelled_trials(report: Result) -> list[tuple[str, TrialResult]]:
     return [(report.trial_name(trial.label, trial.dataset), trial) for trial in report.trials]
 
 
@@ -328,8 +333,8 @@ def _name_cells(report: Result, label: str, dataset: str) -> list[Cell]:
 
 def _metric_columns(names: Sequence[str]) -> list[Column]:
     return [
-        Column(name, best="highest", priority=at, below="95 % interval", below_priority=20 + at)
-        for at, name in enumerate(names)
+        Column(name, best="highest", priority=column, below="95 % interval", below_priority=20 + column)
+        for column, name in enumerate(names)
     ]
 
 
@@ -374,7 +379,7 @@ def _bars(report: Result) -> Iterator[Block]:
     names = metric_names(report.trials)
     required = [requirement.quantity for requirement in report.requirements if requirement.quantity in names]
     for name in list(dict.fromkeys([*required, *names]))[:_DRAWN]:
-        yield bars_figure(name, _named_trials(report))
+        yield bars_figure(name, _labelled_trials(report))
 
 
 def _speed(report: Result) -> list[Block]:
@@ -389,8 +394,8 @@ def _speed(report: Result) -> list[Block]:
         [*_name_cells(report, trial.label, trial.dataset), *latencies(trial.milliseconds), _exact(trial)]
         for trial in timed
     ]
-    times = {name: stats for name, trial in _named_trials(report) if (stats := trial.milliseconds) is not None}
-    series = {name: at for at, (name, _) in enumerate(_named_trials(report))}
+    times = {name: stats for name, trial in _labelled_trials(report) if (stats := trial.milliseconds) is not None}
+    series = {name: column for column, (name, _) in enumerate(_labelled_trials(report))}
     return [
         *([with_busy_marks(Table("Speed and parity", columns, rows, detail=True), timed)] if rows else []),
         *([percentile_figure("Latency of a question, one client", times, series)] if times else []),
@@ -419,8 +424,8 @@ def _values(report: Result) -> Iterator[Value]:
         yield from metric_values(trial)
         for part in trial.slices:
             for metric, value in part.metrics.items():
-                place = f"{metric} where {part.field}={part.value}"
-                yield Value(name, trial.label, place, value.mean, value.ci_low, value.ci_high, value.n)
+                number = f"{metric} where {part.field}={part.value}"
+                yield Value(name, trial.label, number, value.mean, value.ci_low, value.ci_high, value.n)
         for prefix, stats in (("milliseconds.", trial.milliseconds), ("parity.", trial.parity)):
             yield from values_of(name, trial.label, prefix, stats.model_dump() if stats is not None else {})
         for question in trial.questions:

@@ -13,7 +13,7 @@ from harness.results.check_schema import PreflightProblem, QuestionResult, Requi
 from harness.results.schema import Result, TrialResult
 from harness.wording import counted
 
-_SHOWN = 20
+_MAX_ANNOTATIONS = 20
 
 
 def check_suites(report: Result) -> list[Suite]:
@@ -22,17 +22,19 @@ def check_suites(report: Result) -> list[Suite]:
     suites = []
     cases = []
     for problem in report.preflight:
-        place = (
+        number = (
             report.trial_name(problem.backend, problem.dataset) if problem.backend else problem.dataset or "golden set"
         )
-        cases.append(Case(problem.check, place, Outcome.ERROR, problem.message, preflight_text(report, problem)))
+        cases.append(Case(problem.check, number, Outcome.ERROR, problem.message, preflight_text(report, problem)))
     if cases:
         suites.append(Suite(f"{report.golden_set.name}: preflight", cases, report.created, facts))
     for trial in report.trials:
         cases, name = list(_trial_cases(report, trial)), report.trial_name(trial.label, trial.dataset)
         engine = trial.engine
-        own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
-        suites.append(Suite(f"{report.golden_set.name}: {name}", cases, report.created, facts | own, _seconds(trial)))
+        properties = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
+        suites.append(
+            Suite(f"{report.golden_set.name}: {name}", cases, report.created, facts | properties, _seconds(trial))
+        )
     return suites
 
 
@@ -55,9 +57,9 @@ def requirement_case(report: Result, required: RequirementResult) -> Case:
         return Case(required.text, name, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
     if required.passed:
         return Case(required.text, name, seconds=_seconds(trial))
-    said = verdict_in_words(required)
-    lines = [f"{required.text} failed on {name}: {said}", *_missed_lines(trial, required)]
-    return Case(required.text, name, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
+    message = verdict_in_words(required)
+    lines = [f"{required.text} failed on {name}: {message}", *_missed_lines(trial, required)]
+    return Case(required.text, name, Outcome.FAILURE, message, "\n".join(lines), _seconds(trial))
 
 
 def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
@@ -65,14 +67,14 @@ def question_case(report: Result, trial: TrialResult, question: QuestionResult) 
 
     A question that expects nothing is skipped.
     """
-    wanted = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
+    expected_documents = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
     outcome, message, text = Outcome.PASSED, "", ""
     if question.failed:
         outcome, message = Outcome.ERROR, "the backend failed: it gave no answer"
         text = message
-    elif not wanted:
+    elif not expected_documents:
         outcome, message = Outcome.SKIPPED, "it expects nothing"
-    elif all(expected.rank is None for expected in wanted):
+    elif all(expected.rank is None for expected in expected_documents):
         message = f"no expected document is among the first {report.plan.resolved['k']} hits"
         outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
     seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
@@ -99,14 +101,14 @@ def preflight_text(report: Result, problem: PreflightProblem) -> str:
     return "\n".join([problem_headline(report, problem), *examples, problem.fix])
 
 
-def _of_trial(report: Result, trial: TrialResult) -> list[RequirementResult]:
+def _trial_requirements(report: Result, trial: TrialResult) -> list[RequirementResult]:
     """Return the requirements that a trial is held to."""
     name = trial.dataset, trial.label
     return [required for required in report.requirements if (required.dataset, required.backend) == name]
 
 
 def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
-    requirements = _of_trial(report, trial)
+    requirements = _trial_requirements(report, trial)
     yield from (requirement_case(report, required) for required in requirements)
     if trial.error is not None and not requirements:
         yield trial_error(report, trial)
@@ -157,23 +159,23 @@ def _facts(report: Result) -> dict[str, str]:
 def verdict_in_words(required: RequirementResult) -> str:
     """Return the figure of a judged requirement, and the changes needed for it to pass."""
     digits = 3 if required.quantity.endswith("_ms") else 4
-    said = f"it is {required.value:,.{digits}f}" if required.value is not None else "there is no figure"
-    said += f"{_brackets(required, digits)} over {required.n:,}"
+    message = f"it is {required.value:,.{digits}f}" if required.value is not None else "there is no value"
+    message += f"{_brackets(required, digits)} over {required.n:,}"
     if required.decided_by != "estimate":
-        said += ", and a bound of the interval decides"
+        message += ", and a bound of the interval decides"
     if required.flips is None:
         best = "" if required.best_possible is None else f": a perfect backend would reach {required.best_possible:.4f}"
-        return f"{said}; nothing can meet it{best}{_too_few(required)}"
+        return f"{message}; nothing can meet it{best}{_too_few(required)}"
     unit = "sample" if required.best_possible is None else "question"
-    return f"{said}; {counted(required.flips, unit)} would have to change for it to pass"
+    return f"{message}; {counted(required.flips, unit)} would have to change for it to pass"
 
 
 def _brackets(required: RequirementResult, digits: int) -> str:
     between = interval(required.ci_low, required.ci_high, f",.{digits}f")
-    known = [f"95 % interval {between}"] if between else []
+    interval_text = [f"95 % interval {between}"] if between else []
     if required.min is not None and required.max is not None and f"{required.min:.4f}" != f"{required.max:.4f}":
-        known.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
-    return f" ({', '.join(known)})" if known else ""
+        interval_text.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
+    return f" ({', '.join(interval_text)})" if interval_text else ""
 
 
 def _too_few(required: RequirementResult) -> str:
@@ -182,30 +184,30 @@ def _too_few(required: RequirementResult) -> str:
         return ""
     if required.n < 2:
         return ", and an interval needs 2 values"
-    shown = (
+    metric_text = (
         required.best_possible is not None
         and required.operator.startswith(">")
         and required.best_possible >= required.bound
     )
-    return ", but so few questions cannot show it" if shown else ""
+    return ", but so few questions cannot show it" if metric_text else ""
 
 
 def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
     """Return the questions behind a failed requirement, worst first: the expected and the returned documents."""
     by_id = {question.id: question for question in trial.questions}
-    lines = [_question_line(by_id[name]) for name in required.questions_below_best[:_SHOWN]]
-    if len(required.questions_below_best) > _SHOWN:
-        lines.append(f"… and {len(required.questions_below_best) - _SHOWN:,} more, in report.json")
+    lines = [_question_line(by_id[name]) for name in required.questions_below_best[:_MAX_ANNOTATIONS]]
+    if len(required.questions_below_best) > _MAX_ANNOTATIONS:
+        lines.append(f"… and {len(required.questions_below_best) - _MAX_ANNOTATIONS:,} more, in report.json")
     return lines
 
 
 def _question_line(question: QuestionResult) -> str:
-    said = f" {question.question!r}" if question.question is not None else ""
-    expected, found = expected_and_found(question)
-    return f"{question.id}{said}: expected {', '.join(expected)}; found {', '.join(found)}"
+    message = f" {question.question!r}" if question.question is not None else ""
+    expected, returned = expected_and_returned(question)
+    return f"{question.id}{message}: expected {', '.join(expected)}; found {', '.join(returned)}"
 
 
-def expected_and_found(
+def expected_and_returned(
     question: QuestionResult, short: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[str], list[str]]:
     """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids."""
@@ -219,7 +221,7 @@ def expected_and_found(
 def check_annotations(report: Result) -> list[Annotation]:
     """Return the problems: invalid data, failed requirements, then the golden lines behind them, each once."""
     made = [Annotation(f"invalid: {problem.check}", preflight_text(report, problem)) for problem in report.preflight]
-    made += [place for problem in report.preflight for place in _places(problem, report.golden_set.source)]
+    made += [number for problem in report.preflight for number in _line_annotations(problem, report.golden_set.source)]
     made += [
         Annotation(f"{report.trial_name(trial.label, trial.dataset)} failed", trial.error.message)
         for trial in report.trials
@@ -234,24 +236,26 @@ def check_annotations(report: Result) -> list[Annotation]:
     return [*made, *_missed_questions(report)]
 
 
-def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
+def _line_annotations(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
     """Yield a problem's examples that name a line of the golden set."""
     for example in problem.examples:
-        named = re.match(r", line (\d+): ", example.removeprefix(source)) if example.startswith(source) else None
-        if named is not None:
-            said = example.removeprefix(source)[named.end() :]
-            yield Annotation(f"invalid: {problem.check}", said, int(named[1]))
+        match = re.match(r", line (\d+): ", example.removeprefix(source)) if example.startswith(source) else None
+        if match is not None:
+            message = example.removeprefix(source)[match.end() :]
+            yield Annotation(f"invalid: {problem.check}", message, int(match[1]))
 
 
 def _missed_questions(report: Result) -> Iterator[Annotation]:
     """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
     lines: dict[tuple[int, str], list[str]] = {}
     for trial in report.trials:
-        missed = {question for required in _of_trial(report, trial) for question in required.questions_below_best}
+        missed = {
+            question for required in _trial_requirements(report, trial) for question in required.questions_below_best
+        }
         name = report.trial_name(trial.label, trial.dataset)
         for question in trial.questions:
             if question.id in missed:
-                said = lines.setdefault((question.line, question.id), [])
-                said.append(f"{name}: {_question_line(question)}")
-    for (line, question_id), said in sorted(lines.items()):
-        yield Annotation(f"question {question_id}", "\n".join(said), line)
+                message = lines.setdefault((question.line, question.id), [])
+                message.append(f"{name}: {_question_line(question)}")
+    for (line, question_id), message in sorted(lines.items()):
+        yield Annotation(f"question {question_id}", "\n".join(message), line)

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from harness.data.filtering import in_words
+from harness.data.filtering import format_filter
 from harness.data.problems import Finding
 from harness.document.busy import with_busy_marks
 from harness.document.cells import (
     count,
     empty_documents,
     identical_ids,
-    listed,
+    join_names,
     metric_values,
     notes_on_trials,
     provenance,
@@ -36,7 +36,7 @@ from harness.results.schema import FindingInfo, PairedDifference, Result, TrialR
 from harness.results.schema_base import CandidatesInfo, DatasetInfo, Json
 from harness.wording import counted, few_for_interval, unread_files_in_words
 
-_NAMED = 4
+_MAX_NAMES = 4
 _REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
 
 
@@ -52,32 +52,35 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     requested: list[Block] = [*drawn.get("requested", [])]
     cost: list[Block] = [*drawn.get("cost", [])]
     for dataset in result.datasets:
-        where, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
-        table = quality_table(result, dataset.name, where)
+        title_suffix, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
+        table = quality_table(result, dataset.name, title_suffix)
         quality += [table] if table is not None else []
-        quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
-        quality += truncation_tables(trials, where)
-        parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
+        quality += [
+            *pair_tables(result, dataset.name, title_suffix),
+            *published_tables(result, dataset.name, title_suffix),
+        ]
+        quality += truncation_tables(trials, title_suffix)
+        parity += parity_tables(trials, title_suffix, candidates=dataset.candidates is not None)
         parity += scoring_tables(
-            [scoring for scoring in result.formula_differences if scoring.dataset == dataset.name], where
+            [scoring for scoring in result.formula_differences if scoring.dataset == dataset.name], title_suffix
         )
-        for table in _probe_tables(trials, result.machine.cores, where):
+        for table in _probe_tables(trials, result.machine.cores, title_suffix):
             (cost if table.detail else requested).append(table)
-    quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
-    said = list(comparison_notes(result))
+    quality += [_datasets_table(result.datasets)] if len(result.datasets) > _MAX_NAMES else []
+    message = list(comparison_notes(result))
     frontier: list[Block] = [*frontier_tables(result), *drawn.get("frontier", [])]
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
-        Section("frontier", "What a setting costs and buys", frontier, open=True),
+        Section("frontier", "Cost and gain of a setting", frontier, open=True),
         Section("parity", "Parity with the exact reference", parity),
         Section("requested", "Load, filters and changes", requested, open=True),
         Section("cost", "Cost", cost),
-        Section("notes", "What to know before comparing", [Notes(said)] if said else []),
+        Section("notes", "Notes before comparing", [Notes(message)] if message else []),
         Section("provenance", "Provenance", list(provenance(result, _contents(result.datasets))), detail=True),
     ]
     names, labels = [info.name for info in result.datasets], [info.label for info in result.backends]
     return Document(
-        title=f"{listed(names, _NAMED)}: {listed(labels, _NAMED)}",
+        title=f"{join_names(names, _MAX_NAMES)}: {join_names(labels, _MAX_NAMES)}",
         subtitle=comparison_header(result),
         verdicts=comparison_verdicts(result),
         sections=sections_with_content(sections),
@@ -96,17 +99,17 @@ def _short_sweeps(result: Result) -> dict[str, str]:
     return {name: short for name, short in zip(names, short_labels(names), strict=True) if name != short}
 
 
-def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list[Table]:
+def _probe_tables(trials: Sequence[TrialResult], cores: int, title_suffix: str) -> list[Table]:
     """Return the tables of all probes that have rows; ``where`` ends their titles."""
     return [
-        _with_legend(replace(with_content(table), title=f"{table.title}{where}"), trials)
+        _add_legend(replace(with_content(table), title=f"{table.title}{title_suffix}"), trials)
         for probe in PROBES
         for table in probe.tables(trials, cores)
         if table.rows
     ]
 
 
-def _with_legend(table: Table, trials: Sequence[TrialResult]) -> Table:
+def _add_legend(table: Table, trials: Sequence[TrialResult]) -> Table:
     """Return a probe's table with lines that explain the marks of its rows."""
     if any(row[0].mark == REUSED for row in table.rows):
         table = replace(table, legend=[*table.legend, _REUSED_LEGEND])
@@ -118,7 +121,7 @@ def comparison_header(result: Result) -> str:
     resolved = result.plan.resolved
     several = len(result.datasets) > 1
     data = [" · ".join(_data(dataset, result)) for dataset in result.datasets]
-    if len(data) > _NAMED:
+    if len(data) > _MAX_NAMES:
         data = [_totals(result.datasets)]
     analyzers = sorted({str(trial.encoder["analyzer"]) for trial in result.trials if trial.encoder.get("analyzer")})
     encoders = [trial.encoder for trial in result.trials if trial.encoder.get("model")]
@@ -161,7 +164,7 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
     yield from identical_ids(dataset.identical_ids, "query")
     if (info := dataset.filter) is not None:
         matching = counted(info.matching, "document matches", "documents match")
-        yield f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
+        yield f"filter {format_filter(info.fields)}: {matching} ({info.selectivity:.2%})"
     if dataset.candidates is not None:
         yield _candidates(dataset.candidates, trials)
     if dataset.sampled_from is not None:
@@ -178,28 +181,28 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
 def _prompts(encoder: Mapping[str, Json]) -> str:
     """Return the prompts of queries and documents; nothing without any."""
     prompts = {role: encoder.get(f"{role}_prompt") for role in ("query", "document")}
-    said = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
-    return f" ({', '.join(said)})" if said else ""
+    message = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
+    return f" ({', '.join(message)})" if message else ""
 
 
 def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
     reranked = any(trial.stages is not None and trial.stages.reranking is not None for trial in trials)
-    said = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
-    return f"{said}; second stages score exactly these" if reranked else said
+    message = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
+    return f"{message}; second stages score exactly these" if reranked else message
 
 
 def comparison_notes(result: Result) -> Iterator[str]:
     """Yield failures, proven causes of differences, pitfalls with their cases, and other notes for the reader."""
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
-        yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
+        yield from (f"{about}{line}" for line in _dataset_notes(dataset, result.of_dataset(dataset.name)))
     # verdicts have the first finding of each check, without its examples, and name the other backends
-    several, told = len(result.datasets) > 1, dict[str, FindingInfo]()
+    several, reported = len(result.datasets) > 1, dict[str, FindingInfo]()
     for finding in result.findings:
-        first = told.setdefault(finding.check, finding)
-        named = finding.backend is not None and finding.fix == first.fix and not several
-        if finding.examples or not (finding is first or named):
+        first = reported.setdefault(finding.check, finding)
+        names_backend = finding.backend is not None and finding.fix == first.fix and not several
+        if finding.examples or not (finding is first or names_backend):
             yield _finding(finding, several=several)
     yield from frontier_notes(result)
     yield from few_for_interval(
@@ -210,16 +213,16 @@ def comparison_notes(result: Result) -> Iterator[str]:
     yield from result.notes
 
 
-def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator[str]:
+def _dataset_notes(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator[str]:
     if dataset.documents_sampled_from is not None:
         yield (
             "the corpus is a subsample, every judged document and a random part of the others: retrieval is easier "
-            "than on the whole, and figures are not comparable with published ones"
+            "than on the full corpus, and figures are not comparable with published ones"
         )
     if dataset.filter is not None and dataset.filter.relevant:
         yield (
             f"of {dataset.filter.relevant:,} relevant judgments {dataset.filter.relevant_matching:,} are of documents "
-            "that match the filter; metrics count the others too, and no backend can find those"
+            "that match the filter; metrics count the other documents too, although no backend can find them"
         )
     yield from notes_on_trials([(trial.label, trial) for trial in trials])
 

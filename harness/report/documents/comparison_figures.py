@@ -52,10 +52,10 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
     if len(report.datasets) > 1:
         each = [(report.on(info.name), f", {info.name}") for info in report.datasets]
         numbers = _numbers(report)
-        probed = [figure for part, where in each for figure in _probe_figures(part, numbers, where)]
+        probed = [figure for part, title_suffix in each for figure in _probe_figures(part, numbers, title_suffix)]
         return {
             "quality": _means(report),
-            "frontier": [made for part, where in each for made in swept_frontiers(part, where)],
+            "frontier": [made for part, title_suffix in each for made in swept_frontiers(part, title_suffix)],
             "requested": probed,
             "cost": _frontiers(report),
         }
@@ -81,8 +81,8 @@ def _means(report: Result) -> list[Figure]:
 def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
     """Draw means with intervals, differences query by query, recall by depth, and the overlap of rankings."""
     metrics = list(dict.fromkeys(name for trial in report.trials for name in trial.metrics))
-    named = [(trial.label, trial) for trial in report.trials]
-    made = [bars_figure(name, named) for name in metrics[:_DRAWN]]
+    labelled = [(trial.label, trial) for trial in report.trials]
+    made = [bars_figure(name, labelled) for name in metrics[:_DRAWN]]
     made += _differences(report, values, metrics[0]) if metrics else []
     if qrels is not None and runs:
         made.append(_recall(report, runs, qrels))
@@ -98,23 +98,23 @@ def _differences(report: Result, values: pa.Table, metric: str) -> list[Figure]:
         str(reference_of(report, report.dataset.name)),
         "Sorted from the greatest loss to the greatest gain.",
     )
-    others = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
+    other_labels = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
     return [
         Figure(
             f"{metric}, {label} minus {reference}, query by query",
             Differences(label, reference, metric, _paired(values, metric, label, reference)),
             note,
         )
-        for label in others[:_DRAWN]
+        for label in other_labels[:_DRAWN]
     ]
 
 
 def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
     """Return differences on the queries that both are evaluated on."""
     of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
-    ours, others = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
-    at = Ids(others["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
-    differences: Float64Array = as_numpy(ours["value"])[at >= 0] - as_numpy(others["value"])[at[at >= 0]]
+    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
+    column = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
+    differences: Float64Array = as_numpy(ours["value"])[column >= 0] - as_numpy(theirs["value"])[column[column >= 0]]
     return differences
 
 
@@ -180,21 +180,23 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     made = _frontiers(report)
     samples = _samples(latencies, list(times)) if latencies is not None else {}
     if samples:
-        note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
+        note = "Share of all timed searches that took at most this long; markers at the median and the 95th percentile."
         made.append(Figure("Latency of a query, one client", Distribution(samples, numbers), note))
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    said = busy_sentence(report.trials)
-    return [replace(figure, note=f"{figure.note} Caution: {said}.") if said else figure for figure in made]
+    message = busy_sentence(report.trials)
+    return [replace(figure, note=f"{figure.note} Caution: {message}.") if message else figure for figure in made]
 
 
-def _probe_figures(report: Result, series: Mapping[str, int], where: str = "") -> list[Figure]:
+def _probe_figures(report: Result, series: Mapping[str, int], title_suffix: str = "") -> list[Figure]:
     """Return the figures of all probes; ``where`` ends their titles."""
     figures = (figure for probe in PROBES for figure in probe.figures(report.trials, series))
-    said = busy_sentence(report.trials)
-    caution = f" Caution: {said}." if said else ""
-    return [replace(figure, title=f"{figure.title}{where}", note=f"{figure.note}{caution}") for figure in figures]
+    message = busy_sentence(report.trials)
+    caution = f" Caution: {message}." if message else ""
+    return [
+        replace(figure, title=f"{figure.title}{title_suffix}", note=f"{figure.note}{caution}") for figure in figures
+    ]
 
 
 def _frontiers(report: Result) -> list[Figure]:
@@ -202,7 +204,8 @@ def _frontiers(report: Result) -> list[Figure]:
     metric = next((name for trial in report.trials for name in trial.metrics), None)
     if metric is None:
         return []
-    note = "Better upwards, with 95 % intervals; cheaper to the left. The dotted line is what no other backend beats."
+    note = "Better upwards, with 95 % intervals; cheaper to the left. The dotted line joins the backends that no "
+    "other backend beats."
     latencies = [(trial.label, trial.milliseconds.p95) for trial in report.trials if trial.milliseconds is not None]
     peaks = [
         (trial.label, trial.index.peak_rss_bytes / _MEBIBYTE)
@@ -213,16 +216,16 @@ def _frontiers(report: Result) -> list[Figure]:
     for cost, unit, costs in (("p95 latency", "ms", latencies), ("peak memory", "MiB", peaks)):
         spots = []
         for number, info in enumerate(report.backends):
-            known = [value for label, value in costs if label == info.label]
+            interval_text = [value for label, value in costs if label == info.label]
             quality = _quality_of(report, info.label, metric)
-            if quality is not None and known and len(known) == len(report.datasets):
-                spots.append(Spot(info.label, *quality, max(sum(known) / len(known), _LEAST), number))
+            if quality is not None and interval_text and len(interval_text) == len(report.datasets):
+                spots.append(Spot(info.label, *quality, max(sum(interval_text) / len(interval_text), _LEAST), number))
         if len(spots) > 1:
             made.append(Figure(f"{metric} against {cost}", Tradeoff(metric, cost, unit, spots), note))
     return made
 
 
-def swept_frontiers(report: Result, where: str = "") -> list[Figure]:
+def swept_frontiers(report: Result, title_suffix: str = "") -> list[Figure]:
     """Return the share of the exact best k that each value of a swept parameter finds, against p95 and index size."""
     note = "Recall of the exact best k. Better upwards, cheaper to the left; the dotted line is the frontier."
     made = []
@@ -236,7 +239,7 @@ def swept_frontiers(report: Result, where: str = "") -> list[Figure]:
                 if point.recall is not None and cost is not None
             ]
             if len({spot.cost for spot in spots}) > 1:
-                title = f"Recall against {name}, {frontier.name}{where}"
+                title = f"Recall against {name}, {frontier.name}{title_suffix}"
                 made.append(Figure(title, Tradeoff("recall", name, unit, spots), note))
     return made
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from harness.data.problems import Finding
-from harness.document.cells import ABSENT, listed, number, text, tie_range
+from harness.document.cells import ABSENT, join_names, number, text, tie_range
 from harness.document.model import Cell, Column, Document, Facts, Section, Table, Value, Verdict
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
-from harness.metrics.audit import Audit, Change, Difference, Example, Match, Published
+from harness.metrics.audit import Audit, Change, Difference, Example, Match, PublishedMatch
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
 from harness.wording import counted, short_ids, shortened
@@ -40,7 +40,7 @@ class NamedScores(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
     @property
-    def named_findings(self) -> list[Finding]:
+    def findings_with_run(self) -> list[Finding]:
         """The pitfalls, with the name of the run in their messages."""
         return [finding._replace(message=f"{self.name}: {finding.message}") for finding in self.findings]
 
@@ -57,8 +57,8 @@ def scores_document(
         findings: Pitfalls of the metrics; the runs' pitfalls are shown as well.
     """
     ties = runs[0].scores.ties
-    names = listed([shortened(run.name) for run in runs])
-    warnings = [*findings, *(finding for run in runs for finding in run.named_findings)]
+    names = join_names([shortened(run.name) for run in runs])
+    warnings = [*findings, *(finding for run in runs for finding in run.findings_with_run)]
     return Document(
         title=f"{names} against {shortened(judgments)}",
         subtitle="\n".join([*map(counts_line, runs), f"ties: {ties_line(ties)}"]),
@@ -94,8 +94,8 @@ def _means(runs: Sequence[NamedScores]) -> Table:
     means = {run.name: run.scores.means() for run in runs}
     rows = []
     for name, summaries in means.items():
-        others = [other for run, other in means.items() if run != name]
-        cells = [_cell(summary, [other[at] for other in others]) for at, summary in enumerate(summaries)]
+        other_means = [other for run, other in means.items() if run != name]
+        cells = [_cell(summary, [other[column] for other in other_means]) for column, summary in enumerate(summaries)]
         rows.append([text(name), *cells])
     marked = any(cell.mark for row in rows for cell in row)
     legend = [f"{_UNDECIDED} the difference to another run lies within what ties allow"] if marked else []
@@ -119,20 +119,20 @@ def _columns(first: str, scores: Scores) -> list[Column]:
     return [Column(first, numeric=False), *metrics]
 
 
-def _cell(summary: Summary, others: Iterable[Summary] = ()) -> Cell:
+def _cell(summary: Summary, other_summaries: Iterable[Summary] = ()) -> Cell:
     """Return a value with the range that ties leave it, marked if that range meets another run's."""
     if kind_of(summary.measure.name).aggregate == "sum":
         return number(summary.value, ".0f")
     if math.isnan(summary.value):
         return text(ABSENT)
-    mark = _UNDECIDED if any(undecided_by_ties(summary, other) for other in others) else ""
+    mark = _UNDECIDED if any(undecided_by_ties(summary, other) for other in other_summaries) else ""
     return replace(number(summary.value, ties=tie_range(summary.low, summary.high)), mark=mark)
 
 
 def _values(run: NamedScores, judgments: str) -> Iterator[Value]:
     evaluated = run.scores.counts.evaluated
     for summary in run.scores.means():
-        mean = _known(summary.value)
+        mean = _finite(summary.value)
         yield Value(judgments, run.name, str(summary.measure), mean, n=evaluated)
         if not math.isnan(summary.low):
             yield Value(judgments, run.name, f"ties.{summary.measure}", mean, summary.low, summary.high, evaluated)
@@ -147,10 +147,10 @@ def audit_document(name: str, judgments: str, audit: Audit) -> Document:
         differences.append(_lines("Differs too, without effect on this run", idle))
     return Document(
         title=f"{shortened(name)} under the conventions of {len(CONVENTIONS)} tools",
-        subtitle=f"harness is what harness eval gives against {shortened(judgments)}",
+        subtitle=f"harness: the value of harness eval; compared with {shortened(judgments)}",
         sections=[
             Section("published", "Published", published),
-            Section("scores", "Scores", [_by_tool(audit)]),
+            Section("scores", "Scores", [_tool_table(audit)]),
             Section("differences", "Differences", differences),
         ],
         kind="eval",
@@ -163,7 +163,7 @@ def _lines(heading: str, lines: Iterable[str]) -> Facts:
     return Facts(heading, [("", line) for line in lines], open=True)
 
 
-def _by_tool(audit: Audit) -> Table:
+def _tool_table(audit: Audit) -> Table:
     """Tabulate the values, one row a tool: five metrics fit 80 columns so."""
     differing = [difference for difference in audit.differences if difference.causes and not _same_mean(difference)]
     moved = {(difference.measure, difference.convention) for difference in differing}
@@ -171,18 +171,18 @@ def _by_tool(audit: Audit) -> Table:
     for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
         values = {metric: audit.values[metric][name] for metric in audit.measures}
         cells = [
-            Cell(_number(value), _DIFFERS if (metric, name) in moved else "", value=_known(value))
+            Cell(_number(value), _DIFFERS if (metric, name) in moved else "", value=_finite(value))
             for metric, value in values.items()
         ]
         rows.append([text(name), *cells])
-    shown = [cell for row in rows for cell in row]
-    differs = any(cell.mark for cell in shown)
+    printed_cells = [cell for row in rows for cell in row]
+    differs = any(cell.mark for cell in printed_cells)
     legend = [f"{_DIFFERS} differs from harness" if differs else "no value differs from harness"]
-    legend += [_NOT_COMPUTED] if any(cell.text == ABSENT for cell in shown) else []
+    legend += [_NOT_COMPUTED] if any(cell.text == ABSENT for cell in printed_cells) else []
     return Table("Scores", [Column("tool", numeric=False), *map(Column, map(str, audit.measures))], rows, legend)
 
 
-def _known(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
@@ -190,10 +190,10 @@ def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
     """Yield each metric's value under each convention, its difference, and the conventions of a published number."""
     for measure in audit.measures:
         for convention, value in audit.values[measure].items():
-            yield Value(judgments, name, f"{measure} as {convention}", _known(value))
+            yield Value(judgments, name, f"{measure} as {convention}", _finite(value))
     for difference in audit.differences:
         metric = f"difference.{difference.measure} as {difference.convention}"
-        yield Value(judgments, name, metric, difference.there - difference.here)
+        yield Value(judgments, name, metric, difference.other_value - difference.harness_value)
     for match in () if audit.published is None else audit.published.matches:
         yield Value(judgments, name, f"published.{_match_name(match)}", match.value)
 
@@ -207,7 +207,7 @@ def _groups(audit: Audit) -> Iterator[list[Difference]]:
     groups: dict[Any, list[Difference]] = {}
     for difference in audit.differences:
         if difference.causes:
-            groups.setdefault((difference.measure, difference.there, difference.causes), []).append(difference)
+            groups.setdefault((difference.measure, difference.other_value, difference.causes), []).append(difference)
     yield from groups.values()
 
 
@@ -215,39 +215,40 @@ def _heading(group: Sequence[Difference]) -> str:
     first = group[0]
     tools = f"{first.measure}, {', '.join(difference.convention for difference in group)}"
     if _same_mean(first):
-        return f"{tools}: the same mean, {_number(first.here)}, of other values"
-    there, here = _number(first.there), _number(first.here)
-    if there == here:
-        there, here = f"{first.there:.8f}", f"{first.here:.8f}"
-    return f"{tools}: {there} instead of {here}"
+        return f"{tools}: the same mean, {_number(first.harness_value)}, of other values"
+    theirs, ours = _number(first.other_value), _number(first.harness_value)
+    if theirs == ours:
+        theirs, ours = f"{first.other_value:.8f}", f"{first.harness_value:.8f}"
+    return f"{tools}: {theirs} instead of {ours}"
 
 
 def _same_mean(difference: Difference) -> bool:
     """Return whether both conventions have one mean, if of different queries or values."""
-    there, here = difference.there, difference.here
-    return there == here or (there is not None and here is not None and abs(there - here) < _SAME)
+    theirs, ours = difference.other_value, difference.harness_value
+    return theirs == ours or (theirs is not None and ours is not None and abs(theirs - ours) < _SAME)
 
 
 def _explained(difference: Difference) -> Iterator[str]:
     """Yield a line for each change of each cause, with its separate effect if only several together are a cause."""
     alone = dict(difference.alone)
     for cause in difference.causes:
-        for at, change in enumerate(cause):
-            word = "and" if at else "because" if cause is difference.causes[0] else "or"
+        for column, change in enumerate(cause):
+            word = "and" if column else "because" if cause is difference.causes[0] else "or"
             by_itself = f"; alone {_number(alone[change])}" if change in alone else ""
-            yield f"{word} of {change.aspect}: {change.there} (harness: {change.here}{by_itself})"
+            yield f"{word} of {change.aspect}: {change.other_value} (harness: {change.harness_value}{by_itself})"
     yield from map(_example, difference.examples)
 
 
 def _example(example: Example) -> str:
-    def shown(value: float | None) -> str:
+    def format_value(value: float | None) -> str:
         return "not counted" if value is None else _number(value)
 
-    text = f"query {shortened(example.query)}: {shown(example.there)} instead of {shown(example.here)}"
-    if example.rank_here == example.rank_there:
+    values = f"{format_value(example.other_value)} instead of {format_value(example.harness_value)}"
+    text = f"query {shortened(example.query)}: {values}"
+    if example.harness_rank == example.other_rank:
         return text
-    there, here = (ABSENT if rank is None else str(rank) for rank in (example.rank_there, example.rank_here))
-    return f"{text}; first relevant document at rank {there} instead of {here}"
+    theirs, ours = (ABSENT if rank is None else str(rank) for rank in (example.other_rank, example.harness_rank))
+    return f"{text}; first relevant document at rank {theirs} instead of {ours}"
 
 
 def _idle(audit: Audit) -> list[str]:
@@ -265,18 +266,18 @@ def _idle(audit: Audit) -> list[str]:
             if (difference.convention, change) not in used and difference.convention not in names:
                 names.append(difference.convention)
     return [
-        f"{change.aspect}: {change.there} (harness: {change.here}) in {', '.join(names)}"
+        f"{change.aspect}: {change.other_value} (harness: {change.harness_value}) in {', '.join(names)}"
         for change, names in tools.items()
         if names
     ]
 
 
-def _matches(published: Published) -> list[str]:
+def _matches(published: PublishedMatch) -> list[str]:
     if published.matches:
         return [_match(match) for match in published.matches]
     if published.nearest is None:
         return ["nothing: no query counts"]
-    return [f"no convention and no single change of one; the nearest is {_match(published.nearest)}"]
+    return [f"no convention and no single change of a convention; the nearest is {_match(published.nearest)}"]
 
 
 def _match(match: Match) -> str:
@@ -284,5 +285,5 @@ def _match(match: Match) -> str:
 
 
 def _match_name(match: Match) -> str:
-    changed = "" if match.change is None else f", but {match.change.aspect}: {match.change.there}"
+    changed = "" if match.change is None else f", but {match.change.aspect}: {match.change.other_value}"
     return f"{match.measure} as {match.convention}{changed}"

@@ -28,20 +28,20 @@ _ON_FRONTIER = "●"
 _ON_RECALL_FRONTIER = "○"
 
 
-def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates: bool = False) -> list[Table]:
+def parity_tables(trials: Sequence[TrialResult], title_suffix: str = "", *, candidates: bool = False) -> list[Table]:
     """Return parity with the references of term weights; recall of dense backends, and the losses of their means.
 
     Second stages have no reference, so no row. If queries are ranked among ``candidates``, runs and references hold
     exactly these, and titles say so.
     """
-    shown = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]
-    dense = [trial for trial in shown if _is_dense(trial)]
-    end = f"{', among the candidates' if candidates else ''}{where}"
-    others = [trial for trial in shown if not _is_dense(trial)]
-    return [table for table in (_parity(others, end), _recall(dense, end), _losses(dense, where)) if table.rows]
+    compared = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]
+    dense = [trial for trial in compared if _is_dense(trial)]
+    end = f"{', among the candidates' if candidates else ''}{title_suffix}"
+    sparse = [trial for trial in compared if not _is_dense(trial)]
+    return [table for table in (_parity(sparse, end), _recall(dense, end), _losses(dense, title_suffix)) if table.rows]
 
 
-def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> list[Table]:
+def scoring_tables(scorings: Sequence[ScoringDifference], title_suffix: str = "") -> list[Table]:
     """Return the parts in which the formulas of exact backends differ, and the separate effect of each."""
     if not scorings:
         return []
@@ -67,7 +67,7 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
         f"queries: of {queries}, those whose top {depth} changes when {base} is ranked again with this change alone",
         "with all changes it computes the backend's own formula, and returns its ranking",
     ]
-    return [Table(f"Why exact scores differ{where}", columns, rows, legend, detail=True)]
+    return [Table(f"Why exact scores differ{title_suffix}", columns, rows, legend, detail=True)]
 
 
 def _is_dense(trial: TrialResult) -> bool:
@@ -90,7 +90,7 @@ def _recall(trials: Sequence[TrialResult], end: str) -> Table:
         "Δscore of dense vectors: relative to the largest score that the query could have",
     ]
     table = _relation("Recall against exact dense search", "similarity", "recall", trials, end, legend)
-    rows = [[*row, _in_graph(trial)] for row, trial in zip(table.rows, trials, strict=False)]
+    rows = [[*row, _graph_cell(trial)] for row, trial in zip(table.rows, trials, strict=False)]
     return Table(table.title, [*table.columns, Column("in graph")], rows, legend, detail=True)
 
 
@@ -103,7 +103,10 @@ def _relation(
         Column(kind, numeric=False),
         *(Column(name, priority=3) for name in ("bit-equal", "identical")),
         Column("tie-equiv."),
-        *(Column(f"{share if at == 0 else ''}@{depth}", priority=1 + at) for at, depth in enumerate(depths)),
+        *(
+            Column(f"{share if column == 0 else ''}@{depth}", priority=1 + column)
+            for column, depth in enumerate(depths)
+        ),
         *(Column(name, priority=5) for name in ("RBO", "Δscore")),
         *([Column("proven causes", numeric=False, priority=4)] if any(map(_causes, trials)) else []),
     ]
@@ -132,7 +135,7 @@ def _causes(trial: TrialResult) -> str:
     return ", ".join(f"{cause} ({queries:,})" for cause, queries in causes.items())
 
 
-def _in_graph(trial: TrialResult) -> Cell:
+def _graph_cell(trial: TrialResult) -> Cell:
     """Return how many vectors the graph holds, or how many lists are scanned, or that everything is."""
     state = trial.index.state if trial.index is not None else {}
     vectors, lists = state.get("vectors_in_graph"), state.get("lists")
@@ -147,17 +150,17 @@ def _in_graph(trial: TrialResult) -> Cell:
     return text("candidates" if state.get("approximate") else "full scan")
 
 
-def _losses(trials: Sequence[TrialResult], where: str) -> Table:
+def _losses(trials: Sequence[TrialResult], title_suffix: str) -> Table:
     lossy: list[tuple[str, ParityStats]] = [
         (trial.label, trial.parity) for trial in trials if trial.parity and trial.parity.loss
     ]
     names = list(lossy[0][1].loss) if lossy else []
     rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in lossy]
     columns = [BACKEND]
-    for at, name in enumerate(names):
-        columns.append(Column(name, best="highest", below="95 % interval", below_priority=10, priority=at))
-    legend = ["loss: the engine's mean minus that of exact search on the same vectors"]
-    return Table(f"Loss against exact dense search{where}", columns, rows, legend, detail=True)
+    for column, name in enumerate(names):
+        columns.append(Column(name, best="highest", below="95 % interval", below_priority=10, priority=column))
+    legend = ["loss: the engine's mean minus the mean of exact search on the same vectors"]
+    return Table(f"Loss against exact dense search{title_suffix}", columns, rows, legend, detail=True)
 
 
 def _loss(loss: LossStats | None) -> Cell:

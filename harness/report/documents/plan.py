@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from harness.data.filtering import in_words
-from harness.document.cells import listed
+from harness.data.filtering import format_filter
+from harness.document.cells import join_names
 from harness.document.model import Block, Document, Facts, Notes, Section
 from harness.pipeline.planning import Preview
 from harness.pipeline.probes import PROBES
@@ -22,25 +22,25 @@ from harness.plan.plan import Plan, Trial
 def plan_document(previews: Sequence[Preview]) -> Document:
     """Return the plan of a run: for each dataset the settings, then the fate of each backend."""
     names = [preview.plan.request.dataset for preview in previews]
-    named = list(map(str, names))
+    names_of_datasets = list(map(str, names))
     return Document(
-        title=f"What would run on {listed(named)}",
+        title=f"Plan for {join_names(names_of_datasets)}",
         subtitle="nothing has been run (--dry-run)",
         sections=[
             Section(f"plan-{number}", name, list(_blocks(*preview)))
-            for number, (name, preview) in enumerate(zip(named, previews, strict=True), 1)
+            for number, (name, preview) in enumerate(zip(names_of_datasets, previews, strict=True), 1)
         ],
         kind="compare",
-        name=", ".join(named),
+        name=", ".join(names_of_datasets),
     )
 
 
-def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
+def _blocks(plan: Plan, interval_text: Sequence[LookUp]) -> Iterator[Block]:
     settings = _settings(plan)
     yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
-    for trial, preview in zip(plan.trials, known, strict=True):
-        said = [("", line) for line in (_prospect(preview), *_said(plan, trial, preview))]
-        yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *said], open=True)
+    for trial, preview in zip(plan.trials, interval_text, strict=True):
+        message = [("", line) for line in (_prospect(preview), *_trial_notes(plan, trial, preview))]
+        yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *message], open=True)
     yield Notes(plan.notes)
 
 
@@ -49,8 +49,8 @@ def plan_csv(previews: Sequence[Preview]) -> str:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])
-    for plan, known in previews:
-        for trial, preview in zip(plan.trials, known, strict=True):
+    for plan, interval_text in previews:
+        for trial, preview in zip(plan.trials, interval_text, strict=True):
             about = (str(plan.request.dataset), trial.label)
             writer.writerows([*about, name, value] for name, value in trial.parameters.items())
             writer.writerow([*about, "(stored outcome)", _prospect(preview)])
@@ -62,11 +62,11 @@ def plan_csv(previews: Sequence[Preview]) -> str:
 
 def plan_json(previews: Sequence[Preview]) -> str:
     """Return the plan of a single dataset, or a list of several plans."""
-    records = [_record(preview.plan, preview.known) for preview in previews]
+    records = [_record(preview.plan, preview.look_ups) for preview in previews]
     return orjson.dumps(records[0] if len(records) == 1 else records, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _record(plan: Plan, known: Sequence[LookUp]) -> dict[str, object]:
+def _record(plan: Plan, interval_text: Sequence[LookUp]) -> dict[str, object]:
     trials = [
         {
             "label": trial.label,
@@ -78,19 +78,19 @@ def _record(plan: Plan, known: Sequence[LookUp]) -> dict[str, object]:
             "remote": preview.remote,
             "builds": preview.builds,
         }
-        for trial, preview in zip(plan.trials, known, strict=True)
+        for trial, preview in zip(plan.trials, interval_text, strict=True)
     ]
     measures = [str(measure) for measure in plan.measures]
-    return {**plan.given(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
+    return {**plan.arguments(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
 
 
 def _files(plan: Plan) -> str:
     files = {"queries": plan.files.queries, "judgments": plan.files.qrels}
-    named = [f"{part} {path}" for part, path in files.items() if path is not None]
-    named += [f"{role}={name}" for role, name in plan.files.columns.items()]
-    named += [f"at most {plan.request.max_docs:,} documents"] if plan.request.max_docs is not None else []
-    named += [f"identical ids: {plan.request.identical_ids}"] if plan.request.identical_ids != "auto" else []
-    return "".join(f", {name}" for name in named)
+    descriptions = [f"{part} {path}" for part, path in files.items() if path is not None]
+    descriptions += [f"{role}={name}" for role, name in plan.files.columns.items()]
+    descriptions += [f"at most {plan.request.max_docs:,} documents"] if plan.request.max_docs is not None else []
+    descriptions += [f"identical ids: {plan.request.identical_ids}"] if plan.request.identical_ids != "auto" else []
+    return "".join(f", {name}" for name in descriptions)
 
 
 def _settings(plan: Plan) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _settings(plan: Plan) -> dict[str, str]:
     rules = f"k={request.k}, ties={plan.ties.value}, queries={plan.queries.value}, relevance={request.relevance}"
     return {
         "dataset": f"{request.dataset}{split}{_files(plan)}",
-        **({"filter": in_words(plan.filter)} if plan.filter else {}),
+        **({"filter": format_filter(plan.filter)} if plan.filter else {}),
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
         **({"compared": _compared(plan)} if len(plan.trials) > 1 else {}),
@@ -128,21 +128,21 @@ def _execution(options: RunOptions, rebuilds: int) -> str:
     return ", ".join(words)
 
 
-def _said(plan: Plan, trial: Trial, preview: LookUp) -> list[str]:
+def _trial_notes(plan: Plan, trial: Trial, preview: LookUp) -> list[str]:
     """Return the measures that leave the trial out, the number of requested builds, and the calls of a remote model."""
-    said = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
+    message = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
     if plan.request.rebuilds > 1 and preview.builds:
-        said.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
+        message.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
     if preview.remote is not None:
-        said.append(preview.remote)
-    return said
+        message.append(preview.remote)
+    return message
 
 
 def _parameters(trial: Trial) -> str:
     if trial.spec.run_path is not None:
         return f"stored run {trial.spec.run_path}"
     if trial.spec.called is not None:
-        return f"asked as it is: {trial.spec.called.expression}"
+        return f"queried as it is: {trial.spec.called.expression}"
     made_of = [f"made of {', '.join(part.label for part in trial.spec.components)}"] if trial.spec.components else []
     return "; ".join([*made_of, *(f"{name}={value}" for name, value in trial.parameters.items())])
 

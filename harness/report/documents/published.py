@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from harness.document.cells import ABSENT, BACKEND, listed, text
+from harness.document.cells import ABSENT, BACKEND, join_names, text
 from harness.document.model import Cell, Column, Table, Value
 from harness.results.schema import PublishedNumber, Result
 from harness.results.verification import as_printed, printed_value
@@ -16,10 +16,10 @@ _CONDITIONS = 90
 _LEGEND = "published for the same encoder and parameters, or by another source for the same system"
 
 
-def published_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
+def published_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Table]:
     """Return a table with a row for each backend and published system; empty if nothing is published."""
     numbers = [number for number in result.published if number.dataset == dataset and not number.datasets]
-    return [_table(f"Published{where}", numbers, [])] if numbers else []
+    return [_table(f"Published{title_suffix}", numbers, [])] if numbers else []
 
 
 def published_mean_tables(result: Result) -> list[Table]:
@@ -32,7 +32,7 @@ def published_mean_tables(result: Result) -> list[Table]:
         _table(
             f"Published, means over {counted(len(members), 'dataset')} of {numbers[0].dataset}",
             numbers,
-            [f"means over {listed(members, len(members))}; − published: our mean over the same, minus theirs"],
+            [f"means over {join_names(members, len(members))}; − published: our mean over the same, minus theirs"],
         )
         for members, numbers in by_members.items()
     ]
@@ -45,9 +45,9 @@ def _table(title: str, numbers: Sequence[PublishedNumber], legend: Sequence[str]
     for number in numbers:
         rows.setdefault((number.backend, number.system, number.source), {})[number.metric] = number
     columns = [BACKEND, Column("published for", numeric=False)]
-    for place, metric in enumerate(metrics):
-        columns.append(Column(metric, help=f"{metric} as published", priority=place))
-        columns.append(Column("− published", help="measured minus published", priority=place, follows=True))
+    for position, metric in enumerate(metrics):
+        columns.append(Column(metric, help=f"{metric} as published", priority=position))
+        columns.append(Column("− published", help="measured minus published", priority=position, follows=True))
     columns.append(Column("published with", numeric=False, priority=_CONDITIONS))
     cells = []
     for (backend, system, source), by_metric in rows.items():
@@ -56,8 +56,8 @@ def _table(title: str, numbers: Sequence[PublishedNumber], legend: Sequence[str]
             row += _pair(by_metric.get(metric))
         conditions = dict.fromkeys(condition for number in by_metric.values() for condition in number.conditions)
         cells.append([*row, text(", ".join(conditions))])
-    named = [f"[{place}] {source}" for place, source in enumerate(sources, 1)]
-    return Table(title, columns, cells, [_LEGEND, *legend, *named])
+    footnotes = [f"[{position}] {source}" for position, source in enumerate(sources, 1)]
+    return Table(title, columns, cells, [_LEGEND, *legend, *footnotes])
 
 
 def _pair(number: PublishedNumber | None) -> list[Cell]:

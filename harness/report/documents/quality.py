@@ -17,7 +17,7 @@ _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
 _CUT_SHORT = "*"
 """Appended to the name of a metric that looks at more hits than were requested."""
-_WHOLE = 1000
+_LARGE_COUNT = 1000
 """Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
 _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
 """Priorities: columns of the highest are left out first, and of one kind the last metric's columns."""
@@ -28,7 +28,7 @@ def metric_names(trials: Sequence[TrialResult]) -> list[str]:
     return next((list(trial.metrics) for trial in trials if trial.metrics), [])
 
 
-def quality_table(result: Result, dataset: str, where: str = "") -> Table | None:
+def quality_table(result: Result, dataset: str, title_suffix: str = "") -> Table | None:
     """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals.
 
     If a leaderboard answers the question, the tables of single datasets are details.
@@ -52,22 +52,22 @@ def quality_table(result: Result, dataset: str, where: str = "") -> Table | None
         rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
     marks = {cell.mark for row in rows for cell in row}
     legend = list(_legend(result, trials, marks, f"than {reference}"))
-    return Table(f"Quality{where}", columns, rows, legend, detail=result.leaderboard is not None)
+    return Table(f"Quality{title_suffix}", columns, rows, legend, detail=result.leaderboard is not None)
 
 
 def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
-    for place, name in enumerate(names):
-        first = place == 0
+    for number, name in enumerate(names):
+        first = number == 0
         yield Column(
             marked_name(result, name),
             help=f"mean {name}, and its 95 % interval",
             best="highest" if _is_mean(name) else None,
-            priority=0 if first else _MEAN + place,
+            priority=0 if first else _MEAN + number,
             below="interval of mean",
-            below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + place,
+            below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + number,
         )
         if name in tested:
-            priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + place
+            priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + number
             yield Column(
                 f"− {reference}",
                 help=f"difference from {reference} in {name}, and its 95 % interval",
@@ -103,8 +103,8 @@ def _difference(result: Result, trial: TrialResult, name: str) -> Cell:
     mark = mark_of(row)
     if mark == _EQUAL:
         return Cell("0", mark, value=0.0)
-    known = interval(row.ci_low, row.ci_high, "+.4f")
-    return Cell(signed(row.difference), mark, known, TONES.get(mark, "plain"), row.difference)
+    interval_text = interval(row.ci_low, row.ci_high, "+.4f")
+    return Cell(signed(row.difference), mark, interval_text, TONES.get(mark, "plain"), row.difference)
 
 
 def mark_of(row: PairedDifference) -> str:
@@ -116,7 +116,7 @@ def mark_of(row: PairedDifference) -> str:
     return {"better": _BETTER, "worse": _WORSE, "undecided": _UNDECIDED}[row.verdict]
 
 
-def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
+def pair_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Table]:
     """Tabulate each pair of backends by metrics, if all pairs were tested."""
     rows_of = [row for row in result.differences if row.dataset == dataset]
     if not rows_of or isinstance(result.plan.resolved.get("reference"), str):
@@ -128,11 +128,11 @@ def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
     rows = [[text(pair), *(_pair(by_metric.get(name)) for name in names)] for pair, by_metric in pairs.items()]
     columns = [
         Column("backends", numeric=False),
-        *(Column(name, priority=place, below="95 % interval", below_priority=50) for place, name in enumerate(names)),
+        *(Column(name, priority=number, below="95 % interval", below_priority=50) for number, name in enumerate(names)),
     ]
     marks = {cell.mark for row in rows for cell in row}
     legend = list(meanings(rows_of, marks, "than the one after the minus sign"))
-    return [Table(f"Differences between backends{where}", columns, rows, legend)]
+    return [Table(f"Differences between backends{title_suffix}", columns, rows, legend)]
 
 
 def _pair(row: PairedDifference | None) -> Cell:
@@ -145,7 +145,7 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     """Yield the meanings of the marks that occur in the quality table."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
-        yield "95 % intervals: BCa bootstrap over queries; exact where every value is 0 or 1"
+        yield "95 % intervals: BCa bootstrap over queries; exact if every value is 0 or 1"
     yield from cut_short_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
@@ -185,7 +185,7 @@ def cut_short(result: Result, metric: str) -> bool:
         return False
     if not isinstance(k, int) or kind_of(measure.name).aggregate == "sum":
         return False
-    return k < (measure.cutoff if isinstance(measure.cutoff, int) else _WHOLE)
+    return k < (measure.cutoff if isinstance(measure.cutoff, int) else _LARGE_COUNT)
 
 
 def marked_name(result: Result, metric: str) -> str:
@@ -201,4 +201,4 @@ def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[
         runs = any(trial.engine is None and trial.status != "failed" for trial in read)
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")
-        yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} hits that were asked for (--k){of_runs}"
+        yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} requested hits (--k){of_runs}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, count, listed, number, signed, text
+from harness.document.cells import ABSENT, count, join_names, number, signed, text
 from harness.document.model import Cell, Column, Table
 from harness.results.regression_schema import BackendChange, Change, Dossier, QueryChange, QueryValue, RankedDocument
 from harness.wording import id_list, short_ids
 
-_SHOWN = 5
-_LISTED = 10
+_MAX_QUERIES = 5
+_MAX_DOCUMENTS = 10
 _TO_LABEL = 25
 _TEXT = 60
 
@@ -23,7 +23,7 @@ def query_tables(report: Change) -> Iterator[Table]:
             failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
             made = _losses(label, backend, backend.dossier, [first, *failed])
             made.insert(1, _movers(label, backend, backend.dossier, [first], 1))
-            made += [_rankings(label, backend.dossier), _to_label(label, backend.dossier)]
+            made += [_rankings(label, backend.dossier), _label_table(label, backend.dossier)]
             yield from (table for table in made if table.rows)
 
 
@@ -43,21 +43,23 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
         lost += [(value.difference, query) for value in query.values if value.metric == metric and value.difference < 0]
     lost.sort(key=lambda loss: loss[0])
     lines = []
-    for difference, query in lost[:_LISTED]:
-        said = f" {query.text!r}" if query.text is not None else ""
+    for difference, query in lost[:_MAX_DOCUMENTS]:
+        message = f" {query.text!r}" if query.text is not None else ""
         gone = f"; removed: {', '.join(query.removed)}" if query.removed else ""
-        lines.append(f"{query.query}{said}: {signed(difference)}{gone}")
-    return lines + ([f"… and {len(lost) - _LISTED:,} more, in report.json"] if len(lost) > _LISTED else [])
+        lines.append(f"{query.query}{message}: {signed(difference)}{gone}")
+    return lines + (
+        [f"… and {len(lost) - _MAX_DOCUMENTS:,} more, in report.json"] if len(lost) > _MAX_DOCUMENTS else []
+    )
 
 
 def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Sequence[str], sign: int) -> Table:
     """Tabulate the queries that lost (``sign`` −1) or gained (1) most of equal metrics, of all in the verdict."""
-    metric, names = metrics[0], listed(metrics, len(metrics))
+    metric, names = metrics[0], join_names(metrics, len(metrics))
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
     moved = [(query, value) for query, value in values if sign * value.difference > 0]
     total = _total(backend, metric, sign)
     total = len(moved) if total is None else total
-    chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
+    chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_MAX_QUERIES]
     columns = [
         Column("query", numeric=False),
         Column("text", numeric=False, priority=1),
@@ -68,7 +70,7 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Seque
         Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
         Column("added", priority=3, help="documents that came into the first ones"),
         Column("removed", priority=2, help="documents that left the first ones"),
-        Column("lost (relevant)", numeric=False, priority=2, help=f"relevant ones that left what {names} looks at"),
+        Column("lost (relevant)", numeric=False, priority=2, help=f"relevant documents that left the depth of {names}"),
     ]
     word = "lost" if sign < 0 else "gained"
     title = f"{label}: queries that {word} most in {names} ({len(chosen)} of {total:,})"
@@ -108,8 +110,16 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     """Tabulate both rankings of the query that changed most, side by side."""
     query = dossier.queries[0]
     depth = dossier.depth
-    before = {at: document for document in query.documents if (at := document.rank_before) is not None and at <= depth}
-    after = {at: document for document in query.documents if (at := document.rank_after) is not None and at <= depth}
+    before = {
+        column: document
+        for document in query.documents
+        if (column := document.rank_before) is not None and column <= depth
+    }
+    after = {
+        column: document
+        for document in query.documents
+        if (column := document.rank_after) is not None and column <= depth
+    }
     both = [*before.values(), *after.values()]
     short = short_ids(document.document for document in both)
     chunks = short_ids(
@@ -146,7 +156,7 @@ def _move(document: RankedDocument | None) -> str:
     return f"↑{up}" if up > 0 else f"↓{-up}" if up < 0 else "="
 
 
-def _to_label(label: str, dossier: Dossier) -> Table:
+def _label_table(label: str, dossier: Dossier) -> Table:
     """Tabulate unjudged documents of either side, first those whose label could move the verdict most."""
     columns = [
         Column("query", numeric=False),
@@ -170,8 +180,8 @@ def _to_label(label: str, dossier: Dossier) -> Table:
     return Table(title, columns, rows, legend, detail=True)
 
 
-def _shortened(said: str | None) -> str:
-    if said is None:
+def _shortened(message: str | None) -> str:
+    if message is None:
         return ABSENT
-    words = " ".join(said.split())
+    words = " ".join(message.split())
     return words if len(words) <= _TEXT else f"{words[: _TEXT - 1]}…"

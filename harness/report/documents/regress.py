@@ -13,7 +13,7 @@ from harness.document.cells import (
     absent,
     flat_rows,
     interval,
-    listed,
+    join_names,
     made_by,
     number,
     probability,
@@ -51,7 +51,7 @@ from harness.stats import GateRule
 from harness.wording import counted, few_for_interval
 
 _BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
-_NAMED = 4
+_MAX_NAMES = 4
 _SHORT = 12
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 15
 """Significant digits of a number in a changed setting; numbers that need more are written in full."""
@@ -93,18 +93,18 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
     changed = [Notes([unknown])] if unknown else []
     sections = [
         Section("quality", "Quality", [*_quality(report), *figures]),
-        Section("settings", "What changed", settings),
+        Section("settings", "Changes", settings),
         Section("changed", "Queries that changed most", [*changed, *query_tables(report)]),
         Section("cost", "Cost", _cost_table(report)),
         Section("sure", "How sure", _power(report), detail=True),
-        Section("notes", "What the words and figures mean", [Notes(list(_notes(report)))], detail=True),
+        Section("notes", "Meaning of words and figures", [Notes(list(_notes(report)))], detail=True),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
     datasets = [relation.dataset for relation in report.data]
-    named = listed(list(dict.fromkeys(backend.after for backend in report.backends)), _NAMED)
+    backends = join_names(list(dict.fromkeys(backend.after for backend in report.backends)), _MAX_NAMES)
     common = counted(report.common_queries, "common query")
     return Document(
-        title=f"{listed(datasets, _NAMED)}: {named} against {_BEFORE[result.kind]}",
+        title=f"{join_names(datasets, _MAX_NAMES)}: {backends} against {_BEFORE[result.kind]}",
         subtitle=f"{report.before.source} → {report.after.source} · {common}",
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
@@ -139,9 +139,11 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
         for backend, metrics in alike:
             if metrics[0].verdict == verdict:
                 yield Verdict(_MARKS[verdict][1], _sentence(report, backend, metrics), _behind(backend, metrics))
-    same = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"]
+    same = [
+        _metric_and_backend(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"
+    ]
     if same:
-        yield Verdict("good", f"The same: {listed(same, _NAMED)}")
+        yield Verdict("good", f"The same: {join_names(same, _MAX_NAMES)}")
     for backend, metrics in alike:
         if metrics[0].verdict == "undecided" and metrics[0].gate != "failed":
             yield Verdict("plain", _sentence(report, backend, metrics))
@@ -157,7 +159,7 @@ def _alike(report: Change) -> Iterator[tuple[BackendChange, list[MetricJudgement
 
 
 def _names(metrics: Sequence[MetricJudgement]) -> str:
-    return listed([metric.metric for metric in metrics], len(metrics))
+    return join_names([metric.metric for metric in metrics], len(metrics))
 
 
 def _not_judged(report: Change) -> Iterator[Verdict]:
@@ -165,9 +167,9 @@ def _not_judged(report: Change) -> Iterator[Verdict]:
     reasons: dict[str, list[str]] = {}
     for backend, metric in _judged(report):
         if metric.gate == "not judged":
-            reasons.setdefault(metric.gate_reason, []).append(_named(report, backend, metric))
+            reasons.setdefault(metric.gate_reason, []).append(_metric_and_backend(report, backend, metric))
     for reason, names in reasons.items():
-        yield Verdict("unsure", f"Not judged: {listed(names, _NAMED)}", reason)
+        yield Verdict("unsure", f"Not judged: {join_names(names, _MAX_NAMES)}", reason)
 
 
 def _sentence(report: Change, backend: BackendChange, metrics: Sequence[MetricJudgement]) -> str:
@@ -175,7 +177,7 @@ def _sentence(report: Change, backend: BackendChange, metrics: Sequence[MetricJu
     return f"{backend.after}{report.on(backend)}: {_names(metrics)}{text}"
 
 
-def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
+def _metric_and_backend(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
     return f"{metric.metric} of {backend.after}{report.on(backend)}"
 
 
@@ -196,13 +198,15 @@ def _why(metric: MetricJudgement) -> str:
 
 
 def _gate(report: Change) -> Verdict:
-    failed = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.gate == "failed"]
+    failed = [
+        _metric_and_backend(report, backend, metric) for backend, metric in _judged(report) if metric.gate == "failed"
+    ]
     drops = sorted({metric.allowed_drop for _, metric in _judged(report) if metric.allowed_drop is not None})
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
     detail = " ".join([*_changed(report), *_worse_without_gate(report)])
     if report.gate == "failed":
-        said = "the mean fell by more than" if report.rule == "tolerance" else "worse beyond"
-        return Verdict("bad", f"Failed: {said} {allowed}: {', '.join(failed)}", detail)
+        message = "the mean fell by more than" if report.rule == "tolerance" else "worse beyond"
+        return Verdict("bad", f"Failed: {message} {allowed}: {', '.join(failed)}", detail)
     if report.gate == "not judged":
         tone: Tone = "bad" if report.decision == "failed" else "unsure"
         counts_as = f"counts as {report.decision} (--when-not-judged {report.when_not_judged})"
@@ -228,13 +232,13 @@ def _gate(report: Change) -> Verdict:
 
 def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
-    said = []
+    message = []
     for change in report.settings:
         if change.section in ("parameters", "engine", "encoder", "second stage"):
-            where = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
+            title_suffix = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
             before, after = _both_settings(change)
-            said.append(f"{change.setting} {before} → {after} ({where})")
-    return [f"Changed: {listed(said, _NAMED)}."] if said else []
+            message.append(f"{change.setting} {before} → {after} ({title_suffix})")
+    return [f"Changed: {join_names(message, _MAX_NAMES)}."] if message else []
 
 
 def _worse_without_gate(report: Change) -> list[str]:
@@ -242,7 +246,7 @@ def _worse_without_gate(report: Change) -> list[str]:
     if report.gate is None:
         return []
     names = [
-        _named(report, backend, metric)
+        _metric_and_backend(report, backend, metric)
         for backend, metric in _judged(report)
         if metric.verdict == "worse" and metric.gate is None
     ]
@@ -264,12 +268,13 @@ def _invalid_because(report: Change) -> str:
 def verdict_line(metrics: Sequence[MetricJudgement], rule: GateRule) -> str:
     """Return the change of metrics with the same figures on one line, with its basis; ``rule`` is the gate's."""
     metric, names = metrics[0], _names(metrics)
-    known = interval(metric.ci_low, metric.ci_high, "+.4f")
-    means = f"{metric.before:.4f} → {metric.after:.4f} ({signed(metric.difference)}{f' {known}' if known else ''})"
-    said = f"{names} {'is' if len(metrics) == 1 else 'are'} {metric.verdict}"
+    interval_text = interval(metric.ci_low, metric.ci_high, "+.4f")
+    difference = f"{signed(metric.difference)} {interval_text}".rstrip()
+    means = f"{metric.before:.4f} → {metric.after:.4f} ({difference})"
+    message = f"{names} {'is' if len(metrics) == 1 else 'are'} {metric.verdict}"
     if rule == "tolerance" and metric.gate == "failed":
-        said = names + beyond_tolerance(metric, 4).removeprefix(metric.metric)
-    return f"{said}: {means} over {counted(metric.queries, 'query')}; {_why(metric)}"
+        message = names + beyond_tolerance(metric, 4).removeprefix(metric.metric)
+    return f"{message}: {means} over {counted(metric.queries, 'query')}; {_why(metric)}"
 
 
 def _quality(report: Change) -> list[Block]:
@@ -305,15 +310,15 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     mark, tone = _MARKS[metric.verdict]
     gate = text(ABSENT)
     if metric.gate is not None and metric.allowed_drop is not None:
-        said = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
+        message = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
         gate_mark, gate_tone = _GATE_MARKS[metric.gate]
-        gate = text(said, gate_mark, tone=gate_tone)
-    known = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
+        gate = text(message, gate_mark, tone=gate_tone)
+    interval_text = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
     return [
         text(metric.metric),
         number(metric.before),
         number(metric.after),
-        Cell(signed(metric.difference), below=known, value=metric.difference),
+        Cell(signed(metric.difference), below=interval_text, value=metric.difference),
         Cell(probability(metric.p_adjusted), value=metric.p_adjusted),
         Cell(f"{metric.wins:,}/{metric.ties:,}/{metric.losses:,}", value=metric.wins - metric.losses),
         text(metric.verdict, mark, tone=tone),
@@ -361,8 +366,8 @@ def _setting(value: Json, digits: int) -> str:
         return ABSENT
     if isinstance(value, float):
         return str(round(value)) if value.is_integer() else f"{value:.{digits}g}"
-    said = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{said[:_SHORT]}…" if len(said) in _DIGESTS and said.isalnum() else said
+    message = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{message[:_SHORT]}…" if len(message) in _DIGESTS and message.isalnum() else message
 
 
 def _power(report: Change) -> list[Block]:
@@ -374,7 +379,7 @@ def _power(report: Change) -> list[Block]:
         Column("metric", numeric=False, names=True),
         Column("why", numeric=False),
         Column("effect", help="Cohen's d of the differences query by query"),
-        Column("shows from", help="smallest difference that so many queries show with power 0.8"),
+        Column("shows from", help="smallest difference that this many queries detect with power 0.8"),
         *([Column("noise floor", help="exceeded by two equal builds in one case of twenty")] if noisy else []),
         Column("queries needed", help="queries that would decide it"),
     ]
@@ -385,7 +390,7 @@ def _power(report: Change) -> list[Block]:
             cells += [Cell(signed(metric.effect, 2), value=metric.effect), number(metric.detectable)]
             cells += [number(metric.noise_floor)] if noisy else []
             rows.append([*cells, number(metric.queries_needed, ",")])
-    return [Table("What each verdict rests on", columns, rows, detail=True)] if rows else []
+    return [Table("Basis of each verdict", columns, rows, detail=True)] if rows else []
 
 
 def _cost_table(report: Change) -> list[Block]:
@@ -436,19 +441,19 @@ def _notes(report: Change) -> Iterator[str]:
             "difference: after − before, with its 95 % BCa bootstrap interval; "
             f"{tested if report.tests else ''}effect: Cohen's d; W/T/L: queries"
         )
-        yield "shows from: the smallest difference that so many queries show with power 0.8"
+        yield "shows from: the smallest difference that this many queries detect with power 0.8"
     by_text = sum(relation.paired_by_text for relation in report.data)
     if by_text:
         yield f"{counted(by_text, 'query has', 'queries have')} no id on either side: paired by their texts"
     yield from few_for_interval(metric.queries for metric in metrics if metric.wins + metric.losses > 0)
     if any(metric.gate is not None for metric in metrics):
-        yield "gate p: of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
+        yield "gate p: of a loss of at most the allowed drop, one-sided, after Holm over all gated metrics"
     if report.rule == "tolerance":
         yield "gates decide by the means (--rule tolerance); verdicts and p are the tests'"
     if any(metric.gate == "not judged" for metric in metrics):
         yield "not judged: the gate would have passed even if every query had lost everything"
     if any(metric.noise_floor is not None for metric in metrics):
-        yield "noise floor: what two builds with the same settings exceed in one case of twenty"
+        yield "noise floor: difference that two builds with the same settings exceed in one case of twenty"
     if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):
         yield (
             f"costs: same within a factor of {TOLERANCE}, and no gate; intervals are over queries, and do not "
@@ -468,8 +473,8 @@ def _provenance(report: Change) -> Iterator[Facts]:
                 "backends": side.backends,
                 **dataset.provenance,
             }
-            named = f"{title}: data" if len(side.datasets) == 1 else f"{title}: data, {dataset.name}"
-            yield Facts(named, flat_rows(facts))
+            title_and_dataset = f"{title}: data" if len(side.datasets) == 1 else f"{title}: data, {dataset.name}"
+            yield Facts(title_and_dataset, flat_rows(facts))
 
 
 def _values(report: Change) -> Iterator[Value]:
@@ -506,12 +511,14 @@ def _suites(result: Result) -> Iterator[Suite]:
         "harness": report.after.harness.version,
         "before": report.before.source,
         "after": report.after.source,
-        **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
+        **{f"warning {number}": message for number, message in enumerate(report.warnings, 1)},
     }
     for backend in report.backends:
         name = f"{backend.dataset}: {backend.after}" if report.several else backend.after
-        own = {"dataset": backend.dataset, "queries": str(common[backend.dataset])}
-        yield Suite(name, list(_cases(report, backend, name)), result.created, facts | own, backend.search_seconds)
+        properties = {"dataset": backend.dataset, "queries": str(common[backend.dataset])}
+        yield Suite(
+            name, list(_cases(report, backend, name)), result.created, facts | properties, backend.search_seconds
+        )
     compared = {(backend.dataset, backend.after) for backend in report.backends}
     for trial in result.trials:
         name = f"{trial.dataset}: {trial.label}" if report.several else trial.label
@@ -533,13 +540,13 @@ def _cases(report: Change, backend: BackendChange, name: str) -> Iterator[Case]:
         yield Case("is compared", name, Outcome.ERROR if gated else Outcome.SKIPPED, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
-            said = verdict_line([metric], report.rule)
-            lines = "\n".join([said, *losers(backend, metric.metric)])
-            yield Case(metric.metric, name, Outcome.FAILURE, said, lines, seconds)
+            message = verdict_line([metric], report.rule)
+            lines = "\n".join([message, *losers(backend, metric.metric)])
+            yield Case(metric.metric, name, Outcome.FAILURE, message, lines, seconds)
         elif metric.gate == "not judged":
-            said = f"not judged: {metric.gate_reason}"
+            message = f"not judged: {metric.gate_reason}"
             outcome = Outcome.FAILURE if report.when_not_judged == "fail" else Outcome.SKIPPED
-            yield Case(metric.metric, name, outcome, said, said, seconds)
+            yield Case(metric.metric, name, outcome, message, message, seconds)
         else:
             yield Case(metric.metric, name, seconds=seconds)
 
@@ -556,12 +563,12 @@ def _annotations(report: Change) -> Iterator[Annotation]:
     for backend in report.backends:
         reason = _unjudged(backend, gated=report.gate is not None)
         if reason is not None:
-            said = "failed" if backend.error is not None else "was not judged"
-            yield Annotation(f"{backend.after}{report.on(backend)} {said}", reason)
+            message = "failed" if backend.error is not None else "was not judged"
+            yield Annotation(f"{backend.after}{report.on(backend)} {message}", reason)
     for backend, metrics in _alike(report):
-        metric, named = metrics[0], f"on {backend.after}{report.on(backend)}"
+        metric, location = metrics[0], f"on {backend.after}{report.on(backend)}"
         if metric.gate == "failed":
-            yield Annotation(f"{_names(metrics)} failed {named}", verdict_line(metrics, report.rule))
+            yield Annotation(f"{_names(metrics)} failed {location}", verdict_line(metrics, report.rule))
         elif metric.gate == "not judged" and report.when_not_judged != "pass":
             verb = "was" if len(metrics) == 1 else "were"
-            yield Annotation(f"{_names(metrics)} {verb} not judged {named}", metric.gate_reason)
+            yield Annotation(f"{_names(metrics)} {verb} not judged {location}", metric.gate_reason)

@@ -9,7 +9,7 @@ from harness.document.model import Column, Table
 from harness.results.schema import TrialResult
 
 
-def truncation_tables(trials: Sequence[TrialResult], where: str = "") -> list[Table]:
+def truncation_tables(trials: Sequence[TrialResult], title_suffix: str = "") -> list[Table]:
     """Return the table of truncated texts, a row for each backend and kind of text; empty without any.
 
     ``where`` ends its title.
@@ -24,8 +24,8 @@ def truncation_tables(trials: Sequence[TrialResult], where: str = "") -> list[Ta
     legend: dict[str, None] = {"not read: share of the tokens of the counted texts beyond the model's limit": None}
     for trial in trials:
         for part in trial.truncation:
-            known = part.counted > 0
-            counts = (part.counted, part.truncated if known else None, part.relevant if known else None)
+            interval_text = part.counted > 0
+            counts = (part.counted, part.truncated if interval_text else None, part.relevant if interval_text else None)
             share = part.unread / part.units if part.units else None
             origin = part.limit_from or ABSENT
             if part.unit != "tokens":
@@ -35,5 +35,7 @@ def truncation_tables(trials: Sequence[TrialResult], where: str = "") -> list[Ta
             if part.unknown_reason is not None:
                 legend[f"{trial.label}, {part.texts}: not all lengths are known, because {part.unknown_reason}"] = None
     return (
-        [Table(f"Texts longer than the model reads{where}", columns, rows, list(legend), detail=True)] if rows else []
+        [Table(f"Texts longer than the model reads{title_suffix}", columns, rows, list(legend), detail=True)]
+        if rows
+        else []
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.busy import busy_mark, busy_sentence
-from harness.document.cells import interval, listed, probability, signed
+from harness.document.cells import interval, join_names, probability, signed
 from harness.document.model import Verdict
 from harness.pipeline.probes import PROBES
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, ScoringDifference, TrialResult
 from harness.results.schema_base import ParityStats
 from harness.wording import counted, too_few_to_show
 
-_NAMED = 3
+_MAX_NAMES = 3
 _LINES = 6
 _NONE_BEST = "no backend is significantly best"
 _BY_DESIGN = frozenset({"approximate search", "quantisation", "quantisation, approximate search"})
@@ -29,23 +29,25 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         if dataset.error is not None
     ]
     lines += [
-        Verdict("bad", f"{_where(trial.dataset, several)}{trial.label} failed", trial.error.message)
+        Verdict("bad", f"{_dataset_suffix(trial.dataset, several)}{trial.label} failed", trial.error.message)
         for trial in result.trials
         if trial.error is not None and trial.dataset not in lacking
     ]
     lines += _leaderboard(result)
     of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
-    if len(of_datasets) > _NAMED:
-        lines += _on_many(result, list(of_datasets))
+    if len(of_datasets) > _MAX_NAMES:
+        lines += _datasets_verdicts(result, list(of_datasets))
     else:
         lines += [
-            line for name, trials in of_datasets.items() for line in _quality(_where(name, several), trials, result)
+            line
+            for name, trials in of_datasets.items()
+            for line in _quality(_dataset_suffix(name, several), trials, result)
         ]
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
     lines += [*_busy(result.trials), *_speed(of_datasets)]
     probed = [
-        Verdict(line.tone, f"{_where(name, several)}{line.headline}", line.detail)
+        Verdict(line.tone, f"{_dataset_suffix(name, several)}{line.headline}", line.detail)
         for name, trials in of_datasets.items()
         for probe in PROBES
         for line in probe.verdicts(trials)
@@ -53,7 +55,7 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     return lines + _capped(probed, "more line", "on other measurements, in the tables")
 
 
-def _where(dataset: str, several: bool) -> str:
+def _dataset_suffix(dataset: str, several: bool) -> str:
     return f"{dataset}: " if several else ""
 
 
@@ -78,11 +80,11 @@ def _pitfalls(result: Result) -> list[Verdict]:
     """Return findings that may make figures meaningless: a line a check, of its first finding, naming the others."""
     lines = []
     for check in dict.fromkeys(finding.check for finding in result.findings):
-        first, *others = [finding for finding in result.findings if finding.check == check]
-        where = _where(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
-        about = where + (f"{first.backend}: " if first.backend is not None else "")
-        also = [finding.backend for finding in others if finding.backend is not None]
-        more = f"; also {listed(also, len(also))}" if also else f"; {len(others)} more below" if others else ""
+        first, *further = [finding for finding in result.findings if finding.check == check]
+        title_suffix = _dataset_suffix(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
+        about = title_suffix + (f"{first.backend}: " if first.backend is not None else "")
+        also = [finding.backend for finding in further if finding.backend is not None]
+        more = f"; also {join_names(also, len(also))}" if also else f"; {len(further)} more below" if further else ""
         lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))
     return lines
 
@@ -97,30 +99,30 @@ def _leaderboard(result: Result) -> list[Verdict]:
     over = f"mean {first.metric} over {counted(first.datasets, 'dataset')}"
     highest = [row.backend for row in rows if row.rank == 1]
     if len(highest) > 1:
-        said = f"{_NONE_BEST}: {listed(highest)} share the highest {over}"
-        return [Verdict("plain", said, "; ".join([_mean(first), *board.notes]))]
+        message = f"{_NONE_BEST}: {join_names(highest)} share the highest {over}"
+        return [Verdict("plain", message, "; ".join([_mean(first), *board.notes]))]
     across = [row for row in result.differences if row.dataset is None and row.metric == first.metric]
     tests = [row for row in across if {row.a, row.b} == {first.backend, second.backend}]
     tested = f"; p {probability(tests[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if tests else ""
     significant = any(map(_is_significant, tests))
     than_second = f", {'' if significant else 'not '}significantly above {second.backend}" if tests else ""
-    said = f"{'' if significant else f'{_NONE_BEST}: '}{first.backend} has the highest {over}{than_second}"
+    message = f"{'' if significant else f'{_NONE_BEST}: '}{first.backend} has the highest {over}{than_second}"
     detail = "; ".join([f"{_mean(first)}, then {_mean(second)}{tested}", *board.notes])
-    return [Verdict("good" if significant else "plain", said, detail)]
+    return [Verdict("good" if significant else "plain", message, detail)]
 
 
 def _mean(row: LeaderboardRow) -> str:
     return f"{row.backend} {row.mean:.4f}"
 
 
-def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
+def _quality(title_suffix: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
     """Return which backend is best on the first metric, and whether that is significant."""
     scored = [trial for trial in trials if trial.metrics]
     if len(scored) < 2:
-        return [_single(where, trial) for trial in scored]
+        return [_single(title_suffix, trial) for trial in scored]
     metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, scored[0].dataset))
-    others = [trial for trial in scored if trial.label != reference]
-    rows = [row for trial in others if (row := against_reference(result, trial, metric)) is not None]
+    other_trials = [trial for trial in scored if trial.label != reference]
+    rows = [row for trial in other_trials if (row := against_reference(result, trial, metric)) is not None]
     if not rows:
         return []
     rows.sort(key=lambda row: -row.difference)
@@ -128,7 +130,11 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
     differing = [row for row in rows if row.verdict != "same"]
     if not differing:
         return [
-            Verdict("good", f"{where}{listed(equal)} are equal: the same {metric} on every query", _also(rows, result))
+            Verdict(
+                "good",
+                f"{title_suffix}{join_names(equal)} are equal: the same {metric} on every query",
+                _also(rows, result),
+            )
         ]
     top = differing[0]
     if top.difference > 0:
@@ -138,22 +144,22 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
         rivals, best = [], equal
         significant = all(row.difference < 0 and _is_significant(row) for row in differing)
     parts = [
-        f"{listed(best)} {'is' if len(best) == 1 else 'are'} best on {metric}"
+        f"{join_names(best)} {'is' if len(best) == 1 else 'are'} best on {metric}"
         if significant
         else f"{_NONE_BEST} on {metric}"
     ]
     if len(equal) > 1 and not (significant and best == equal):
-        parts.append(f"{listed(equal)} are equal")
-    named = differing if len(differing) <= _NAMED else differing[: int(top.difference > 0)]
-    parts += [_compared(row, reference) for row in named]
-    if len(named) < len(differing):
-        parts.append(_counts(differing[len(named) :], reference))
+        parts.append(f"{join_names(equal)} are equal")
+    backends = differing if len(differing) <= _MAX_NAMES else differing[: int(top.difference > 0)]
+    parts += [_compared(row, reference) for row in backends]
+    if len(backends) < len(differing):
+        parts.append(_counts(differing[len(backends) :], reference))
     if rivals and _is_significant(top):
-        parts.append(f"{top.b} is not significantly above {listed(rivals)}")
-    return [Verdict("good" if significant else "plain", where + "; ".join(parts), _behind(top, rows, result))]
+        parts.append(f"{top.b} is not significantly above {join_names(rivals)}")
+    return [Verdict("good" if significant else "plain", title_suffix + "; ".join(parts), _behind(top, rows, result))]
 
 
-def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
+def _datasets_verdicts(result: Result, datasets: Sequence[str]) -> list[Verdict]:
     """Return for each backend on how many datasets it differs significantly from the backend it is compared with."""
     pairs: dict[tuple[str, str, str], list[PairedDifference]] = {}
     for dataset in datasets:
@@ -164,24 +170,26 @@ def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
                 pairs.setdefault((trial.label, reference, metric), []).append(row)
     lines = []
     for (label, reference, metric), rows in pairs.items():
-        places = {word: [str(row.dataset) for row in rows if _has_verdict(row, word)] for word in ("better", "worse")}
-        known = {word: names for word, names in places.items() if names}
-        if known:
-            counts = listed([f"{word} on {len(names)}" for word, names in known.items()])
+        datasets_by_word = {
+            word: [str(row.dataset) for row in rows if _has_verdict(row, word)] for word in ("better", "worse")
+        }
+        interval_text = {word: names for word, names in datasets_by_word.items() if names}
+        if interval_text:
+            counts = join_names([f"{word} on {len(names)}" for word, names in interval_text.items()])
             headline = f"{label} is significantly {counts} of {len(rows)} datasets than {reference} ({metric})"
-            detail = "; ".join(f"{word} on {listed(names, len(names))}" for word, names in known.items())
-            lines.append(Verdict("plain" if "worse" in known else "good", headline, detail))
+            detail = "; ".join(f"{word} on {join_names(names, len(names))}" for word, names in interval_text.items())
+            lines.append(Verdict("plain" if "worse" in interval_text else "good", headline, detail))
     if pairs and not lines:
         metric = next(iter(pairs))[2]
         return [Verdict("plain", f"no backend differs significantly in {metric} on any of {len(datasets)} datasets")]
     return _capped(lines, "more backend", "with significant differences, below")
 
 
-def _capped(lines: list[Verdict], noun: str, where: str) -> list[Verdict]:
+def _capped(lines: list[Verdict], noun: str, title_suffix: str) -> list[Verdict]:
     """Return the first lines, and a line that counts the others."""
     if len(lines) <= _LINES:
         return lines
-    return [*lines[:_LINES], Verdict("plain", f"and {counted(len(lines) - _LINES, noun)} {where}")]
+    return [*lines[:_LINES], Verdict("plain", f"and {counted(len(lines) - _LINES, noun)} {title_suffix}")]
 
 
 def _is_above(result: Result, top: PairedDifference, other: str) -> bool:
@@ -215,39 +223,43 @@ def _counts(rows: Sequence[PairedDifference], reference: str) -> str:
     better, worse = (sum(_has_verdict(row, word) for row in rows) for word in ("better", "worse"))
     unsure = len(rows) - better - worse
     counts = ((better, "significantly above"), (worse, "significantly below"), (unsure, "not significantly different"))
-    said = listed([f"{number} {what}" for number, what in counts if number])
-    return f"of {len(rows)} others, compared with {reference}, {said}"
+    message = join_names([f"{number} {noun}" for number, noun in counts if number])
+    return f"of {len(rows)} others, compared with {reference}, {message}"
 
 
 def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Result) -> str:
     """Return the test of the first difference, and the significant differences in other metrics."""
-    said = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
-    said += f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
+    message = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
+    message += (
+        f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
+    )
     if not _is_significant(top) and top.detectable is not None:
         queries = top.wins + top.ties + top.losses
         means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
-        shown = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
-        said += f"; {too_few_to_show(queries, top.detectable, *means) or shown}"
+        sensitivity = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
+        message += f"; {too_few_to_show(queries, top.detectable, *means) or sensitivity}"
     also = _also(rows, result)
-    return f"{said}. {also}" if also else said
+    return f"{message}. {also}" if also else message
 
 
 def _also(rows: Sequence[PairedDifference], result: Result) -> str:
     """Return the significant differences in other metrics between the same backends."""
     metric, pairs = rows[0].metric, {(row.dataset, row.a, row.b) for row in rows}
-    others = [
+    further = [
         f"{row.metric} of {row.b} ({signed(row.difference)})"
         for row in result.differences
         if (row.dataset, row.a, row.b) in pairs and row.metric != metric and _is_significant(row)
     ]
-    return f"Also significant: {listed(others)}" if others else ""
+    return f"Also significant: {join_names(further)}" if further else ""
 
 
-def _single(where: str, trial: TrialResult) -> Verdict:
+def _single(title_suffix: str, trial: TrialResult) -> Verdict:
     metric, value = next(iter(trial.metrics.items()))
-    known = interval(value.ci_low, value.ci_high)
+    interval_text = interval(value.ci_low, value.ci_high)
     return Verdict(
-        "plain", f"{where}{trial.label}: {metric} {value.mean:.4f}", f"95 % interval {known}" if known else ""
+        "plain",
+        f"{title_suffix}{trial.label}: {metric} {value.mean:.4f}",
+        f"95 % interval {interval_text}" if interval_text else "",
     )
 
 
@@ -262,7 +274,7 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     for dataset, trials in of_datasets.items():
         for trial in trials:
             if trial.parity is not None and trial.parity.different:
-                lines.append(_differs(_where(dataset, several), trial.label, trial.parity))
+                lines.append(_differs(_dataset_suffix(dataset, several), trial.label, trial.parity))
             elif trial.parity is not None:
                 exact.setdefault(trial.label, {})[dataset] = trial.parity
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
@@ -270,9 +282,11 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
         agreement = "" if several else _agreement(*parities.values())
         groups.setdefault((tuple(parities), agreement), []).append(label)
     for (datasets, agreement), labels in groups.items():
-        where = f" on {_named(datasets, len(of_datasets))}" if several else ""
+        title_suffix = f" on {_dataset_names(datasets, len(of_datasets))}" if several else ""
         rankings = sum(parity.queries for label in labels for parity in exact[label].values())
-        headline = f"{listed(labels)} {'matches' if len(labels) == 1 else 'match'} the exact reference{where}"
+        headline = (
+            f"{join_names(labels)} {'matches' if len(labels) == 1 else 'match'} the exact reference{title_suffix}"
+        )
         lines.append(Verdict("good", headline, agreement or f"{counted(rankings, 'ranking')}: the same up to ties"))
     return _capped(lines, "more line", "on parity, in the tables")
 
@@ -290,34 +304,37 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
         alike.setdefault((base, tuple(difference.b for difference in differences)), {})[dataset] = differences
     several = len(result.datasets) > 1
     for (base, names), parts in alike.items():
-        where, who = _where(_named(list(parts), len(result.datasets)), several), listed(names, _LINES)
+        title_suffix, who = (
+            _dataset_suffix(_dataset_names(list(parts), len(result.datasets)), several),
+            join_names(names, _LINES),
+        )
         verb = "differs" if len(names) == 1 else "differ"
         changes = [
-            f"{_where(dataset, len(parts) > 1)}{_changes(difference)}"
+            f"{_dataset_suffix(dataset, len(parts) > 1)}{_changes(difference)}"
             for dataset, differences in parts.items()
             for difference in differences
         ]
         left_out = [f"{len(changes) - _LINES} more in the tables"] if len(changes) > _LINES else []
-        headline = f"{where}{who} {verb} from {base} by the scoring formula, not by a fault of an engine"
+        headline = f"{title_suffix}{who} {verb} from {base} by the scoring formula, not by a fault of an engine"
         yield Verdict("plain", headline, "; ".join([*changes[:_LINES], *left_out]))
 
 
 def _changes(difference: ScoringDifference) -> str:
     ranked, top = sorted(difference.changes, key=lambda change: -(change.queries or 0)), f"top {difference.depth}"
     effective = [change for change in ranked if change.queries != 0]
-    said = []
+    message = []
     for change in effective or ranked:
         of = f"{change.queries or 0:,} of {counted(difference.queries, 'query')}"
-        effect = f" (alone it changes the {top} of {of})" if change.queries else ""
-        said.append(f"{change.part} {change.after}{effect}")
-    none = "" if effective else f" (none alone changes the {top} of a query)"
-    return f"{difference.b}: {', '.join(said)}{none}"
+        effect = f" (by itself it changes the {top} of {of})" if change.queries else ""
+        message.append(f"{change.part} {change.after}{effect}")
+    none = "" if effective else f" (no single one changes the {top} of a query)"
+    return f"{difference.b}: {', '.join(message)}{none}"
 
 
-def _named(datasets: Sequence[str], total: int) -> str:
+def _dataset_names(datasets: Sequence[str], total: int) -> str:
     """Name a few of ``total`` datasets; count many."""
-    if len(datasets) <= _NAMED:
-        return listed(datasets)
+    if len(datasets) <= _MAX_NAMES:
+        return join_names(datasets)
     return f"all {total} datasets" if len(datasets) == total else f"{len(datasets)} of {total} datasets"
 
 
@@ -330,7 +347,7 @@ def _agreement(parity: ParityStats) -> str:
     return f"{queries}: the same ranking up to ties"
 
 
-def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
+def _differs(title_suffix: str, label: str, parity: ParityStats) -> Verdict:
     """Return of an approximate index how much of the exact best it has; of others, how often they differ, and why."""
     causes = ", ".join(f"{cause.replace(', ', ' + ')} ({count:,})" for cause, count in parity.causes.items())
     detail = f"proven causes: {causes}" if causes else ""
@@ -339,20 +356,20 @@ def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
         # a share below 1 never reads as 100 %
         percents = {n: 100 * (share if share == 1.0 else min(share, 0.9999)) for n, share in parity.overlap.items()}
         shares = " and ".join(f"{percent:.2f} % of the exact best {n}" for n, percent in percents.items())
-        return Verdict("plain", f"{where}{label} finds {shares}", detail)
+        return Verdict("plain", f"{title_suffix}{label} finds {shares}", detail)
     queries = counted(parity.queries, "query")
-    headline = f"{where}{label} differs from its exact reference on {parity.different:,} of {queries}"
+    headline = f"{title_suffix}{label} differs from its exact reference on {parity.different:,} of {queries}"
     return Verdict("bad" if unknown else "unsure", headline, detail)
 
 
 def _busy(trials: Sequence[TrialResult]) -> list[Verdict]:
     """Return a warning if times were taken on a busy machine."""
-    said = busy_sentence(trials)
+    message = busy_sentence(trials)
     detail = (
-        "latencies, rates and gains marked ‡ are not those of a quiet machine, and no backend is called the fastest; "
+        "latencies, rates and gains marked ‡ were measured on a busy machine, and no backend is called the fastest; "
         "end other programs and run again"
     )
-    return [Verdict("unsure", said, detail)] if said else []
+    return [Verdict("unsure", message, detail)] if message else []
 
 
 def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
@@ -365,14 +382,14 @@ def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     lines = []
     for label, datasets in fastest.items():
         if len(of_datasets) > 1:
-            where = f" on {_named(datasets, len(of_datasets))}"
-            detail = "; ".join(f"{dataset}: p50 {timed[dataset][0][0]:.3f} ms" for dataset in datasets[:_NAMED])
+            title_suffix = f" on {_dataset_names(datasets, len(of_datasets))}"
+            detail = "; ".join(f"{dataset}: p50 {timed[dataset][0][0]:.3f} ms" for dataset in datasets[:_MAX_NAMES])
         else:
             times = timed[datasets[0]]
-            where = f", {times[0][0]:.3f} ms"
-            detail = "; ".join(f"{name}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, name in times[:_NAMED])
-            detail += f"; {len(times) - _NAMED} more below" if len(times) > _NAMED else ""
-        lines.append(Verdict("plain", f"{label} has the lowest median latency{where}", detail))
+            title_suffix = f", {times[0][0]:.3f} ms"
+            detail = "; ".join(f"{name}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, name in times[:_MAX_NAMES])
+            detail += f"; {len(times) - _MAX_NAMES} more below" if len(times) > _MAX_NAMES else ""
+        lines.append(Verdict("plain", f"{label} has the lowest median latency{title_suffix}", detail))
     return lines
 
 

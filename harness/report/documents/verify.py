@@ -52,8 +52,8 @@ def _verdict(dataset: VerifiedDataset) -> Verdict:
     detail = f"{counted(failed, 'number')} could not be measured: a backend failed" if failed else ""
     if other_index:
         detail = f"the index differs ({', '.join(other_index)}), so that scores can only agree by chance"
-    whole = agree == total and not other_index
-    tone: Tone = "good" if whole else "unsure" if agree + failed == total and not other_index else "bad"
+    complete = agree == total and not other_index
+    tone: Tone = "good" if complete else "unsure" if agree + failed == total and not other_index else "bad"
     return Verdict(tone, f"{_name(dataset)}: {agree} of {total} published numbers to the printed digit", detail)
 
 
@@ -102,7 +102,7 @@ def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
         Column("", numeric=False),
         Column("in", numeric=False),
     ]
-    legend = [f"[{place}] {source}" for place, source in enumerate(sources, 1)]
+    legend = [f"[{position}] {source}" for position, source in enumerate(sources, 1)]
     return Table(f"Scores on {_name(dataset)}", columns, rows, legend)
 
 
@@ -140,6 +140,6 @@ def _explanation(missed: PrintedNumber | IndexFact, printed: str) -> Iterator[st
 
 
 def _change(variant: Variant, missed: PrintedNumber | IndexFact) -> str:
-    whole = isinstance(missed, IndexFact)
-    value = f"{variant.value:,.0f}" if whole else beside_printed(variant.value, str(missed.printed))
+    is_fact = isinstance(missed, IndexFact)
+    value = f"{variant.value:,.0f}" if is_fact else beside_printed(variant.value, str(missed.printed))
     return f"{variant.aspect}: {variant.after} in place of {variant.before} ({value})"

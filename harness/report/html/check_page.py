@@ -14,13 +14,13 @@ from harness.data.arrow import text_scalar
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
 from harness.report.documents.check import check_document
-from harness.report.html.explorer import Expected, Explorer, queries_of
+from harness.report.html.explorer import ExpectedDocuments, Explorer, queries_of
 from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
 
-_SHOWN = 3
+_MAX_CHUNKS = 3
 """Number of documents whose texts are shown for an expectation that no backend found."""
-_OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."
+_NO_TEXTS = "Texts of documents are not in this file: the backends have their own, and returned only ids."
 
 
 Hits = Mapping[tuple[str, str], Run]
@@ -60,7 +60,7 @@ def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_tex
             qrels=_judgments(trials, documents),
             relevance=report.golden_set.relevance,
             corpus=_documents(report, corpora) if queries is not None else None,
-            no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
+            no_texts=no_texts if report.corpora else _NO_TEXTS,
             expected=_expected(trials, documents),
             failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
         )
@@ -74,14 +74,14 @@ def _suffix(report: Result, dataset: str) -> str:
 
 def _ranking(report: Result, trial: TrialResult, run: Run) -> Run:
     """Return a trial's run as the page shows it: documents with their corpus, and no scores that only count places."""
-    places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    if "against" in trial.parameters and np.array_equal(run.scores, -places):  # the backend returned only ids
+    positions = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
+    if "against" in trial.parameters and np.array_equal(run.scores, -positions):  # the backend returned only ids
         run = replace(run, scores=np.full(run.hits, np.nan, dtype=np.float32))
     suffix = _suffix(report, trial.dataset)
-    return replace(run, doc_ids=_with_suffix(run.doc_ids, suffix)) if suffix else run
+    return replace(run, doc_ids=_add_suffix(run.doc_ids, suffix)) if suffix else run
 
 
-def _with_suffix(ids: Ids, suffix: str) -> Ids:
+def _add_suffix(ids: Ids, suffix: str) -> Ids:
     return Ids(pc.binary_join_element_wise(ids.values, text_scalar(suffix), text_scalar("")))
 
 
@@ -112,7 +112,7 @@ def _matching(
     for name, corpus in corpora.items() if missed else ():
         for doc in corpus.ids:
             owner = match.owner(doc, missed)
-            if owner is not None and len(missed[owner]) < _SHOWN:
+            if owner is not None and len(missed[owner]) < _MAX_CHUNKS:
                 missed[owner].append(f"{doc}{_suffix(report, name)}")
     return {key: list(dict.fromkeys(matching)) or missed[key[1]] for key, matching in documents.items()}
 
@@ -133,11 +133,11 @@ def _judgments(trials: Sequence[TrialResult], documents: Mapping[tuple[str, str]
 
 def _expected(
     trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]]
-) -> list[list[Expected]]:
+) -> list[list[ExpectedDocuments]]:
     """Return each question's expected documents, with their ranks in the answers of each backend."""
     return [
         [
-            Expected(
+            ExpectedDocuments(
                 expected.id,
                 expected.grade,
                 [answer.expected[number].rank or 0 for answer in answers],
@@ -152,12 +152,12 @@ def _expected(
 
 def _documents(report: Result, corpora: Mapping[str, Corpus]) -> Corpus | None:
     """Return the documents of all corpora, named as in the rankings; None if a corpus is missing."""
-    known = [corpora[info.name] for info in report.corpora if info.name in corpora]
-    if not known or len(known) < len(report.corpora):
+    loaded = [corpora[info.name] for info in report.corpora if info.name in corpora]
+    if not loaded or len(loaded) < len(report.corpora):
         return None
-    if len(known) == 1:
-        return known[0]
+    if len(loaded) == 1:
+        return loaded[0]
     suffixes = [_suffix(report, info.name) for info in report.corpora]
-    ids = [_with_suffix(corpus.ids, suffix).values for corpus, suffix in zip(known, suffixes, strict=True)]
-    texts = pa.chunked_array(list(chain.from_iterable(corpus.texts.chunks for corpus in known)), pa.string())
+    ids = [_add_suffix(corpus.ids, suffix).values for corpus, suffix in zip(loaded, suffixes, strict=True)]
+    texts = pa.chunked_array(list(chain.from_iterable(corpus.texts.chunks for corpus in loaded)), pa.string())
     return Corpus(Ids(pa.concat_arrays(ids)), texts, "")

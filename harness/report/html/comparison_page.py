@@ -77,8 +77,8 @@ def _values(table: pa.Table, labels: Sequence[str], metrics: Sequence[str], ids:
     values = np.full((len(labels), len(metrics), len(ids)), np.nan)
     ranking, metric = _rows(table["backend"], labels), _rows(table["metric"], metrics)
     query = ids.rows_of(table["query_id"].combine_chunks())
-    known = (ranking >= 0) & (metric >= 0) & (query >= 0)
-    values[ranking[known], metric[known], query[known]] = as_numpy(table["value"])[known]
+    valid = (ranking >= 0) & (metric >= 0) & (query >= 0)
+    values[ranking[valid], metric[valid], query[valid]] = as_numpy(table["value"])[valid]
     return values
 
 
@@ -89,9 +89,9 @@ def _agreement(table: pa.Table, labels: Sequence[str], ids: Ids) -> Agreement | 
     state = np.full((len(labels), len(ids)), -1, dtype=np.int8)
     cause = np.full(state.shape, -1, dtype=np.int16)
     ranking, query = _rows(table["backend"], labels), ids.rows_of(table["query_id"].combine_chunks())
-    known = (ranking >= 0) & (query >= 0)
-    state[ranking[known], query[known]] = _rows(table["level"], _STATES)[known]
-    cause[ranking[known], query[known]] = _rows(table["cause"], causes)[known]
+    valid = (ranking >= 0) & (query >= 0)
+    state[ranking[valid], query[valid]] = _rows(table["level"], _STATES)[valid]
+    cause[ranking[valid], query[valid]] = _rows(table["cause"], causes)[valid]
     return Agreement([name.replace("_", "-") for name in _STATES], 1, state, causes, cause)
 
 

@@ -43,7 +43,7 @@ class KeptRanks(NamedTuple):
     complete: bool
 
 
-class Expected(NamedTuple):
+class ExpectedDocuments(NamedTuple):
     """An id that a query of a golden set expects.
 
     ``ranks`` counts from 1 and has 0 for documents that a ranking lacks. ``documents`` are the matching documents, as
@@ -87,9 +87,9 @@ class Explorer:
     corpus: Corpus | None = None
     no_texts: str = ""
     against: Sequence[int] | None = None
-    kept: Sequence[int | None] | None = None
-    kept_ranks: Sequence[KeptRanks | None] | None = None
-    expected: Sequence[Sequence[Expected]] | None = None
+    stored_depths: Sequence[int | None] | None = None
+    stored_ranks: Sequence[KeptRanks | None] | None = None
+    expected: Sequence[Sequence[ExpectedDocuments]] | None = None
     failed: npt.NDArray[np.bool_] | None = None
     dataset: str = ""
     further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArra
         largest, low = moved.max(axis=(0, 1)), np.nan_to_num(values[references[0], 0], nan=2.0)
     entered = np.zeros(queries, dtype=np.int64)
     for ranking, reference in zip(top, top[references], strict=True):
-        known = (ranking[:, :, None] == reference[:, None, :]).any(axis=2)
-        entered = np.maximum(entered, np.count_nonzero(~known & (ranking >= 0), axis=1))
+        in_reference = (ranking[:, :, None] == reference[:, None, :]).any(axis=2)
+        entered = np.maximum(entered, np.count_nonzero(~in_reference & (ranking >= 0), axis=1))
     order: Int64Array = np.lexsort((low, -entered, -largest)).astype(np.int64)
     return order

@@ -119,7 +119,7 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "depth": DEPTH,
         "against": explorer.references.tolist(),
         "paired": explorer.against is not None,
-        "kept": list(explorer.kept) if explorer.kept is not None else [None] * len(explorer.labels),
+        "kept": list(explorer.stored_depths) if explorer.stored_depths is not None else [None] * len(explorer.labels),
         "relevance": explorer.relevance,
         "judged": any(part.explorer.qrels is not None for part in parts),
         "expecting": explorer.expected is not None,
@@ -127,21 +127,21 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "agrees": agreement.agrees if agreement is not None else 0,
         "docs": docs,
         "shortDocs": _unless_same(docs, short_docs),
-        "shortQueries": {id_: shown for id_, shown in short_queries.items() if id_ != shown},
+        "shortQueries": {id_: short_id for id_, short_id in short_queries.items() if id_ != short_id},
         "queries": [row for number, part in enumerate(parts) for row in _queries(part, number)],
     }
 
 
 def _unless_same(docs: Sequence[str], short: Mapping[str, str]) -> list[str] | None:
     """Return the ids as shown in narrow columns; None if all are shown unchanged."""
-    return [short[doc] for doc in docs] if any(doc != shown for doc, shown in short.items()) else None
+    return [short[doc] for doc in docs] if any(doc != short_name for doc, short_name in short.items()) else None
 
 
 def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     """Yield the facts about each query; a rank is 0 if a document is not found, None if that is unknown."""
     explorer, top, pools = part.explorer, part.top, part.pools
-    place = np.empty(len(part.order), dtype=np.int64)
-    place[part.order] = np.arange(len(part.order))
+    position = np.empty(len(part.order), dtype=np.int64)
+    position[part.order] = np.arange(len(part.order))
     texts = _query_texts(explorer)
     relevant = _relevant(explorer)
     ranks = _ranks(explorer, top, pools)
@@ -153,7 +153,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
             "id": ids[query],
             "dataset": dataset,
             "text": texts[query],
-            "place": int(place[query]),
+            "place": int(position[query]),
             "docs": docs[start:end],
             "grades": grades[start:end],
             "ranks": [ranking[start:end] for ranking in ranks],
@@ -193,7 +193,7 @@ def _scores(explorer: Explorer, top: Top) -> list[tuple[list[float], ...]]:
     """Return the first scores of each query and ranking, to six digits; none of rankings that are not kept whole."""
     scores: list[list[list[float]]] = []
     for number, ranking in enumerate(top.scores):
-        if explorer.kept is not None and explorer.kept[number] is not None:
+        if explorer.stored_depths is not None and explorer.stored_depths[number] is not None:
             scores.append([[]] * len(ranking))
         else:
             scores.append([[float(f"{score:.6g}") for score in row if score == score] for row in ranking.tolist()])
@@ -205,23 +205,23 @@ def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]
     owner = np.repeat(np.arange(len(pools.indptr) - 1), np.diff(pools.indptr))
     ranks: list[list[int | None]] = []
     for number, ranking in enumerate(pools.ranks):
-        kept = explorer.kept[number] if explorer.kept is not None else None
+        stored_depth = explorer.stored_depths[number] if explorer.stored_depths is not None else None
         values: list[int | None] = ranking.tolist()
-        if kept is not None:
-            further = explorer.kept_ranks[number] if explorer.kept_ranks is not None else None
-            for at in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= kept)).tolist():
-                values[at] = _kept_rank(explorer, pools, further, int(owner[at]), at)
+        if stored_depth is not None:
+            further = explorer.stored_ranks[number] if explorer.stored_ranks is not None else None
+            for position in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= stored_depth)).tolist():
+                values[position] = _stored_rank(explorer, pools, further, int(owner[position]), position)
         ranks.append(values)
     return ranks
 
 
-def _kept_rank(explorer: Explorer, pools: Pools, kept: KeptRanks | None, query: int, at: int) -> int | None:
+def _stored_rank(explorer: Explorer, pools: Pools, stored: KeptRanks | None, query: int, number: int) -> int | None:
     """Return the kept rank of a pool's document, 0 if it was not found, None if that is unknown."""
-    if kept is None:
+    if stored is None:
         return None
-    rank = kept.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[at])])
-    is_relevant = pools.grades[at] != UNJUDGED and pools.grades[at] >= explorer.relevance
-    return rank or (0 if kept.complete and is_relevant else None)
+    rank = stored.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[number])])
+    is_relevant = pools.grades[number] != UNJUDGED and pools.grades[number] >= explorer.relevance
+    return rank or (0 if stored.complete and is_relevant else None)
 
 
 def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:
@@ -237,8 +237,8 @@ def _query_texts(explorer: Explorer) -> list[str]:
     if explorer.queries is None:
         return [""] * len(explorer.query_ids)
     rows = explorer.queries.ids.rows_of(explorer.query_ids)
-    known = iter(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
-    return [next(known) if row >= 0 else "" for row in rows.tolist()]
+    texts = iter(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
+    return [next(texts) if row >= 0 else "" for row in rows.tolist()]
 
 
 def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
@@ -282,12 +282,12 @@ def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64
     on_top = np.any((pools.ranks > 0) & (pools.ranks <= DEPTH), axis=0, keepdims=True)[0]
     for start in range(0, len(order), _QUERIES_A_BATCH):
         batch = order[start : start + _QUERIES_A_BATCH]
-        shown = []
+        documents = []
         for query in batch.tolist():
             span = slice(pools.indptr[query], pools.indptr[query + 1])
             last = int(np.count_nonzero(on_top[span])) + _MISSED
-            shown.append(pools.docs[span][:last])
-        docs = np.unique(np.concatenate(shown))
+            documents.append(pools.docs[span][:last])
+        docs = np.unique(np.concatenate(documents))
         docs = docs[~seen[docs]]
         seen[docs] = True
         yield len(batch), docs

@@ -90,15 +90,17 @@ def bars(drawing: Bars, peers: Sequence[Bars] = (), labels: _Labels = None) -> S
     names = short_names((row.label for row in rows), labels)
     axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(names.values()), WIDTH - _VALUE_WIDTH, 4)
     bottom = 8 + _BAR_ROW * len(rows)
-    drawn = [_bar(row, names[row.label], axis, 8 + _BAR_ROW * at, metric) for at, row in enumerate(rows)]
+    drawn = [_bar(row, names[row.label], axis, 8 + _BAR_ROW * number, metric) for number, row in enumerate(rows)]
     nodes = [_bar_grid(axis, bottom), *drawn]
-    said = "; ".join(_bar_words(row) for row in rows)
-    return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
+    description = "; ".join(_bar_words(row) for row in rows)
+    return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {description}.")
 
 
 def _bar_grid(axis: Axis, bottom: float) -> Node:
-    lines = [line(axis.at(tick), 4, axis.at(tick), bottom, "grid") for tick in axis.ticks]
-    return group([*lines, *(text(axis.at(tick), bottom + 18, figure(tick), "tick", "middle") for tick in axis.ticks)])
+    lines = [line(axis.position(tick), 4, axis.position(tick), bottom, "grid") for tick in axis.ticks]
+    return group(
+        [*lines, *(text(axis.position(tick), bottom + 18, figure(tick), "tick", "middle") for tick in axis.ticks)]
+    )
 
 
 def _bar(row: Bar, name: str, axis: Axis, top: float, metric: str) -> Node:
@@ -106,10 +108,10 @@ def _bar(row: Bar, name: str, axis: Axis, top: float, metric: str) -> Node:
     label = text(axis.start - 10, middle + 4, name, "label", "end")
     if row.value is None:
         return group([label, text(axis.start + 6, middle + 4, "no value", "tick")])
-    top, long = middle - _BAR_THICK / 2, axis.at(row.value) - axis.start
+    top, long = middle - _BAR_THICK / 2, axis.position(row.value) - axis.start
     nodes = [label, rect(axis.start, top, long, _BAR_THICK, f"bar {series(row.series)}", _bar_words(row))]
     if row.low is not None and row.high is not None:
-        low, high = axis.at(row.low), axis.at(row.high)
+        low, high = axis.position(row.low), axis.position(row.high)
         nodes += [
             line(low, middle, high, middle, "whisker"),
             *(line(x, middle - 4, x, middle + 4, "whisker") for x in (low, high)),
@@ -129,42 +131,44 @@ def curves(drawing: Curves, labels: _Labels = None) -> Svg:
     """Draw one curve a label on a logarithmic axis: by colour, by marker, and by its name at the end."""
     rows, metric = drawing.rows, drawing.metric
     names = short_names((row.label for row in rows), labels)
-    places, values = ([point[at] for row in rows for point in row.points] for at in (0, 1))
-    across = logarithmic(min(places), max(places), _LEFT, WIDTH - room_for(names.values()) - _LEADER)
+    xs, values = ([point[number] for row in rows for point in row.points] for number in (0, 1))
+    across = logarithmic(min(xs), max(xs), _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     lowest, highest = (0.0, max(values) or 1.0) if drawing.from_zero else (min(values), max(values))
     up = linear(lowest, highest, _HEIGHT - _BOTTOM, _TOP, 5)
     nodes = _grid(across, up, f"{drawing.across} (logarithmic)")
-    ends = spread_out([up.at(row.points[-1][1]) for row in rows])
-    said = []
+    ends = spread_out([up.position(row.points[-1][1]) for row in rows])
+    descriptions = []
     for row, end in zip(rows, ends, strict=True):
-        points = [(across.at(place), up.at(value)) for place, value in row.points]
+        points = [(across.position(position), up.position(value)) for position, value in row.points]
         nodes.append(
-            path([point for at, point in enumerate(points) if at not in row.apart], f"curve {series(row.series)}")
+            path(
+                [point for number, point in enumerate(points) if number not in row.apart], f"curve {series(row.series)}"
+            )
         )
         words = []
-        for at, ((x, y), (place, value)) in enumerate(zip(points, row.points, strict=True)):
-            ringed = at in row.ringed
-            words.append(f"{value:.4f} at {figure(place)}{f' ({drawing.ring})' if ringed else ''}")
+        for number, ((x, y), (position, value)) in enumerate(zip(points, row.points, strict=True)):
+            ringed = number in row.ringed
+            words.append(f"{value:.4f} at {figure(position)}{f' ({drawing.ring})' if ringed else ''}")
             nodes += [circle(x, y, _RING, "knee")] if ringed else []
             nodes.append(marker(x, y, row.series, f"{row.label}: {metric} {words[-1]}"))
-        nodes += _named_end(points[-1], across.end, end, names[row.label])
-        said.append(f"{row.label}: {', '.join(words)}")
-    return picture(WIDTH, _HEIGHT, nodes, f"{metric} by {drawing.across}. {'; '.join(said)}.")
+        nodes += _label_end(points[-1], across.end, end, names[row.label])
+        descriptions.append(f"{row.label}: {', '.join(words)}")
+    return picture(WIDTH, _HEIGHT, nodes, f"{metric} by {drawing.across}. {'; '.join(descriptions)}.")
 
 
-def _named_end(last: tuple[float, float], right: float, place: float, name: str) -> list[Node]:
-    """Lead from a curve's last point to its name, which is at ``place`` next to the right edge of the axes."""
-    return [line(last[0] + 7, last[1], right + 14, place, "leader"), text(right + 18, place + 4, name)]
+def _label_end(last: tuple[float, float], right: float, position: float, name: str) -> list[Node]:
+    """Lead from a curve's last point to its name, which is at ``position`` next to the right edge of the axes."""
+    return [line(last[0] + 7, last[1], right + 14, position, "leader"), text(right + 18, position + 4, name)]
 
 
-def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
+def spread_out(positions: Sequence[float], gap: float = _GAP) -> list[float]:
     """Move places apart, so that labels do not overlap and none is further up than the axes; their order stays."""
-    order = sorted(range(len(places)), key=lambda at: places[at])
-    moved = list(places)
+    order = sorted(range(len(positions)), key=lambda number: positions[number])
+    moved = list(positions)
     for before, after in pairwise(order):
         moved[after] = max(moved[after], moved[before] + gap)
-    over = min((moved[order[-1]] - max(places)) / 2, moved[order[0]] - _TOP) if places else 0.0
-    return [place - over for place in moved]
+    over = min((moved[order[-1]] - max(positions)) / 2, moved[order[0]] - _TOP) if positions else 0.0
+    return [position - over for position in moved]
 
 
 def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
@@ -177,19 +181,19 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
     steps = ordered if len(ordered) <= _STEPS else np.array([part.mean() for part in np.array_split(ordered, _STEPS)])
     reach = max(float(np.abs(peer.values).max(initial=0.0)) for peer in (drawing, *peers)) or 1.0
     axis = linear(-reach, reach, _DIFFERENCES_HEIGHT - _DIFFERENCES_BOTTOM, _TOP, 4)
-    zero, width = axis.at(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
+    zero, width = axis.position(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
     nodes = _rules(axis, WIDTH)
     for kind, chosen in (("loss", steps < 0), ("gain", steps > 0)):
-        at = np.flatnonzero(chosen)
-        if len(at):
-            corners = [(_LEFT + x * width, axis.at(float(steps[n]))) for n in at for x in (n, n + 1)]
+        number = np.flatnonzero(chosen)
+        if len(number):
+            corners = [(_LEFT + x * width, axis.position(float(steps[n]))) for n in number for x in (n, n + 1)]
             outline = [(corners[0][0], zero), *corners, (corners[-1][0], zero)]
             nodes.append(path(outline, kind, closed=True))
 
     def counts(x: float, anchor: str, words: str, filter_: str) -> Svg:
-        shown = text(x, _DIFFERENCES_HEIGHT - 8, words, "value", anchor)
+        node = text(x, _DIFFERENCES_HEIGHT - 8, words, "value", anchor)
         about = {"data_reference": reference, "data_metric": metric, "data_dataset": drawing.dataset}
-        return group([shown], data_backend=label, data_queries=filter_, **about)
+        return group([node], data_backend=label, data_queries=filter_, **about)
 
     worse, better = int(np.count_nonzero(values < 0)), int(np.count_nonzero(values > 0))
     nodes += [
@@ -198,12 +202,12 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
         counts((_LEFT + WIDTH) / 2, "middle", f"= {len(values) - worse - better:,} tied", "tied"),
         counts(WIDTH, "end", f"▲ {better:,} better", "improved"),
     ]
-    said = (
+    description = (
         f"{metric} of {label} minus {reference} on {counted(len(values), 'query')}, sorted: {worse:,} worse, "
         f"{len(values) - worse - better:,} tied, {better:,} better; "
         f"from {ordered.min(initial=0.0):.4f} to {ordered.max(initial=0.0):.4f}."
     )
-    return picture(WIDTH, _DIFFERENCES_HEIGHT, nodes, said)
+    return picture(WIDTH, _DIFFERENCES_HEIGHT, nodes, description)
 
 
 def matrix(drawing: Matrix, labels: _Labels = None) -> Svg:
@@ -212,7 +216,7 @@ def matrix(drawing: Matrix, labels: _Labels = None) -> Svg:
     names = short_names(rows, labels)
     left = room_for(names.values()) + 18
     cell = min((WIDTH - left) / max(len(rows), 1), 96)
-    nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(rows))]
+    nodes = [text(left + cell * (number + 0.5), 16, str(number + 1), "tick", "middle") for number in range(len(rows))]
     for row, label in enumerate(rows):
         top = 24 + _CELL * row
         nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{names[label]}  {row + 1}", "label", "end"))
@@ -224,10 +228,10 @@ def matrix(drawing: Matrix, labels: _Labels = None) -> Svg:
             written = "1" if share == 1 else f"{min(share, 1 - 10**-digits):.{digits}f}"[1:]
             center = left + cell * (column + 0.5)
             nodes.append(text(center, top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle"))
-    said = "; ".join(
+    description = "; ".join(
         f"{rows[a]} and {rows[b]} {shares[a, b]:.4f}" for a in range(len(rows)) for b in range(a + 1, len(rows))
     )
-    return picture(WIDTH, 28 + _CELL * len(rows), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
+    return picture(WIDTH, 28 + _CELL * len(rows), nodes, f"{name} of each two rankings, from 0 to 1. {description}.")
 
 
 def strips(drawing: Strips, labels: _Labels = None) -> Svg:
@@ -239,20 +243,22 @@ def strips(drawing: Strips, labels: _Labels = None) -> Svg:
     for number, (label, counts) in enumerate(rows.items()):
         top, x, total = 6 + _STRIP_ROW * number, left, max(sum(counts), 1)
         shapes = [text(left - 10, top + 17, names[label], "label", "end")]
-        for at, count in enumerate(counts):
+        for row_number, count in enumerate(counts):
             width = span * count / total
             if count:
-                tip = f"{label}: {parts[at]} {count:,} of {total:,}"
-                shapes.append(rect(x, top, max(width - 1, 1.5), 24, f"part p{at}", tip))
+                tip = f"{label}: {parts[row_number]} {count:,} of {total:,}"
+                shapes.append(rect(x, top, max(width - 1, 1.5), 24, f"part p{row_number}", tip))
             if width > 44:
-                shapes.append(text(x + width / 2, top + 17, f"{signs[at]} {count:,}", f"on-part p{at}", "middle"))
+                shapes.append(
+                    text(x + width / 2, top + 17, f"{signs[row_number]} {count:,}", f"on-part p{row_number}", "middle")
+                )
             x += width
         nodes.append(group(shapes))
-    said = "; ".join(
+    description = "; ".join(
         f"{label}: " + ", ".join(f"{count:,} {part}" for part, count in zip(parts, counts, strict=True) if count)
         for label, counts in rows.items()
     )
-    return picture(WIDTH, 10 + _STRIP_ROW * len(rows), nodes, f"{name}. {said}.")
+    return picture(WIDTH, 10 + _STRIP_ROW * len(rows), nodes, f"{name}. {description}.")
 
 
 def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = (), labels: _Labels = None) -> Svg:
@@ -271,18 +277,18 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = (), labels: _Labels 
     nodes.append(text(_LEFT, _TOP - 2, metric, "tick", "start"))
     corners: list[tuple[float, float]] = []
     for spot in drawing.frontier:
-        x, y = across.at(spot.cost), up.at(spot.quality)
+        x, y = across.position(spot.cost), up.position(spot.quality)
         corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
     nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
-    for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
-        x, y = across.at(spot.cost), up.at(spot.quality)
-        nodes += _named_end((x, y), across.end, place, names[spot.label])
+    for spot, position in zip(spots, spread_out([up.position(spot.quality) for spot in spots]), strict=True):
+        x, y = across.position(spot.cost), up.position(spot.quality)
+        nodes += _label_end((x, y), across.end, position, names[spot.label])
         if spot.low is not None and spot.high is not None:
-            nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
+            nodes.append(line(x, up.position(spot.low), x, up.position(spot.high), f"range {series(spot.series)}"))
         nodes.append(marker(x, y, spot.series, _spot_words(spot, drawing)))
-    said = "; ".join(_spot_words(spot, drawing) for spot in spots)
+    description = "; ".join(_spot_words(spot, drawing) for spot in spots)
     best = ", ".join(spot.label for spot in drawing.frontier)
-    return picture(WIDTH, _HEIGHT, nodes, f"{metric} against {drawing.cost}. {said}. On the frontier: {best}.")
+    return picture(WIDTH, _HEIGHT, nodes, f"{metric} against {drawing.cost}. {description}. On the frontier: {best}.")
 
 
 def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
@@ -302,23 +308,23 @@ def saturation(drawing: Saturation, labels: _Labels = None) -> Svg:
     up = logarithmic(min(y for _, y in points), max(y for _, y in points), _HEIGHT - _BOTTOM, _TOP)
     nodes = _grid(across, up, "answered a second (logarithmic)")
     nodes.append(text(_LEFT, _TOP - 2, "p99, ms (logarithmic)", "tick", "start"))
-    ends = spread_out([up.at(row.points[-1][1]) for row in rows])
-    said = []
+    ends = spread_out([up.position(row.points[-1][1]) for row in rows])
+    descriptions = []
     for row, end in zip(rows, ends, strict=True):
-        places = [(across.at(x), up.at(y)) for x, y in row.points]
+        coordinates = [(across.position(x), up.position(y)) for x, y in row.points]
         sustained = 0 if row.knee is None else row.knee + 1
-        parts = {"": places[:sustained], " beyond": places[max(0, sustained - 1) :]}
+        parts = {"": coordinates[:sustained], " beyond": coordinates[max(0, sustained - 1) :]}
         nodes += [path(part, f"curve{kind} {series(row.series)}") for kind, part in parts.items() if len(part) > 1]
-        for at, ((x, y), point) in enumerate(zip(places, row.points, strict=True)):
-            nodes += [circle(x, y, _RING, "knee")] if at == row.knee else []
-            beyond = at >= sustained
+        for number, ((x, y), point) in enumerate(zip(coordinates, row.points, strict=True)):
+            nodes += [circle(x, y, _RING, "knee")] if number == row.knee else []
+            beyond = number >= sustained
             tip = f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
-            shown = marker(x, y, row.series, tip)
-            nodes.append(group([shown], class_="beyond") if beyond else shown)
-        nodes += _named_end(places[-1], across.end, end, names[row.label])
+            spot = marker(x, y, row.series, tip)
+            nodes.append(group([spot], class_="beyond") if beyond else spot)
+        nodes += _label_end(coordinates[-1], across.end, end, names[row.label])
         knee = f"knee at {_rate_words(row.points[row.knee])}" if row.knee is not None else "no knee"
-        said.append(f"{row.label}: {knee}; {', '.join(map(_rate_words, row.points))}")
-    return picture(WIDTH, _HEIGHT, nodes, f"Throughput against p99. {'; '.join(said)}.")
+        descriptions.append(f"{row.label}: {knee}; {', '.join(map(_rate_words, row.points))}")
+    return picture(WIDTH, _HEIGHT, nodes, f"Throughput against p99. {'; '.join(descriptions)}.")
 
 
 def _rate_words(point: tuple[float, float]) -> str:
@@ -334,9 +340,9 @@ def percentiles(drawing: Percentiles, labels: _Labels = None) -> Svg:
     bottom = 12 + _BOX_ROW * len(rows)
     nodes = [_bar_grid(axis, bottom)]
     nodes.append(text((axis.start + axis.end) / 2, bottom + 32, "ms (logarithmic)", "tick", "middle"))
-    for at, (label, row) in enumerate(rows.items()):
-        number, middle = numbers[label], 8 + _BOX_ROW * at + _BOX_ROW / 2
-        p50, p90, p95, p99 = (axis.at(max(value, _LEAST)) for value in row)
+    for row_number, (label, row) in enumerate(rows.items()):
+        number, middle = numbers[label], 8 + _BOX_ROW * row_number + _BOX_ROW / 2
+        p50, p90, p95, p99 = (axis.position(max(value, _LEAST)) for value in row)
         tip = f"{label}: p50 {row[0]:.3f}, p90 {row[1]:.3f}, p95 {row[2]:.3f}, p99 {row[3]:.3f} ms"
         shapes = [
             text(axis.start - 10, middle + 4, names[label], "label", "end"),
@@ -347,10 +353,10 @@ def percentiles(drawing: Percentiles, labels: _Labels = None) -> Svg:
             marker(p50, middle, number, tip),
         ]
         nodes.append(group(shapes))
-    said = "; ".join(
+    description = "; ".join(
         f"{label}: p50 {a:.3f}, p90 {b:.3f}, p95 {c:.3f}, p99 {d:.3f} ms" for label, (a, b, c, d) in rows.items()
     )
-    return picture(WIDTH, bottom + 38, nodes, f"Latencies. {said}.")
+    return picture(WIDTH, bottom + 38, nodes, f"Latencies. {description}.")
 
 
 def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
@@ -365,25 +371,27 @@ def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
     across = logarithmic(lowest, highest, _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
     nodes = _grid(across, up, "ms (logarithmic)")
-    said = []
-    for at, (label, row) in enumerate(rows.items()):
-        number, place = numbers[label], _TOP + 8 + 18 * at
+    descriptions = []
+    for row_number, (label, row) in enumerate(rows.items()):
+        number, position = numbers[label], _TOP + 8 + 18 * row_number
         levels = np.quantile(row, _SHARES)
-        points = [(across.at(float(ms)), up.at(float(share))) for ms, share in zip(levels, _SHARES, strict=True)]
+        points = [
+            (across.position(float(ms)), up.position(float(share))) for ms, share in zip(levels, _SHARES, strict=True)
+        ]
         p50, p95, p99 = (float(np.quantile(row, share)) for share in (0.5, 0.95, 0.99))
         words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
         nodes.append(path(points, f"curve {series(number)}"))
-        nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
-        nodes += [marker(across.end + 6, place, number), text(across.end + 18, place + 4, names[label])]
-        said.append(words)
-    return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
+        nodes += [marker(across.position(ms), up.position(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
+        nodes += [marker(across.end + 6, position, number), text(across.end + 18, position + 4, names[label])]
+        descriptions.append(words)
+    return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most this long. {'; '.join(descriptions)}.")
 
 
 def _rules(up: Axis, right: float) -> list[Node]:
     """Draw a line across, as far as ``right``, and a number for each tick of a vertical axis."""
     nodes = []
     for tick in up.ticks:
-        y = up.at(tick)
+        y = up.position(tick)
         nodes += [line(_LEFT, y, right, y, "grid"), text(_LEFT - 8, y + 4, figure(tick), "tick", "end")]
     return nodes
 
@@ -391,6 +399,6 @@ def _rules(up: Axis, right: float) -> list[Node]:
 def _grid(across: Axis, up: Axis, below: str) -> list[Node]:
     nodes = _rules(up, across.end)
     for tick in across.ticks:
-        x = across.at(tick)
+        x = across.position(tick)
         nodes += [line(x, _TOP, x, up.start, "grid"), text(x, up.start + 18, figure(tick), "tick", "middle")]
     return [*nodes, text((across.start + across.end) / 2, _HEIGHT - 4, below, "tick", "middle")]

@@ -52,10 +52,11 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
 
     The column holds the relevant documents of ``qrels`` too.
     """
-    places = [run.query_ids.rows_of(query_ids) for run in runs]
-    slots = [_slots(run, rows) for run, rows in zip(runs, places, strict=True)]
+    query_rows = [run.query_ids.rows_of(query_ids) for run in runs]
+    slots = [_slots(run, rows) for run, rows in zip(runs, query_rows, strict=True)]
     columns = [
-        run.doc_ids.values.take(numbers(np.unique(run.rows[at[at >= 0]]))) for run, at in zip(runs, slots, strict=True)
+        run.doc_ids.values.take(numbers(np.unique(run.rows[positions[positions >= 0]])))
+        for run, positions in zip(runs, slots, strict=True)
     ]
     if qrels is not None:
         columns.append(qrels.doc_ids.values.take(numbers(np.unique(qrels.rows[qrels.grades >= relevance]))))
@@ -63,10 +64,10 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
     docs = np.full((len(runs), len(query_ids), DEPTH), -1, dtype=np.int64)
     scores = np.full(docs.shape, np.nan, dtype=np.float32)
     hits = np.zeros(docs.shape[:2], dtype=np.int64)
-    for number, (run, rows, at) in enumerate(zip(runs, places, slots, strict=True)):
-        is_hit = at >= 0
-        docs[number][is_hit] = ids.rows_of(run.doc_ids)[run.rows[at[is_hit]]]
-        scores[number][is_hit] = run.scores[at[is_hit]]
+    for number, (run, rows, positions) in enumerate(zip(runs, query_rows, slots, strict=True)):
+        is_hit = positions >= 0
+        docs[number][is_hit] = ids.rows_of(run.doc_ids)[run.rows[positions[is_hit]]]
+        scores[number][is_hit] = run.scores[positions[is_hit]]
         hits[number] = np.where(rows >= 0, np.diff(run.indptr)[np.maximum(rows, 0)] if len(run.query_ids) else 0, 0)
     return Top(ids, docs, scores, hits)
 
@@ -75,30 +76,30 @@ def _slots(run: Run, rows: Int32Array) -> Int64Array:
     """Return the positions in the run of each query's first DEPTH hits, int64 (Q, DEPTH), -1 beyond the last."""
     if len(run.query_ids) == 0:
         return np.full((len(rows), DEPTH), -1, dtype=np.int64)
-    known = np.maximum(rows, 0)
-    starts, ends = run.indptr[known], run.indptr[known + 1]
-    at: Int64Array = starts[:, None] + np.arange(DEPTH)
-    return np.where((rows[:, None] >= 0) & (at < ends[:, None]), at, -1)
+    valid_rows = np.maximum(rows, 0)
+    starts, ends = run.indptr[valid_rows], run.indptr[valid_rows + 1]
+    number: Int64Array = starts[:, None] + np.arange(DEPTH)
+    return np.where((rows[:, None] >= 0) & (number < ends[:, None]), number, -1)
 
 
 def pools_of(top: Top, runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Pools:
     """Return each query's documents: the top hits of any ranking, then the other relevant ones, best first."""
     rankings, queries, _ = top.docs.shape
     width = max(len(top.ids), 1)
-    shown = np.swapaxes(top.docs, 0, 1).reshape(queries, -1)
-    keys = (np.arange(queries)[:, None] * width + shown)[shown >= 0]
+    best_documents = np.swapaxes(top.docs, 0, 1).reshape(queries, -1)
+    keys = (np.arange(queries)[:, None] * width + best_documents)[best_documents >= 0]
     judged = _judged(qrels, query_ids, top.ids)
-    every = np.concatenate([keys, _missed(judged, keys, width, relevance)])
-    known, first = np.unique(every, return_index=True)
-    order = np.lexsort((first, known // width))
-    indptr = np.searchsorted(known[order] // width, np.arange(queries + 1))
-    ranks = [_ranks(run, query_ids, top.ids, known, width)[order] for run in runs]
+    all_keys = np.concatenate([keys, _missed(judged, keys, width, relevance)])
+    pooled, first = np.unique(all_keys, return_index=True)
+    order = np.lexsort((first, pooled // width))
+    indptr = np.searchsorted(pooled[order] // width, np.arange(queries + 1))
+    ranks = [_ranks(run, query_ids, top.ids, pooled, width)[order] for run in runs]
     return Pools(
         top.ids,
         indptr,
-        known[order] % width,
-        _grades(judged, known, width)[order],
-        np.stack(ranks) if rankings else np.zeros((0, len(known)), np.int32),
+        pooled[order] % width,
+        _grades(judged, pooled, width)[order],
+        np.stack(ranks) if rankings else np.zeros((0, len(pooled)), np.int32),
     )
 
 
@@ -109,46 +110,46 @@ def _judged(qrels: Qrels | None, query_ids: Ids, ids: Ids) -> tuple[Int64Array, 
         return none, none, none
     query = np.repeat(query_ids.rows_of(qrels.query_ids).astype(np.int64), np.diff(qrels.indptr))
     doc = ids.rows_of(qrels.doc_ids)[qrels.rows].astype(np.int64)
-    kept = (query >= 0) & (doc >= 0)
-    return query[kept], doc[kept], qrels.grades[kept].astype(np.int64)
+    valid = (query >= 0) & (doc >= 0)
+    return query[valid], doc[valid], qrels.grades[valid].astype(np.int64)
 
 
 def _missed(judged: tuple[Int64Array, ...], keys: Int64Array, width: int, relevance: int) -> Int64Array:
     """Return the keys of relevant documents that no ranking shows on top, query by query, the best grades first."""
     query, doc, grade = judged
-    wanted = (grade >= relevance) & ~np.isin(query * width + doc, keys)
-    query, doc, grade = query[wanted], doc[wanted], grade[wanted]
+    is_missed = (grade >= relevance) & ~np.isin(query * width + doc, keys)
+    query, doc, grade = query[is_missed], doc[is_missed], grade[is_missed]
     order = np.lexsort((doc, -grade, query))
     missed: Int64Array = query[order] * width + doc[order]
     return missed
 
 
-def _grades(judged: tuple[Int64Array, ...], known: Int64Array, width: int) -> npt.NDArray[np.int16]:
+def _grades(judged: tuple[Int64Array, ...], pooled: Int64Array, width: int) -> npt.NDArray[np.int16]:
     query, doc, grade = judged
-    grades = np.full(len(known), UNJUDGED, dtype=np.int16)
-    at = _find(known, query * width + doc)
-    grades[at[at >= 0]] = np.clip(grade[at >= 0], UNJUDGED + 1, 32_767)
+    grades = np.full(len(pooled), UNJUDGED, dtype=np.int16)
+    number = _find(pooled, query * width + doc)
+    grades[number[number >= 0]] = np.clip(grade[number >= 0], UNJUDGED + 1, 32_767)
     return grades
 
 
-def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) -> Int32Array:
+def _ranks(run: Run, query_ids: Ids, ids: Ids, pooled: Int64Array, width: int) -> Int32Array:
     """Return the rank of each known key in a run, from 1; 0 if the run lacks it."""
-    ranks = np.zeros(len(known), dtype=np.int32)
+    ranks = np.zeros(len(pooled), dtype=np.int32)
     queries, docs = query_ids.rows_of(run.query_ids).astype(np.int64), ids.rows_of(run.doc_ids)
     for start in range(0, len(queries), _CHUNK):
         part = slice(int(run.indptr[start]), int(run.indptr[min(start + _CHUNK, len(queries))]))
         lengths = np.diff(run.indptr[start : start + _CHUNK + 1])
         owner, doc = np.repeat(queries[start : start + _CHUNK], lengths), docs[run.rows[part]]
         rank = np.arange(part.start, part.stop) - np.repeat(run.indptr[start : start + len(lengths)], lengths) + 1
-        kept = (owner >= 0) & (doc >= 0)
-        at = _find(known, owner[kept] * width + doc[kept])
-        ranks[at[at >= 0]] = rank[kept][at >= 0]
+        valid = (owner >= 0) & (doc >= 0)
+        number = _find(pooled, owner[valid] * width + doc[valid])
+        ranks[number[number >= 0]] = rank[valid][number >= 0]
     return ranks
 
 
-def _find(known: Int64Array, keys: npt.NDArray[Any]) -> Int64Array:
-    """Return the position of each key in the sorted ``known``, -1 for a missing key."""
-    if len(known) == 0:
+def _find(sorted_keys: Int64Array, keys: npt.NDArray[Any]) -> Int64Array:
+    """Return the position of each key in the sorted ``sorted_keys``, -1 for a missing key."""
+    if len(sorted_keys) == 0:
         return np.full(len(keys), -1, dtype=np.int64)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[at] == keys, at, -1)
+    number = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[number] == keys, number, -1)

@@ -12,7 +12,7 @@ from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Run
 from harness.document.figures import Differences
 from harness.document.model import Figure
-from harness.pipeline.regress.compare_sides import Compared
+from harness.pipeline.regress.compare_sides import SideComparison
 from harness.pipeline.regress.pairing import ComparedDataset
 from harness.report.documents.regress import change_document
 from harness.report.html.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 _DRAWN = 6
 
 
-class _Place(NamedTuple):
+class _Slot(NamedTuple):
     """One of the shown rankings, the same for every dataset: a pair of backends before, or after."""
 
     before: str
@@ -44,13 +44,13 @@ class _Ranking(NamedTuple):
 
     run: Run
     figures: Mapping[str, Mapping[str, float]]
-    kept: int | None
-    kept_ranks: KeptRanks | None
+    depth: int | None
+    stored_ranks: KeptRanks | None
 
 
 def regression_html(
     report: Result,
-    compared: Compared | None,
+    compared: SideComparison | None,
     documents: Mapping[str, Documents],
     no_texts: str,
     *,
@@ -72,7 +72,7 @@ def regression_html(
     return render_page(document, _explorers(compared, texts, keep_text=keep_text), instead_of="changed")
 
 
-def _figures(compared: Compared) -> Iterator[Figure]:
+def _figures(compared: SideComparison) -> Iterator[Figure]:
     """Yield after minus before for metrics that changed on any query, the verdict's metrics first."""
     order = _metrics(compared.change)
     datasets = {dataset.name: dataset for dataset in compared.datasets}
@@ -84,21 +84,21 @@ def _figures(compared: Compared) -> Iterator[Figure]:
             f"{backend.after} (after)", f"{backend.before} (before)", metric.metric, values, backend.dataset
         )
         note = "Query by query, sorted from the greatest loss to the greatest gain."
-        named = f"{backend.after}{compared.change.on(backend)}"
-        yield Figure(f"{metric.metric} of {named}, after minus before", drawing, note)
+        title = f"{backend.after}{compared.change.on(backend)}"
+        yield Figure(f"{metric.metric} of {title}, after minus before", drawing, note)
 
 
-def _explorers(compared: Compared, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:
+def _explorers(compared: SideComparison, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:
     """Return every common query of each dataset with both rankings of each backend; empty without such queries.
 
     A pair that one of the datasets lacks has no hits there.
     """
     rankings = [(dataset, _rankings(compared.change, dataset)) for dataset in compared.datasets]
-    kept = {place: ranking.kept for _, of_pairs in rankings for place, ranking in of_pairs.items()}
-    if not kept:
+    depths = {position: ranking.depth for _, of_pairs in rankings for position, ranking in of_pairs.items()}
+    if not depths:
         return []
     return [
-        _explorer(compared.change, dataset, of_pairs, kept, documents[dataset.name], keep_text=keep_text)
+        _explorer(compared.change, dataset, of_pairs, depths, documents[dataset.name], keep_text=keep_text)
         for dataset, of_pairs in rankings
     ]
 
@@ -106,66 +106,68 @@ def _explorers(compared: Compared, documents: Mapping[str, Documents], *, keep_t
 def _explorer(
     change: Change,
     dataset: ComparedDataset,
-    known: Mapping[_Place, _Ranking],
-    kept: Mapping[_Place, int | None],
+    rankings_by_slot: Mapping[_Slot, _Ranking],
+    depths: Mapping[_Slot, int | None],
     documents: Documents,
     *,
     keep_text: bool,
 ) -> Explorer:
     """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
-    places, failed = list(kept), [place not in known for place in kept]
-    rankings = [known.get(place, _Ranking(NO_HITS, {}, kept[place], None)) for place in places]
+    slots, failed = list(depths), [position not in rankings_by_slot for position in depths]
+    rankings = [rankings_by_slot.get(position, _Ranking(NO_HITS, {}, depths[position], None)) for position in slots]
     metrics = _metrics(change)
     texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
     ids = Ids.of(dataset.queries)
-    against = [places.index(place._replace(when="before")) for place in places]
+    against = [slots.index(position._replace(when="before")) for position in slots]
     return Explorer(
         query_ids=ids,
-        labels=[place.label for place in places],
+        labels=[position.label for position in slots],
         runs=[ranking.run for ranking in rankings],
         metrics=metrics,
         values=_values(rankings, against, metrics, dataset.queries) if metrics else None,
         queries=queries_of(ids, [texts.get(query, "") for query in dataset.queries]) if texts else None,
         qrels=dataset.qrels,
         relevance=int(str(dataset.after.report.plan.resolved["relevance"])),
-        corpus=_with_expected(documents.corpus, dataset, list(known)) if texts else None,
+        corpus=_add_expected(documents.corpus, dataset, list(rankings_by_slot)) if texts else None,
         no_texts=documents.no_texts if documents.corpus is None else "",
         against=against,
-        kept=list(kept.values()),
+        stored_depths=list(depths.values()),
         failed=unanswered(failed, len(ids)),
-        kept_ranks=[ranking.kept_ranks for ranking in rankings],
+        stored_ranks=[ranking.stored_ranks for ranking in rankings],
         dataset=dataset.name,
-        further=_further_chunks(dataset, list(known)),
+        further=_further_chunks(dataset, list(rankings_by_slot)),
     )
 
 
-def _further_chunks(dataset: ComparedDataset, places: Sequence[_Place]) -> dict[str, dict[str, str]]:
+def _further_chunks(dataset: ComparedDataset, slots: Sequence[_Slot]) -> dict[str, dict[str, str]]:
     """Return query to each later chunk of an expected document in any ranking, with that document."""
     further: dict[str, dict[str, str]] = {}
-    for place in places:
-        side, label = (dataset.before, place.before) if place.when == "before" else (dataset.after, place.after)
+    for position in slots:
+        side, label = (
+            (dataset.before, position.before) if position.when == "before" else (dataset.after, position.after)
+        )
         for query, of_query in side.further_chunks(label).items():
             further.setdefault(query, {}).update(of_query)
     return further
 
 
-def _with_expected(corpus: Corpus | None, dataset: ComparedDataset, places: Sequence[_Place]) -> Corpus | None:
+def _add_expected(corpus: Corpus | None, dataset: ComparedDataset, slots: Sequence[_Slot]) -> Corpus | None:
     """Add the expected ids under which chunks are shown, each with the texts of the chunks that the rankings have."""
     if corpus is None:
         return None
     chunks: dict[str, dict[str, None]] = {}
-    for place in places:
-        side = dataset.before if place.when == "before" else dataset.after
-        for of_query in side.chunks(place.before if place.when == "before" else place.after).values():
+    for position in slots:
+        side = dataset.before if position.when == "before" else dataset.after
+        for of_query in side.chunks(position.before if position.when == "before" else position.after).values():
             for expected, chunk in of_query.items():
                 chunks.setdefault(expected, {})[chunk] = None
     names = [name for name, row in zip(chunks, corpus.ids.rows_of(Ids.of(chunks)).tolist(), strict=True) if row < 0]
     if not names:
         return corpus
-    known = list(dict.fromkeys(chunk for name in names for chunk in chunks[name]))
-    rows = corpus.ids.rows_of(Ids.of(known))
-    there = [chunk for chunk, row in zip(known, rows.tolist(), strict=True) if row >= 0]
-    texts = dict(zip(there, take_rows(corpus.texts, rows[rows >= 0]).to_pylist(), strict=True))
+    chunk_ids = list(dict.fromkeys(chunk for name in names for chunk in chunks[name]))
+    rows = corpus.ids.rows_of(Ids.of(chunk_ids))
+    present = [chunk for chunk, row in zip(chunk_ids, rows.tolist(), strict=True) if row >= 0]
+    texts = dict(zip(present, take_rows(corpus.texts, rows[rows >= 0]).to_pylist(), strict=True))
     joined = ["\n\n".join(f"{chunk}: {texts[chunk]}" for chunk in chunks[name] if chunk in texts) for name in names]
     return Corpus(
         Ids(pa.concat_arrays([corpus.ids.values, strings(names)])),
@@ -174,9 +176,9 @@ def _with_expected(corpus: Corpus | None, dataset: ComparedDataset, places: Sequ
     )
 
 
-def _rankings(change: Change, compared: ComparedDataset) -> dict[_Place, _Ranking]:
+def _rankings(change: Change, compared: ComparedDataset) -> dict[_Slot, _Ranking]:
     """Return before and after of each backend on one dataset, one after the other."""
-    rankings: dict[_Place, _Ranking] = {}
+    rankings: dict[_Slot, _Ranking] = {}
     (relation,) = [relation for relation in change.data if relation.dataset == compared.name]
     complete = relation.judgments == "same" and not relation.labels
     for pair in change.backends:
@@ -184,16 +186,16 @@ def _rankings(change: Change, compared: ComparedDataset) -> dict[_Place, _Rankin
             before = _ranking(compared.before, pair.before, complete=complete)
             after = _ranking(compared.after, pair.after, complete=complete)
             if before is not None and after is not None:
-                rankings[_Place(pair.before, pair.after, "before")] = before
-                rankings[_Place(pair.before, pair.after, "after")] = after
+                rankings[_Slot(pair.before, pair.after, "before")] = before
+                rankings[_Slot(pair.before, pair.after, "after")] = after
     return rankings
 
 
 def _ranking(side: ResultSnapshot, label: str, *, complete: bool) -> _Ranking | None:
     """Return a backend's ranking in one of the results; None if it has no hits."""
     run = side.ordered(label)
-    kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
-    return _Ranking(run, side.figures[label], side.depth, kept_ranks) if run is not None else None
+    stored_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.stored_ranks is not None else None
+    return _Ranking(run, side.figures[label], side.depth, stored_ranks) if run is not None else None
 
 
 def _metrics(change: Change) -> list[str]:
@@ -221,9 +223,9 @@ def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Se
 def _paired_values(compared: ComparedDataset, before: str, after: str, metric: str) -> Float64Array:
     """Return after minus before on every query that both sides were evaluated on, float64 (n,)."""
 
-    def of_side(side: ResultSnapshot, label: str) -> Float64Array:
+    def side_values(side: ResultSnapshot, label: str) -> Float64Array:
         return np.array(_column(side.figures[label], metric, compared.queries), dtype=np.float64)
 
-    moved = of_side(compared.after, after) - of_side(compared.before, before)
+    moved = side_values(compared.after, after) - side_values(compared.before, before)
     moved = moved[~np.isnan(moved)]
     return np.where(np.abs(moved) <= _ROUNDING, 0.0, moved)

@@ -62,13 +62,13 @@ def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
     long = re.compile("|".join(map(re.escape, sorted(labels, key=len, reverse=True))) or r"(?!)")
 
     def shortened(text: str) -> Markup:
-        parts, at = Markup(), 0
-        for found in long.finditer(text):
-            label = found[0]
-            parts += text[at : found.start()]
+        parts, number = Markup(), 0
+        for match in long.finditer(text):
+            label = match[0]
+            parts += text[number : match.start()]
             parts += Markup('<abbr title="{}">{}</abbr>').format(label, labels[label])
-            at = found.end()
-        return parts + escape(text[at:])
+            number = match.end()
+        return parts + escape(text[number:])
 
     return shortened
 
@@ -78,7 +78,7 @@ class _Part:
     """A section of the page: blocks that are shown at once, and blocks that are folded away."""
 
     section: Section
-    shown: Sequence[Block]
+    blocks: Sequence[Block]
     folded: Sequence[Block]
 
 
@@ -88,14 +88,14 @@ def _parts(document: Document) -> list[_Part]:
     firsts = [id(next((block for block in blocks if isinstance(block, kind)), None)) for kind in (Figure, Table)]
     parts = []
     for section in document.sections:
-        shown = [
+        visible_blocks = [
             block
             for block in section.blocks
             if not section.detail
             and (section.open or id(block) in firsts or isinstance(block, Notes) or getattr(block, "open", False))
         ]
-        folded = [block for block in section.blocks if all(block is not other for other in shown)]
-        parts.append(_Part(section, shown, folded))
+        folded = [block for block in section.blocks if all(block is not other for other in visible_blocks)]
+        parts.append(_Part(section, visible_blocks, folded))
     return parts
 
 

@@ -70,7 +70,7 @@ def circle(x: Number, y: Number, radius: Number, class_: str, tip: str = "") -> 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False) -> Node:
     """Draw straight pieces through ``points``."""
-    steps = " ".join(f"{'M' if at == 0 else 'L'}{_value(x)} {_value(y)}" for at, (x, y) in enumerate(points))
+    steps = " ".join(f"{'M' if number == 0 else 'L'}{_value(x)} {_value(y)}" for number, (x, y) in enumerate(points))
     return element("path", d=steps + (" Z" if closed else ""), class_=class_)
 
 
@@ -99,7 +99,8 @@ def marker(x: float, y: float, number: int, tip: str = "") -> Node:
     if shape == 0:
         return circle(x, y, r, f"marker {series(number)}", tip)
     steps = " ".join(
-        f"{'M' if at == 0 else 'L'}{_value(x + dx)} {_value(y + dy)}" for at, (dx, dy) in enumerate(corners[shape])
+        f"{'M' if position == 0 else 'L'}{_value(x + dx)} {_value(y + dy)}"
+        for position, (dx, dy) in enumerate(corners[shape])
     )
     return element("path", _tip(tip), d=f"{steps} Z", class_=f"marker {series(number)}")
 
@@ -132,7 +133,7 @@ class Axis:
     ticks: tuple[float, ...]
     log: bool = False
 
-    def at(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return the pixel of a value; values beyond the ends lie on them."""
         inside = min(max(value, self.low), self.high)
         low, high = self.low, self.high
@@ -193,12 +194,12 @@ def _advance(character: str) -> float:
     return _WIDE if character.isupper() or character in "=+<>@#%" else _CHARACTER_OF_LABEL
 
 
-def short_names(labels: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
+def short_names(labels: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the text next to a picture for each label: at most 24 characters, all different.
 
     ``known`` are the short labels that the document has for its long ones; others are as short as in narrow tables.
     """
     several = list(dict.fromkeys(labels))
     short = dict(zip(several, short_labels(several), strict=True))
-    of_document = short | {label: text for label, text in (known or {}).items() if label in short}
+    of_document = short | {label: text for label, text in (names or {}).items() if label in short}
     return of_document if len(set(of_document.values())) == len(of_document) else short

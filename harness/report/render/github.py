@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.document.model import Annotation
 from harness.wording import visible
 
-SHOWN_BY_GITHUB = 10
+GITHUB_LIMIT = 10
 """Annotations of one kind that GitHub shows of a step; it silently drops the rest."""
 
 
@@ -16,12 +16,12 @@ def workflow_commands(annotations: Sequence[Annotation], file: str | None) -> li
 
     ``file`` is relative to the top of the repository; without it nothing is shown next to the code.
     """
-    shown = annotations
-    if len(annotations) > SHOWN_BY_GITHUB:
-        shown = annotations[: SHOWN_BY_GITHUB - 1]
-        more = f"{len(annotations) - len(shown)} more errors are in the summary of this step and in report.json"
-        shown = [*shown, Annotation("and more", more)]
-    return [_command(annotation, file) for annotation in shown]
+    printed = annotations
+    if len(annotations) > GITHUB_LIMIT:
+        printed = annotations[: GITHUB_LIMIT - 1]
+        more = f"{len(annotations) - len(printed)} more errors are in the summary of this step and in report.json"
+        printed = [*printed, Annotation("and more", more)]
+    return [_command(annotation, file) for annotation in printed]
 
 
 def _command(annotation: Annotation, file: str | None) -> str:
@@ -30,10 +30,10 @@ def _command(annotation: Annotation, file: str | None) -> str:
         properties["file"] = file
         if annotation.line is not None:
             properties["line"] = str(annotation.line)
-    listed = ",".join(
+    property_text = ",".join(
         f"{name}={_data(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in properties.items()
     )
-    return f"::error {listed}::{_data(annotation.message)}"
+    return f"::error {property_text}::{_data(annotation.message)}"
 
 
 def _data(text: str) -> str:

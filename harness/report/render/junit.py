@@ -42,9 +42,9 @@ def junit_xml(name: str, suites: Sequence[Suite]) -> str:
             },
         )
         if suite.properties:
-            listed = ET.SubElement(element, "properties")
+            properties = ET.SubElement(element, "properties")
             for key, value in suite.properties.items():
-                ET.SubElement(listed, "property", {"name": xml_text(key), "value": xml_text(value)})
+                ET.SubElement(properties, "property", {"name": xml_text(key), "value": xml_text(value)})
         for case in suite.cases:
             _add_case(element, case)
     ET.indent(root)
@@ -53,16 +53,16 @@ def junit_xml(name: str, suites: Sequence[Suite]) -> str:
 
 def xml_text(text: str) -> str:
     """Return text with characters that XML 1.0 forbids (controls, lone surrogates) and invisible ones written out."""
-    return visible(_FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
+    return visible(_FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text))
 
 
 def _counts(suites: Iterable[Suite]) -> dict[str, str]:
-    listed = list(suites)
+    all_suites = list(suites)
     return {
-        "tests": str(sum(len(suite.cases) for suite in listed)),
-        "failures": str(sum(suite.count(Outcome.FAILURE) for suite in listed)),
-        "errors": str(sum(suite.count(Outcome.ERROR) for suite in listed)),
-        "time": _time(sum(suite.seconds for suite in listed)),
+        "tests": str(sum(len(suite.cases) for suite in all_suites)),
+        "failures": str(sum(suite.count(Outcome.FAILURE) for suite in all_suites)),
+        "errors": str(sum(suite.count(Outcome.ERROR) for suite in all_suites)),
+        "time": _time(sum(suite.seconds for suite in all_suites)),
     }
 
 
@@ -76,7 +76,7 @@ def _add_case(suite: ET.Element, case: Case) -> None:
     element = ET.SubElement(suite, "testcase", facts)
     if case.outcome is Outcome.PASSED:
         return
-    said = {"message": xml_text(case.message)}
+    attributes = {"message": xml_text(case.message)}
     if case.outcome is not Outcome.SKIPPED:
-        said["type"] = case.outcome.value
-    ET.SubElement(element, case.outcome.value, said).text = xml_text(case.text) or None
+        attributes["type"] = case.outcome.value
+    ET.SubElement(element, case.outcome.value, attributes).text = xml_text(case.text) or None

@@ -64,14 +64,14 @@ def _block(block: Block) -> str:
 
 def _table(table: Table) -> str:
     """Return a table, below its title, in a folding block if it is a detail."""
-    shown = table.expanded()
-    best = [shown.best(at) for at in range(len(shown.columns))]
-    ruler = "|".join("--:" if column.numeric else "---" for column in shown.columns)
-    lines = [f"| {' | '.join(_plain(column.name) for column in shown.columns)} |", f"|{ruler}|"]
-    for row in shown.rows:
+    expanded = table.expanded()
+    best = [expanded.best(position) for position in range(len(expanded.columns))]
+    ruler = "|".join("--:" if column.numeric else "---" for column in expanded.columns)
+    lines = [f"| {' | '.join(_plain(column.name) for column in expanded.columns)} |", f"|{ruler}|"]
+    for row in expanded.rows:
         cells = (
             _cell(cell, numeric=column.numeric, best=most)
-            for cell, column, most in zip(row, shown.columns, best, strict=True)
+            for cell, column, most in zip(row, expanded.columns, best, strict=True)
         )
         lines.append(f"| {' | '.join(cells)} |")
     text = "\n".join(lines)
@@ -86,12 +86,12 @@ def _table(table: Table) -> str:
 def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:
     text = shortened(cell.text)
     if not numeric and text and text != "–":
-        shown = code(text).replace("|", "\\|")  # a bar ends a cell, even inside code
+        code_text = code(text).replace("|", "\\|")  # a bar ends a cell, even inside code
     else:
-        shown = _plain(f"{text} {cell.ties}" if cell.ties else text)
+        code_text = _plain(f"{text} {cell.ties}" if cell.ties else text)
     if best is not None and cell.value == best:
-        shown = f"**{shown}**"
-    return f"{shown} {cell.mark}" if cell.mark else shown
+        code_text = f"**{code_text}**"
+    return f"{code_text} {cell.mark}" if cell.mark else code_text
 
 
 def code(text: str) -> str:
@@ -104,8 +104,8 @@ def code(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Return text with mark-up escaped, and as code if that would not keep GitHub from linking it."""
-    shown = readable(text)
-    return code(shown).replace("|", "\\|") if _LINKED.search(shown) else _MARK_UP.sub(r"\\\1", shown)
+    plain = readable(text)
+    return code(plain).replace("|", "\\|") if _LINKED.search(plain) else _MARK_UP.sub(r"\\\1", plain)
 
 
 def _fenced(text: str) -> str:
@@ -123,13 +123,13 @@ def _details(summary: str, *blocks: str) -> str:
 def _within(blocks: Sequence[str], limit: int | None) -> str:
     """Return the blocks that fit into ``limit`` bytes of UTF-8, the first ones first, and how many do not."""
     left = sys.maxsize if limit is None else limit - _RESERVED
-    kept = []
+    lines = []
     for block in blocks:
         size = len(block.encode()) + 2
         if size <= left:
             left -= size
-            kept.append(block)
-    if dropped := len(blocks) - len(kept):
+            lines.append(block)
+    if dropped := len(blocks) - len(lines):
         parts = "1 part does" if dropped == 1 else f"{dropped} parts do"
-        kept.append(f"{parts} not fit here: everything is in the result's `report.json`.")
-    return visible("\n\n".join(kept)) + "\n"
+        lines.append(f"{parts} not fit here: everything is in the result's `report.json`.")
+    return visible("\n\n".join(lines)) + "\n"

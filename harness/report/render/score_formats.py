@@ -120,8 +120,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
     return {
         "measure": str(difference.measure),
         "convention": difference.convention,
-        "harness": _plain(difference.here),
-        "value": _plain(difference.there),
+        "harness": _plain(difference.harness_value),
+        "value": _plain(difference.other_value),
         "causes": [[change._asdict() for change in cause] for cause in difference.causes],
         "alone": [change._asdict() | {"value": _plain(value)} for change, value in difference.alone],
         "without_effect": [change._asdict() for change in difference.without_effect],

@@ -54,13 +54,13 @@ def render_terminal(
         page.verdict(verdict)
     hidden = 0
     for section in document.sections:
-        shown = [
+        blocks = [
             block
             for block in section.blocks
             if verbose or not (section.detail or (isinstance(block, Table) and block.detail))
         ]
-        hidden += sum(isinstance(block, Table | Notes) for block in section.blocks if block not in shown)
-        page.blocks(shown, verbose=verbose)
+        hidden += sum(isinstance(block, Table | Notes) for block in section.blocks if block not in blocks)
+        page.blocks(blocks, verbose=verbose)
     if labels:
         console.print()
         for full, short in labels.items():
@@ -119,7 +119,7 @@ class _Page:
         for block in blocks:
             match block:
                 case Table() if block.rows:
-                    self.table(block, whole=verbose)
+                    self.table(block, unfolded=verbose)
                 case Notes() if block.lines:
                     self._console.print()
                     for line in block.lines:
@@ -138,22 +138,22 @@ class _Page:
             for part in readable(self._short(f"  {label}{value}")).split("\n"):
                 self._console.print(Text(folded(part, self._width, max(wide, _GAP))))
 
-    def table(self, table: Table, *, whole: bool) -> None:
+    def table(self, table: Table, *, unfolded: bool) -> None:
         """Print a table in as many columns as there is room for; with ``whole`` the others follow below."""
         columns = [replace(column, name=self._short(column.name)) for column in table.columns]
         rows = [[replace(cell, text=self._short(cell.text)) for cell in row] for row in table.rows]
-        left = [] if whole or table.most is None else rows[table.most :]
+        left = [] if unfolded or table.most is None else rows[table.most :]
         rows = rows[: len(rows) - len(left)]
         drawing = _Drawing(replace(table, columns=columns, rows=rows))
         lines = drawing.fit(self._width)
-        for number, places in enumerate(drawing.parts(self._width, whole=whole)):
+        for number, part_columns in enumerate(drawing.parts(self._width, unfolded=unfolded)):
             self._console.print()
             title = table.title if number == 0 else f"{table.title} (continued)"
             if title:
                 self.line(title, "bold")
-            for drawn in drawing.drawn(places, self._width):
+            for drawn in drawing.drawn(part_columns, self._width):
                 self._console.print(drawn)
-        lines += drawing.left_out(self._width) if not whole else []
+        lines += drawing.left_out(self._width) if not unfolded else []
         if left:
             lines.append(f"… and {counted(len(left), 'more row')} with --verbose")
         for line in [*lines, *table.legend]:
@@ -168,22 +168,24 @@ class _Drawing:
     def __init__(self, table: Table) -> None:
         self._table = table.expanded()
         self._columns = self._table.columns
-        self._best = [self._table.best(at) for at in range(len(self._columns))]
+        self._best = [self._table.best(column) for column in range(len(self._columns))]
         self._texts = self._written(ties=True)
 
     def _written(self, *, ties: bool) -> list[list[str]]:
         """Return the texts of each column, with or without the ranges that ties leave."""
         written = []
-        for at, column in enumerate(self._columns):
-            cells = [row[at] for row in self._table.rows]
+        for position, column in enumerate(self._columns):
+            cells = [row[position] for row in self._table.rows]
             marked = any(cell.mark for cell in cells)
             texts = [_text(column, cell, ties=ties, marked=marked) for cell in cells]
-            written.append([_broken(text, _LABEL_WIDTH) for text in texts] if at == 0 and not column.whole else texts)
+            written.append(
+                [_broken(text, _LABEL_WIDTH) for text in texts] if position == 0 and not column.unfolded else texts
+            )
         return written
 
-    def _width(self, at: int) -> int:
+    def _width(self, column: int) -> int:
         """Return the columns of the terminal that a column takes."""
-        texts = [self._columns[at].name, *self._texts[at]]
+        texts = [self._columns[column].name, *self._texts[column]]
         return max(cell_len(line) for text in texts for line in text.split("\n"))
 
     def fit(self, width: int | None) -> list[str]:
@@ -193,21 +195,24 @@ class _Drawing:
         if width is None or self._natural(range(len(self._columns))) <= width:
             return [f"[low–high]: {TIES}"]
         self._texts = self._written(ties=False)
-        ranges, naming = [], [at for at, column in enumerate(self._columns) if at == 0 or column.names]
-        rows = [(" ".join(row[at].text for at in naming), row) for row in self._table.rows]
-        for at, column in enumerate(self._columns):
-            of_column = [f"{name} {row[at].ties}" for name, row in rows if row[at].ties]
+        ranges, naming = (
+            [],
+            [position for position, column in enumerate(self._columns) if position == 0 or column.names],
+        )
+        rows = [(" ".join(row[position].text for position in naming), row) for row in self._table.rows]
+        for position, column in enumerate(self._columns):
+            of_column = [f"{name} {row[position].ties}" for name, row in rows if row[position].ties]
             ranges += [f"{column.name} of {', '.join(of_column)}"] if of_column else []
         return [f"{TIES}: {'; '.join(ranges)}"]
 
-    def parts(self, width: int | None, *, whole: bool) -> list[list[int]]:
+    def parts(self, width: int | None, *, unfolded: bool) -> list[list[int]]:
         """Return the columns to draw, in one or, with ``whole``, as many parts as it takes."""
-        places = list(range(len(self._columns)))
-        if not whole:
-            return [self._kept(width)]
-        if width is None or self._narrowest(places) <= width or self._foldable(places, width) is not None:
-            return [places]
-        names = [at for at in places if at == 0 or self._columns[at].names]
+        columns = list(range(len(self._columns)))
+        if not unfolded:
+            return [self._fitting_columns(width)]
+        if width is None or self._narrowest(columns) <= width or self._foldable(columns, width) is not None:
+            return [columns]
+        names = [column for column in columns if column == 0 or self._columns[column].names]
         made: list[list[int]] = [list(names)]
         for group in self._groups():
             if len(made[-1]) > len(names) and self._narrowest([*made[-1], *group]) > width:
@@ -218,79 +223,85 @@ class _Drawing:
     def _groups(self) -> list[list[int]]:
         """Return the columns that do not name the rows, related columns in one list."""
         groups: list[list[int]] = []
-        for at, column in enumerate(self._columns):
+        for position, column in enumerate(self._columns):
             if column.follows and groups:
-                groups[-1].append(at)
-            elif at > 0 and not column.names:
-                groups.append([at])
+                groups[-1].append(position)
+            elif position > 0 and not column.names:
+                groups.append([position])
         return groups
 
     def left_out(self, width: int | None) -> list[str]:
         """Name the columns for which there is no room; columns that follow another one by that column's name."""
-        kept = self._kept(width)
-        missing = [at for at in range(len(self._columns)) if at not in kept]
+        fitting = self._fitting_columns(width)
+        missing = [column for column in range(len(self._columns)) if column not in fitting]
         names: dict[str, None] = {}
         owners: dict[str, None] = {}
-        for first, *others in self._groups():
+        for first, *members in self._groups():
             heading = self._columns[first].name
-            if first not in kept:
+            if first not in fitting:
                 names[heading] = None
-            elif any(at not in kept for at in others):
+            elif any(column not in fitting for column in members):
                 owners[heading] = None
-        said = [*names, *([f"more on {', '.join(owners)}"] if owners else [])]
-        return [f"no room for {counted(len(missing), 'more column')}: {', '.join(said)}"] if missing else []
+        missing_names = [*names, *([f"more on {', '.join(owners)}"] if owners else [])]
+        return [f"no room for {counted(len(missing), 'more column')}: {', '.join(missing_names)}"] if missing else []
 
-    def _kept(self, width: int | None) -> list[int]:
-        places = list(range(len(self._columns)))
-        while width is not None and self._narrowest(places) > width and len(places) > 1:
-            worst = max(places, key=lambda at: (self._columns[at].priority, at))
+    def _fitting_columns(self, width: int | None) -> list[int]:
+        columns = list(range(len(self._columns)))
+        while width is not None and self._narrowest(columns) > width and len(columns) > 1:
+            worst = max(columns, key=lambda column: (self._columns[column].priority, column))
             if self._columns[worst].priority == 0:
                 break
-            places.remove(worst)
-        return places
+            columns.remove(worst)
+        return columns
 
-    def _natural(self, places: Sequence[int]) -> int:
-        return sum(self._width(at) for at in places) + _GAP * (len(places) - 1)
+    def _natural(self, columns: Sequence[int]) -> int:
+        return sum(self._width(column) for column in columns) + _GAP * (len(columns) - 1)
 
-    def _narrowest(self, places: Sequence[int]) -> int:
+    def _narrowest(self, columns: Sequence[int]) -> int:
         """Return the least width of these columns: texts can be broken, numbers cannot."""
-        return self._sum({at: self._least(at) for at in places})
+        return self._sum({column: self._least(column) for column in columns})
 
-    def _least(self, at: int) -> int:
-        column = self._columns[at]
-        whole = column.numeric or column.whole
-        return self._width(at) if whole else min(self._width(at), _NARROWEST_NAME if at == 0 else _NARROWEST)
+    def _least(self, position: int) -> int:
+        column = self._columns[position]
+        unbroken = column.numeric or column.unfolded
+        return (
+            self._width(position)
+            if unbroken
+            else min(self._width(position), _NARROWEST_NAME if position == 0 else _NARROWEST)
+        )
 
-    def _foldable(self, places: Sequence[int], width: int | None) -> int | None:
+    def _foldable(self, columns: Sequence[int], width: int | None) -> int | None:
         """Return the column of sentences that goes below its rows for lack of room; None if all columns have room."""
-        for at in places:
-            beside = [other for other in places if other != at]
-            if width is not None and self._columns[at].folds:
+        for column in columns:
+            beside = [other for other in columns if other != column]
+            if width is not None and self._columns[column].folds:
                 room = width - self._natural(beside) - _GAP
-                return at if room < min(_LEAST_BESIDE, self._width(at)) else None
+                return column if room < min(_LEAST_BESIDE, self._width(column)) else None
         return None
 
-    def drawn(self, places: Sequence[int], width: int | None) -> Iterator[RichTable | Text]:
+    def drawn(self, columns: Sequence[int], width: int | None) -> Iterator[RichTable | Text]:
         """Yield these columns as a table of Rich, or in parts with sentences between the rows."""
-        folds, rows = self._foldable(places, width), range(len(self._table.rows))
+        folds, rows = self._foldable(columns, width), range(len(self._table.rows))
         if folds is None:
-            yield self._rich(places, width, rows)
+            yield self._rich(columns, width, rows)
             return
-        beside = [at for at in places if at != folds]
+        beside = [column for column in columns if column != folds]
         yield self._rich(beside, width, range(0))
         for row in rows:
             yield self._rich(beside, width, [row], headed=False)
             if self._texts[folds][row]:
                 yield Text(folded(f"    {self._texts[folds][row]}", width, 0))
 
-    def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
+    def _rich(
+        self, columns: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True
+    ) -> RichTable:
         """Return these columns and rows as a table of Rich; texts share the part of ``width`` that numbers leave."""
         gaps = (0, _GAP - 1, 0, 0)
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=gaps, show_edge=False, show_header=headed)
-        widths = self._widths(places, width)
-        for at, limit in zip(places, widths, strict=True):
-            column = self._columns[at]
-            lines = [line for row in rows for line in self._text(at, row, limit).plain.split("\n")]
+        widths = self._widths(columns, width)
+        for position, limit in zip(columns, widths, strict=True):
+            column = self._columns[position]
+            lines = [line for row in rows for line in self._text(position, row, limit).plain.split("\n")]
             drawn.add_column(
                 Text(column.name),
                 justify="right" if column.numeric else "left",
@@ -301,26 +312,26 @@ class _Drawing:
                 overflow="fold",
             )
         for row in rows:
-            drawn.add_row(*(self._text(at, row, limit) for at, limit in zip(places, widths, strict=True)))
+            drawn.add_row(*(self._text(position, row, limit) for position, limit in zip(columns, widths, strict=True)))
         return drawn
 
-    def _text(self, at: int, row: int, limit: int) -> Text:
-        column, text, best = self._columns[at], self._texts[at][row], self._best[at]
+    def _text(self, position: int, row: int, limit: int) -> Text:
+        column, text, best = self._columns[position], self._texts[position][row], self._best[position]
         if column.folds:
             text = folded(text, limit, 0)
-        elif not (column.numeric or column.whole):
+        elif not (column.numeric or column.unfolded):
             text = _broken(text, limit)
-        is_best = best is not None and self._table.rows[row][at].value == best
+        is_best = best is not None and self._table.rows[row][position].value == best
         return Text(text, style="bold" if is_best else "")
 
-    def _widths(self, places: Sequence[int], width: int | None) -> list[int]:
-        natural = {at: self._width(at) for at in places}
-        texts = [at for at in places if not self._columns[at].numeric]
+    def _widths(self, columns: Sequence[int], width: int | None) -> list[int]:
+        natural = {column: self._width(column) for column in columns}
+        texts = [column for column in columns if not self._columns[column].numeric]
         if width is not None:
-            while self._sum(natural) > width and any(natural[at] > self._least(at) for at in texts):
-                widest = max(texts, key=lambda at: natural[at] - self._least(at))
+            while self._sum(natural) > width and any(natural[column] > self._least(column) for column in texts):
+                widest = max(texts, key=lambda column: natural[column] - self._least(column))
                 natural[widest] -= 1
-        return [natural[at] for at in places]
+        return [natural[column] for column in columns]
 
     @staticmethod
     def _sum(widths: dict[int, int]) -> int:

@@ -71,7 +71,7 @@ def test_what_is_in_the_graph_is_the_count_of_records(tmp_path: Path) -> None:
     state = built(tmp_path)
     assert (state["vectors_in_graph"], state["vectors_in_graph_from"]) == (
         COUNT,
-        "the count of records: Chroma does not tell",
+        "the number of records: Chroma does not report it",
     )
 
 

@@ -142,7 +142,7 @@ def test_a_wrong_key_is_not_repeated_in_the_message(
         run(proxy, tmp_path, api_key_env="MY_KEY")
     assert said(str(caught.value), proxy.url) == (
         "Chroma at URL refused the credentials while asking for its version (401 Unauthorized: Forbidden: ***)\n"
-        "  what was sent (API key, not encrypted) is not accepted: check MY_KEY, and its rights"
+        "  the request (API key, not encrypted) was not accepted: check MY_KEY, and its rights"
     )
 
 

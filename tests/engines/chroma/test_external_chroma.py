@@ -119,7 +119,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     )
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
     said = refused(tmp_path / "b", **same, collection="mine")
-    assert said == f"there is no collection 'mine' in '{path}'\n  name one that is there (collection=): '{COLLECTION}'"
+    assert said == f"there is no collection 'mine' in '{path}'\n  name an existing one (collection=): '{COLLECTION}'"
     assert "60 of 60 documents have no text or whole number" in refused(tmp_path / "c", **same, id_key="ratio")
     assert "several documents have the same text or whole number" in refused(tmp_path / "d", **same, id_key="part")
     (tmp_path / "nothing").mkdir()

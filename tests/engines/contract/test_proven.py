@@ -29,14 +29,14 @@ def test_the_file_says_what_the_class_declares(card: BackendCard) -> None:
     try:
         engine = load_engine(card)
     except MissingExtraError as error:
-        pytest.skip(error.what)
+        pytest.skip(error.problem)
     recorded = proven_engines()[card.engine]
     assert recorded == declared_by(engine, recorded.proofs), UPDATE
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
 def test_an_engine_is_verified_whole_or_not_at_all(card: BackendCard) -> None:
-    """An engine that keeps a part of its contract is no engine of the harness's."""
+    """An engine that keeps a part of its contract is not an engine of the harness's."""
     real = [proof for proof in proven_engines()[card.engine].proofs if not proof.stub]
     assert bool(real) != (card.name in NEVER_SEEN)
     wanted = tuple(sorted(parts_for(load_engine(card))))

@@ -33,8 +33,8 @@ def method(self: object, *arguments: object) -> None:
         (Engine, "arrays", "implement 'columns'"),
         (Engine, "folder", "the hooks get the folder"),
         (Engine, "loaded", "return what 'load' opened"),
-        (Engine, "_load", "call the method something else: 'library_load'"),
-        (Engine, "_keep", "call the method something else: 'library_keep'"),
+        (Engine, "_load", "choose another name for the method: 'library_load'"),
+        (Engine, "_keep", "choose another name for the method: 'library_keep'"),
         (Filterable, "restrict", "implement 'filter'"),
         (ExternalIndex, "attach", "implement 'open_external'"),
         (Changeable, "apply", "implement 'change'"),
@@ -70,7 +70,7 @@ def test_a_class_attribute_hides_nothing(base: type, name: str, how: str) -> Non
     members = {name: []} if how == "value" else {"__annotations__": {name: "list[str]"}}
     with pytest.raises(CardError, match=f"'{name}', which hides the (method|attribute) '{name}'") as raised:
         type("Mine", (base,), {**members, "__module__": "mine"})
-    assert f"call it something else: 'library_{name.strip('_')}'" in str(raised.value)
+    assert f"choose another name: 'library_{name.strip('_')}'" in str(raised.value)
 
 
 @pytest.mark.parametrize("member", [[], method])

@@ -83,7 +83,7 @@ def test_rows_in_no_index_are_told_and_scores_are_exact_then(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"table": "other"}, f"there is no LanceDB table 'other' in .*name a table that is there: '{TABLE}'"),
+        ({"table": "other"}, f"there is no LanceDB table 'other' in .*name an existing table: '{TABLE}'"),
         ({"table": ""}, "no external table is named.*give table= with path="),
         ({"id_column": "page_no"}, "has no column 'page_no' that can be the id_column.*it has: 'id', 'page'"),
         ({"vector_column": "vec"}, "has no column 'vec' that can be the vector_column.*it has: 'embedding'"),

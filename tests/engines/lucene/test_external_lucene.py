@@ -154,7 +154,7 @@ def test_an_index_of_another_analyzer_is_searched_without_an_oracle(tmp_path: Pa
     expression = f"lucene:external=true;path={index};field=body;id_field=docid;analyzer=lucene-german"
     backend = compared(expression, collection)
     assert (backend.status, backend.parity) == ("ok", None)
-    (reason,) = [note for note in backend.notes if note.startswith("not held against a reference: ")]
+    (reason,) = [note for note in backend.notes if note.startswith("not compared with a reference: ")]
     assert "terms, the dataset's part of it" in reason
 
 

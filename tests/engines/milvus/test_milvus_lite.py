@@ -247,7 +247,7 @@ def test_the_similarity_of_an_external_index_is_read(tmp_path: Path, metric: str
     products = DOCUMENTS.dense[hits.rows[:30]].astype(np.float64) @ QUERIES.dense[0].astype(np.float64)
     expected = 2 * products - 2 if similarity == "l2" else products
     np.testing.assert_allclose(hits.scores[:30], expected, atol=2e-6)
-    assert (stored.place, stored.texts[0]) == ("the field 'text'", "text 0")
+    assert (stored.text_source, stored.texts[0]) == ("the field 'text'", "text 0")
     np.testing.assert_array_equal(stored.dense, DOCUMENTS.dense[stored.rows])
 
 
@@ -268,8 +268,8 @@ def test_metadata_called_as_what_the_collection_has_itself_is_refused(name: str,
         ({"similarity": "l2"}, r"has the metric COSINE, which is not similarity=l2"),
         ({"id_key": "nowhere"}, r"30 of 30 documents have no text or whole number in the field 'nowhere'"),
         ({"collection": "a%b"}, rf"no collection 'a%b' in .*/theirs\.db\n  name one that is there .*: {COLLECTION}$"),
-        ({"path": "nothing.db"}, r"is no file of Milvus Lite"),
-        ({"path": __file__}, r"test_milvus_lite\.py' is no file of Milvus Lite"),
+        ({"path": "nothing.db"}, r"is not a file of Milvus Lite"),
+        ({"path": __file__}, r"test_milvus_lite\.py' is not a file of Milvus Lite"),
     ],
 )
 def test_an_external_index_that_does_not_fit_is_refused(

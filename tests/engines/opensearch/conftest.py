@@ -16,7 +16,7 @@ from harness.engines.opensearch.connection import Product
 @pytest.fixture(scope="module")
 def started(product: Product) -> Iterator[SearchServer | None]:
     """A server of the file's ``product`` that was started for its tests; None where the environment names one."""
-    if product.place.url_variable in os.environ:
+    if product.server.url_variable in os.environ:
         yield None
         return
     try:
@@ -29,7 +29,7 @@ def started(product: Product) -> Iterator[SearchServer | None]:
 @pytest.fixture(scope="module")
 def url(product: Product, started: SearchServer | None) -> Iterator[str]:
     """The address of a real server of the file's ``product``, in the environment too."""
-    variable = product.place.url_variable
+    variable = product.server.url_variable
     with pytest.MonkeyPatch.context() as patch:
         if started is not None:
             patch.setenv(variable, started.url)

@@ -104,7 +104,7 @@ def test_credentials_are_sent_and_never_shown(
             assert stub.headers[0]["authorization"] == sent
         with pytest.raises(EngineUnavailableError) as raised, opened(stub, tmp_path / "other", **named):
             pass
-    said = f"{raised.value.what} {raised.value.fix}"
+    said = f"{raised.value.problem} {raised.value.fix}"
     assert "refused the credentials" in said
     assert not any(secret in said for secret in ("pass-word", sent.partition(" ")[2]))
 
@@ -222,10 +222,10 @@ def test_another_service_is_not_called_elasticsearch(answer: Any, says: str | No
         with pytest.raises(BackendError) as raised, opened(stub, tmp_path / "index"):
             pass
     if says is None:  # a fault of a server that may well be Elasticsearch
-        assert "Elasticsearch at http" in raised.value.what
+        assert "Elasticsearch at http" in raised.value.problem
     else:
         assert isinstance(raised.value, EngineUnavailableError)
-        assert re.search(rf"what answers at http\S+ is not Elasticsearch \({says}", raised.value.what)
+        assert re.search(rf"the server at http\S+ is not Elasticsearch \({says}", raised.value.problem)
         assert raised.value.fix == "check that 'url' names Elasticsearch and that no proxy changes its answers"
 
 

@@ -204,7 +204,7 @@ class ServerTests:
             pass
         self.server.delete(f"/{name}").raise_for_status()
         with (
-            pytest.raises(EngineUnavailableError, match=f"there is no index '{name}'"),
+            pytest.raises(EngineUnavailableError, match=f"there is not an index '{name}'"),
             self.opened(tmp_path / "index", ids, keep=True),
         ):
             pass
@@ -335,7 +335,7 @@ class ServerTests:
         with pytest.raises(EngineUnavailableError) as raised:
             other.identity({**CARDS[other.name].defaults, "url": url})
         version = self.engine.identity(CARDS[self.backend].defaults)[self.backend]
-        assert raised.value.what == f"what answers at {url} is {self.engine.product.name} {version}"
+        assert raised.value.problem == f"the server at {url} is {self.engine.product.name} {version}"
         assert raised.value.fix == f"name it {self.backend}:url=…"
 
 

@@ -101,7 +101,10 @@ def test_a_filter_after_the_graph_loses_hits_and_an_iterative_scan_finds_them(
         engine.restrict({"shelf": "it's 7"})
         assert max(hits(engine, 20)) < 20
         (note,) = engine.caveats(20).notes
-        assert note == "the filter is applied to what the index gives, so that queries may have fewer hits than match"
+        assert (
+            note
+            == "the filter is applied to the results of the index, so queries may get fewer hits than documents match"
+        )
     with built(tmp_path / "on", postgres_url, **graph, iterative_scan="strict_order") as engine:
         engine.restrict({"shelf": "it's 7"})
         found = engine.search(ASKED, 20, perf_counter_ns)
@@ -289,10 +292,11 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url
 
     try:
         said = refused("a", "none_such")
-        assert said.startswith("there is no table 'none_such' in the database\n  name one that is there")
+        assert said.startswith("there is not a table 'none_such' in the database\n  name one that is there")
         assert "by_l2, elsewhere.theirs, plain" in said
         assert refused("b", "plain") == (
-            "no index of the table 'plain' says how its vectors are compared\n  say similarity=, one of cosine, dot, l2"
+            "no index of the table 'plain' says how its vectors are compared\n  pass similarity=, one of cosine, "
+            "dot, l2"
         )
         assert "and PostgreSQL scans all rows for similarity=dot" in refused("c", "by_l2", similarity="dot")
         assert refused("d", "by_l2", id_column="uid").endswith("it has: 'id', 'page', 'content'")

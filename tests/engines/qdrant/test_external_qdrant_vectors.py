@@ -196,7 +196,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     names = {name: qdrant_edge.EdgeVectorParams(size=2, distance=qdrant_edge.Distance.Manhattan) for name in "xy"}
     qdrant_edge.EdgeShard.create(str(tmp_path / "two"), qdrant_edge.EdgeConfig(vectors=names)).close()
     said = refused(tmp_path / "f", path=str(tmp_path / "two"))
-    assert "has 2 dense vectors: 'x', 'y'\n  say which one to search: vector=" in said
+    assert "has 2 dense vectors: 'x', 'y'\n  choose the one to search: vector=" in said
     assert "which the harness does not know\n  it knows Cosine, Dot, Euclid" in refused(
         tmp_path / "g", path=str(tmp_path / "two"), vector="x"
     )

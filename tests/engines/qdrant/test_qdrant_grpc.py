@@ -139,7 +139,7 @@ def test_a_key_is_sent(ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyP
             "cannot be reached .*'q2' .*UNAVAILABLE: Starting, ",
         ),
         ("query", error(404, "No collection"), EngineFailureError, "does not have .*NOT_FOUND: No collection"),
-        ("query", error(500, "Panicked"), EngineFailureError, "reported an error of its own .*INTERNAL: Panicked"),
+        ("query", error(500, "Panicked"), EngineFailureError, "reported an internal error .*INTERNAL: Panicked"),
         ("query", dead, EngineUnavailableError, "cannot be reached .*Socket closed, . tries"),
         ("query", slow(2.0), EngineTimeoutError, "gave no answer in time .*DEADLINE_EXCEEDED"),
     ],

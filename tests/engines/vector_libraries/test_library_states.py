@@ -153,9 +153,7 @@ def test_hnswlib_gives_all_that_its_graph_reaches(tmp_path: Path) -> None:
         assert (returned > 0).all()
         assert (returned < COUNT).any(), "every document was reached"
         (note,) = engine.caveats(COUNT).notes
-        assert note.startswith(
-            f"hnswlib's graph reached fewer documents than were asked for in {(returned < COUNT).sum()}"
-        )
+        assert note.startswith(f"hnswlib's graph reached fewer documents than requested in {(returned < COUNT).sum()}")
         for query, (start, stop) in enumerate(zip(hits.indptr[:-1], hits.indptr[1:], strict=True)):
             exact = uneven.dense[hits.rows[start:stop]] @ ASKED.dense[query]
             assert np.abs(hits.scores[start:stop] - exact).max() < 1e-4

@@ -147,7 +147,7 @@ class Selection {
     return [...masks].map(([group, bits]) => ({ group, bits }));
   }
 
-  // Which documents have all words in id or text, one byte each; null where no document is looked for. Documents are
+  // Which documents have all words in id or text, one byte each; null if no document is looked for. Documents are
   // written in lower case once; while a search grows letter by letter, only those that had its beginning are looked at.
   matchingDocuments(search, words) {
     if (words.every((word) => word.length < SHORTEST_WORD)) return null;
