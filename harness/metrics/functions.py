@@ -48,7 +48,8 @@ def metric(
 
     Names of the first three arguments are free. Without a third the metric takes no cutoff; without a default for it
     the metric needs one. Keyword arguments with a number as default are parameters, ``Name(p=0.9)@10``; ``rel`` is the
-    lowest relevant grade, which follows ``--relevance``. There is at most one besides ``rel``.
+    lowest relevant grade, which follows ``--relevance``. There is at most one besides ``rel``. If it is called ``max``,
+    it is the highest grade of the scale: judgments with a higher grade are refused.
 
     Args:
         function: the first line of its docstring says what it measures, the rest gives the formula.

@@ -21,6 +21,9 @@ Release = Literal[9, 10]
 class Parameter:
     """A parameter of a measure: its type, default, bounds, and one line of help.
 
+    Two names have a meaning: ``rel`` is the lowest relevant grade, and ``max`` the highest grade of the scale, so that
+    judgments with a higher grade are refused.
+
     A parameter of type ``str`` has ``choices``: the words and the number that the kernel gets for each.
     """
 

@@ -14,7 +14,7 @@ from harness.errors import MetricError, UsageError
 from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import HIGHEST_LEVEL, Kind
+from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 from harness.metrics.measure import Metric
 from harness.metrics.placement import judge_hits
 from harness.metrics.registry import kind_of, kinds
@@ -82,10 +82,11 @@ def require_closed_form(measures: Sequence[Metric]) -> None:
 def _refuse_grades_beyond_scale(measures: Sequence[Metric], qrels: Qrels) -> None:
     highest = int(qrels.grades.max(initial=0))
     for measure in measures:
-        if measure.name == "ERR" and highest > _extra(measure, kind_of("ERR")):
+        limits = [parameter for parameter in kind_of(measure.name).parameters if parameter.name == "max"]
+        if limits and highest > _value_of(limits[0], measure):
             raise UsageError(
                 f"grade {highest} is beyond the scale of {measure}",
-                fix=f"write it with ERR(max={highest}), for example",
+                fix=f"write it with {measure.name}(max={highest}), for example",
             )
 
 
@@ -153,7 +154,11 @@ def _extra(measure: Metric, kind: Kind) -> float:
         return float(measure.cutoff)
     for parameter in kind.parameters:
         if parameter.name != "rel":
-            parameter_value = measure.parameter(parameter.name)
-            value = parameter.default if parameter_value is None else parameter_value
-            return parameter.choices[value] if isinstance(value, str) else float(value)
+            return _value_of(parameter, measure)
     return kind.floor
+
+
+def _value_of(parameter: Parameter, measure: Metric) -> float:
+    stated = measure.parameter(parameter.name)
+    value = parameter.default if stated is None else stated
+    return parameter.choices[value] if isinstance(value, str) else float(value)

@@ -198,7 +198,7 @@ def test_a_card_that_disagrees_with_its_class(tmp_path: Path, monkeypatch: pytes
     assert (found.state, "its scope is 'search', but 'Mine' opens no index" in found.detail) == (State.FAIL, True)
 
 
-SERVER_CARD = f"""{CARD}
+SERVER_CARD = f"""{CARD.replace('scope = "search"', 'scope = "engine"')}
 [parameters.url]
 type = "str"
 default = ""
@@ -211,9 +211,9 @@ from collections.abc import Iterable
 
 from harness.engines.csr import CsrEngine
 from harness.engines.http_server import HttpRetrier
-from harness.engines.remote_server import Place, ServerConnection, ServerKind, read_address
+from harness.engines.remote_server import AddressRules, ServerConnection, ServerKind, read_address
 
-PLACE = Place("Mine", 7, "MY_URL", "MY_KEY")
+RULES = AddressRules("Mine", 7, "MY_URL", "MY_KEY")
 
 
 class Retrier(HttpRetrier):
@@ -226,7 +226,7 @@ class Connection(ServerConnection):
     stored = ["harness-a-01234567", "mine"]
 
     def __init__(self, parameters):
-        self.address = read_address(PLACE, parameters["url"], PLACE.key_variable, os.environ)
+        self.address = read_address(RULES, parameters["url"], RULES.key_variable, os.environ)
         self.retrier = Retrier(parameters["retry_s"])
 
     def list_names(self):
@@ -246,7 +246,7 @@ class Mine(CsrEngine):
 
     @classmethod
     def server_kind(cls):
-        return ServerKind(PLACE, Connection)
+        return ServerKind(RULES, Connection)
 """
 
 
@@ -277,7 +277,7 @@ def test_the_server_of_a_plug_in_is_examined_by_its_own_class(
 
 
 def test_a_plug_in_that_fails_to_name_its_server_hides_no_other_check(plugged_in: Path) -> None:
-    plugged_in.write_text(SERVER_ENGINE.replace("return ServerKind(PLACE, Connection)", "raise ValueError('no')"))
+    plugged_in.write_text(SERVER_ENGINE.replace("return ServerKind(RULES, Connection)", "raise ValueError('no')"))
     first, servers = examine(checks={"Python": machine.python})
     assert (first.state, servers.name, servers.state) == (State.OK, "servers", State.FAIL)
     assert "mine.toml': server_kind of its engine raised ValueError: no" in servers.detail

@@ -76,6 +76,17 @@ def precision(grades, ideal, k, *, rel=1):
     return np.count_nonzero(grades >= rel) / k
 
 
+def normalised_err(grades, ideal, k=None, *, max=2):
+    """Return ERR divided by that of the ideal ranking."""
+
+    def err(order):
+        stop = (2.0**order - 1) / 2.0**max
+        going_on = np.cumprod(np.concatenate(([1.0], 1 - stop[:-1])))
+        return (going_on * stop / np.arange(1, len(order) + 1)).sum()
+
+    return err(grades) / err(ideal[:k])
+
+
 def first_grade(grades, ideal):
     return int(grades[0])
 
@@ -137,7 +148,7 @@ def test_parameters_come_from_the_signature(offer):
         ("NCG(p=1)", "unknown parameter 'p' of NCG"),
         ("NCG(power=x)", "power=x is not a number"),
         ("Prec", "metric 'Prec' needs a cutoff"),
-        ("NCG@0", "no rank of 1 or more"),
+        ("NCG@0", "is not a rank of 1 or more"),
     ]:
         with pytest.raises(UsageError, match=problem.replace("(", r"\(")):
             parse_metric(text)
@@ -153,6 +164,15 @@ def test_a_function_is_not_called_for_queries_without_a_relevant_document_at_its
     for options in ({}, {"relevance": 2}, {"relevance": 2, "queries": "judged"}):
         found, expected = (scores_of(name, **options).values for name in ("Share@3", "R@3"))
         np.testing.assert_allclose(found, expected)
+
+
+def test_a_parameter_called_max_is_the_highest_grade_of_the_scale(offer):
+    offer(nERR=normalised_err, DCG2=discounted)
+    with pytest.raises(UsageError, match=r"grade 3 is beyond the scale of nERR@5") as refused:
+        scores_of("DCG2,nERR@5")
+    assert refused.value.fix == "write it with nERR(max=3), for example"
+    ideal = 7 / 8 + 1 / 8 * 3 / 8 / 2 + 1 / 8 * 5 / 8 * 1 / 8 / 3  # grades 3, 2, 1; the hits have 2, 0, 0, 1, 0
+    assert scores_of("nERR(max=3)@5").values[0, 0] == pytest.approx((3 / 8 + 5 / 8 * 1 / 8 / 4) / ideal)
 
 
 def test_a_function_without_a_cutoff_takes_none(offer):

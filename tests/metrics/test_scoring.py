@@ -48,7 +48,7 @@ def test_expected_reciprocal_rank_by_hand():
     qrels = {"q": {"a": 4, "b": 2}}
     run = {"q": {"a": 2.0, "b": 1.0}}
     assert _value(run, qrels, "ERR@20") == pytest.approx(15 / 16 + 3 / 16 / 16 / 2)
-    with pytest.raises(UsageError, match="beyond the scale"):
+    with pytest.raises(UsageError, match=r"grade 4 is beyond the scale of ERR\(max=3\)"):
         _value(run, qrels, "ERR(max=3)")
 
 

@@ -56,7 +56,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     capabilities = promises("text")
     name = "lucene"
-    own_field = FIELD
+    index_field = FIELD
 
     analyzer: LuceneAnalyzer
     _feedback: _Feedback

@@ -39,7 +39,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
     capabilities = promises("sparse")
     name = "lucene-impact"
-    own_field = "impacts"
+    index_field = "impacts"
     search_parameters = frozenset({"heap", "jar", "idf"})
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:

@@ -42,7 +42,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     cosine, vectors are first brought to length 1, and then compared by DOT_PRODUCT.
     """
 
-    own_field = "vector"
+    index_field = "vector"
     graphs: ClassVar[bool]
     """True for an engine that searches graphs, False for an engine that scans an index without graphs."""
 

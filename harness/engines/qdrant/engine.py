@@ -129,7 +129,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         Documents without terms are also sent, with an empty vector: Qdrant counts them as points, but its idf does not.
         """
         documents = documents.with_ids() if self._settings.server.keep else documents
-        size, interval = self._settings.batch_size, self._settings.optimize_interval
+        size, interval = self._settings.batch_size, self._settings.optimize_every
         if self._settings.senders > 1:
             self._send_in_bulk(documents, progress)
         else:

@@ -259,7 +259,7 @@ class QdrantSettings:
     default_segment_number: int | None
     max_segment_size_kb: int | None
     indexing_threshold_kb: int | None
-    optimize_interval: int
+    optimize_every: int
     optimize_timeout_s: float
     wal: bool
     threads: int
