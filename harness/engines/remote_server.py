@@ -79,7 +79,8 @@ class Address:
     """A server: ``url`` without user-info, safe to show, and separate secrets.
 
     ``key_variable`` names the environment variable for an API key; ``headers`` hold a user name and a password;
-    ``secrets`` are texts that must not be shown. ``batch`` and the following fields come from its :class:`AddressRules`.
+    ``secrets`` are texts that must not be shown. ``batch`` and the following fields come from its
+    :class:`AddressRules`.
     """
 
     engine: str
@@ -416,8 +417,8 @@ class ServerConnection(ServerClient, ABC):
 class ServerKind(NamedTuple):
     """Servers that an engine runs on: their names, and the function that connects to a server.
 
-    ``connect`` takes all parameters of a backend; an empty ``url`` means ``url_variable`` of ``address_rules``. It raises
-    BackendError if nothing answers, or another service does.
+    ``connect`` takes all parameters of a backend; an empty ``url`` means the environment variable that
+    ``address_rules`` names. It raises BackendError if nothing answers, or another service does.
     """
 
     address_rules: AddressRules

@@ -72,7 +72,7 @@ def create_collection(
 ) -> None:
     """Make a collection of a new name; raises FaultError.
 
-    If it exists after a failure, as ``is_there`` reports, a try whose answer was lost has made it.
+    If it exists after a failure, as ``already_exists`` reports, a try whose answer was lost has made it.
     """
     try:
         retrier.call(create)

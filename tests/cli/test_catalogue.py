@@ -232,7 +232,7 @@ def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pyt
     run("fetch", "zoo/de")
     with pytest.raises(UsageError, match=r"remove zoo/de, .* at most: there is no terminal to ask\n  pass --yes"):
         run("remove", "zoo/de")
-    monkeypatch.setattr("harness.cli.catalogue._is_asked", lambda: True)
+    monkeypatch.setattr("harness.cli.catalogue._is_confirmed", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda *args, **options: False)
     assert "nothing was removed" in run("remove", "zoo/de").stderr
     assert len(json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"]) == 2

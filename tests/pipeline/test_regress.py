@@ -332,7 +332,7 @@ def test_two_that_begin_in_one_second_have_folders_of_their_own(
     small: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.cli.ci.named_by_time", lambda name: Path("reports") / name)
+    monkeypatch.setattr("harness.cli.ci.time_stamped", lambda name: Path("reports") / name)
     compare(small, "good", "twice", timing=False)
     place = small["base"] / "twice"
     for arguments in [("regress", "--baseline", place, "--rule", "tolerance"), ("diff", place, place)] * 2:

@@ -533,7 +533,7 @@ def test_every_check_is_reached_by_these_tests() -> None:
         "_cut_short",
         "_raw_weights",
         "_first_hit_alone",
-        "_found_but_ranked_low",
+        "_ranked_low",
         "_low_ceiling",
         "_no_judged_negatives",
     ]
