@@ -254,7 +254,7 @@ def test_is_skipped_too(assert_gate): assert_gate(changed(4, 4, when_not_judged=
 def test_fails_as_told(assert_gate): assert_gate(changed(4, 0, when_not_judged="fail"))
 def test_tolerates(assert_gate): assert_gate(changed(4, 1, rule="tolerance", allowed_drop=0.25))
 def test_has_no_gate(assert_gate):
-    with pytest.raises(Exception, match="there is not a gate: such a test could not fail"):
+    with pytest.raises(Exception, match="there is no gate: such a test could not fail"):
         assert_gate(changed(5, 0, allowed_drop=None))
 """
 

@@ -264,7 +264,7 @@ class TestCards:
             ("judgments = { test = 4 }", "judgments of the split 'test': 3, the card says 4"),
             ("judgments = { tset = 4 }", "there is no split 'tset'"),
             (f'[sha256]\n"queries.jsonl" = "{"0" * 64}"', "the SHA-256 of 'queries.jsonl' is"),
-            (f'[sha256]\n"querys.jsonl" = "{"0" * 64}"', "there is not a file 'querys.jsonl'"),
+            (f'[sha256]\n"querys.jsonl" = "{"0" * 64}"', "there is no file 'querys.jsonl'"),
         ],
     )
     def test_facts_are_verified(self, add_card, facts, expected):

@@ -302,7 +302,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_missing_file_is_no_unknown_dataset(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for load in (load_golden_of, load_corpus):
-        with pytest.raises(UsageError, match="there is not a file"):
+        with pytest.raises(UsageError, match="there is no file"):
             load(name)
 
 
@@ -310,9 +310,9 @@ def test_a_missing_file_is_held_against_those_beside_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "golden.jsonl").touch()
     for name in ("golden.json", "goldn.jsonl", "./Golden.jsonl.gz"):
-        with pytest.raises(UsageError, match=r"there is not a file '.*' \(did you mean 'golden.jsonl'\?\)"):
+        with pytest.raises(UsageError, match=r"there is no file '.*' \(did you mean 'golden.jsonl'\?\)"):
             load_golden_of(name)
-    with pytest.raises(UsageError, match=r"there is not a file 'chunks\.json'"):
+    with pytest.raises(UsageError, match=r"there is no file 'chunks\.json'"):
         load_golden_of("chunks.json")
     for name in ("golden", "chunks"):
         with pytest.raises(UnknownNameError, match=name):

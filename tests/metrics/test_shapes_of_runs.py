@@ -319,7 +319,7 @@ def test_one_of_several_predictions_has_to_be_named(tmp_path):
         ("", "there are 3 runs, and only one can be scored: ko/dev, ko/test, en/test"),
         ("#test", "there are 2 runs"),
         ("#ko", "there are 2 runs"),
-        ("#de/test", "there is not a run 'de/test': ko/dev, ko/test, en/test"),
+        ("#de/test", "there is no run 'de/test': ko/dev, ko/test, en/test"),
     ]:
         with pytest.raises(UsageError, match=problem) as caught:
             harness.evaluate(f"{path}{fragment}", QRELS)

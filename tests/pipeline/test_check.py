@@ -363,7 +363,7 @@ def other_run(folder: Path) -> Path:
             UsageError,
             "--accept same-lst: no such choice (did you mean 'same-list'",
         ),
-        ({"corpus": "./nowhere.jsonl"}, UsageError, "there is not a file"),
+        ({"corpus": "./nowhere.jsonl"}, UsageError, "there is no file"),
         (
             {"ties": "average", "match": "document", "delimiter": "#", "metrics": "RR@5"},
             UsageError,

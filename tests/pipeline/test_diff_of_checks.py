@@ -102,7 +102,7 @@ def test_the_command_line_gates_by_the_names_that_the_check_shows(folder: Path, 
             or tag == "failure"
         )
         assert f"<{tag} message=" in (tmp_path / "junit.xml").read_text()
-    with pytest.raises(UsageError, match="--rule tolerance without --max-drop: there is not a gate"):
+    with pytest.raises(UsageError, match="--rule tolerance without --max-drop: there is no gate"):
         harness.diff(folder / "before", folder / "after", rule="tolerance")
     by_means = "MRR@2=0.5", "--rule", "tolerance"
     done = run(*given, *by_means, "--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md")

@@ -90,7 +90,7 @@ def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path)
         ("toy:external=false;path=.", "'path' is about an external index"),
         ("toy:id_field=docid", "'id_field' is about an external index"),
         ("toy:external=true;path=.;segments=single", "'segments' is for building an index"),
-        ("toy:external=true;path=/no/such/folder", "there is not a folder or file '/no/such/folder'"),
+        ("toy:external=true;path=/no/such/folder", "there is no folder or file '/no/such/folder'"),
         ("plain:external=true;path=.", "backend 'plain' cannot search an external index"),
     ],
 )

@@ -193,7 +193,7 @@ def test_everything_wrong_is_reported_at_once(cards):
         "did you mean 'k1'?",
         "-1.0 is below 0",
         "'maybe' is not true or false",
-        "there is not a run file 'none.trec'",
+        "there is no run file 'none.trec'",
         "a backend has no name",
         "'k1' is not key=value",
         "'k1' is given twice",

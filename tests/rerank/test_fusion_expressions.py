@@ -85,7 +85,7 @@ def test_components_run_once_before_what_is_made_of_them_under_the_label_that_wa
         ("minmax:lucene+csr;weights=a+b", "parameter 'weights'"),
         ("rrf:lucene+(lucene:k1=0.9)", "backends 'lucene' and 'lucene:k1=0.9' are the same"),
         ("rrf:lucene+csr,rrf:lucene+csr;k=60", "are the same"),
-        ("rrf:lucene+(run:nothing.trec)", "there is not a run file 'nothing.trec'"),
+        ("rrf:lucene+(run:nothing.trec)", "there is no run file 'nothing.trec'"),
         ("rrf:lucene+(csr:url=http://user:secret@host)", "is not of the form"),
     ],
 )

@@ -204,7 +204,7 @@ class ServerTests:
             pass
         self.server.delete(f"/{name}").raise_for_status()
         with (
-            pytest.raises(EngineUnavailableError, match=f"there is not an index '{name}'"),
+            pytest.raises(EngineUnavailableError, match=f"there is no index '{name}'"),
             self.opened(tmp_path / "index", ids, keep=True),
         ):
             pass

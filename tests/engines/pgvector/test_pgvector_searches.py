@@ -292,7 +292,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url
 
     try:
         said = refused("a", "none_such")
-        assert said.startswith("there is not a table 'none_such' in the database\n  name one that is there")
+        assert said.startswith("there is no table 'none_such' in the database\n  name one that is there")
         assert "by_l2, elsewhere.theirs, plain" in said
         assert refused("b", "plain") == (
             "no index of the table 'plain' says how its vectors are compared\n  pass similarity=, one of cosine, "

@@ -126,7 +126,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "index.faiss", "Flat")
     said = refused(tmp_path / "a", path=str(tmp_path))
     assert said.startswith(
-        f"'{tmp_path}/index.faiss' numbers its documents from 0, and there is not a file of their ids"
+        f"'{tmp_path}/index.faiss' numbers its documents from 0, and there is no file of their ids"
     )
     (tmp_path / "ids.txt").write_text("\n".join(IDS[:-1]), encoding="utf-8")
     said = refused(tmp_path / "b", path=str(tmp_path))
