@@ -99,8 +99,7 @@ def _remove_chosen(request: CacheRemoveRequest) -> None:
 
 cache = VerbGroup(
     help="List, verify or remove results that earlier commands keep for re-use: prepared texts, terms, weights, "
-    "vectors, "
-    "scores of second stages, and the trials that `harness compare --resume` takes up.",
+    "vectors, scores of second stages, and the trials that `harness compare --resume` takes up.",
     verbs={"list": _list, "verify": _verify, "remove": _remove_chosen},
 )
 

@@ -56,7 +56,7 @@ VERBS = {
         "harness.cli.catalogue:datasets", "List, search, show or fetch datasets, or remove what was prepared."
     ),
     "doctor": Verb("harness.cli.doctor:doctor", "Check that this machine has everything that a comparison needs."),
-    "cache": Verb("harness.cli.cache:cache", "List, verify or remove results that earlier commands keep for re-use."),
+    "cache": Verb("harness.cli.cache:cache", "List, verify or remove results kept for re-use."),
 }
 
 

@@ -283,7 +283,7 @@ def test_names_of_members_are_completed() -> None:
 
 def test_info_of_a_dataset_without_a_card_says_what_is_on_this_machine(toy: ToyLoader) -> None:
     assert toy.downloads == []
-    assert "toy:de/test: no card says what it is" in said("info", "toy:de/test")
+    assert "toy:de/test: there is no card for it" in said("info", "toy:de/test")
     assert "downloaded nothing" in said("info", "toy:de/test")
     assert json.loads(run("info", "toy:de/test", "--format", "json").stdout)["name"] == "toy:de/test"
     with pytest.raises(UnknownNameError, match="unknown dataset 'toi:de'"):

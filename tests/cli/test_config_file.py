@@ -228,7 +228,7 @@ def test_init_without_a_terminal_asks_nothing_and_takes_the_example(folder: Path
     harness("init", code=0)
     assert read_settings(Path(FILE_NAME), "check")["golden"] == "chunking-eval"
     before = Path(FILE_NAME).read_bytes()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         harness("init", "--dataset", "cacm", code=2)
     assert Path(FILE_NAME).read_bytes() == before
     said = harness("init", "--dataset", "cacm", "--force", code=0)

@@ -125,9 +125,7 @@ def test_the_metric_is_read(tmp_path: Path) -> None:
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "index.faiss", "Flat")
     said = refused(tmp_path / "a", path=str(tmp_path))
-    assert said.startswith(
-        f"'{tmp_path}/index.faiss' numbers its documents from 0, and there is no file of their ids"
-    )
+    assert said.startswith(f"'{tmp_path}/index.faiss' numbers its documents from 0, and there is no file of their ids")
     (tmp_path / "ids.txt").write_text("\n".join(IDS[:-1]), encoding="utf-8")
     said = refused(tmp_path / "b", path=str(tmp_path))
     assert "ids.txt' names 299 documents, the index holds 300\n  give it one line for each document" in said
