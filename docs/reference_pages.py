@@ -252,7 +252,13 @@ def _backend_row(card: BackendCard) -> str:
 
 
 def _gap_lines(card: BackendCard) -> list[str]:
-    gaps = proven_engines()[card.engine].gaps
+    support = proven_engines().get(card.engine)
+    if support is None:
+        raise SystemExit(
+            f"harness/registry/proven.json has no entry for '{card.engine}' (backend '{card.name}'): "
+            "run pytest -m contract --update-proven with its test file, then again"
+        )
+    gaps = support.gaps
     return [f"- `{card.name}`: {test.removeprefix('test_').replace('_', ' ')}: {why}" for test, why in gaps.items()]
 
 

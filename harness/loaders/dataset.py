@@ -450,8 +450,8 @@ def _locate_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> 
     _refuse_unknown_metrics(card.path, [*card.published, *(family.published if family is not None else ())])
     if card.parts:
         members = family.members if family is not None else {}
-        problem = f"'{card.name}' refers to {counted(len(card.parts), 'dataset')} that have their own documents and "
-        "queries"
+        datasets = counted(len(card.parts), "dataset")
+        problem = f"'{card.name}' refers to {datasets} that have their own documents and queries"
         raise _several(problem, [members[part] for part in card.parts])
     spec = DatasetSpec(
         card.location_of(None),

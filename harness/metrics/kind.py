@@ -55,7 +55,6 @@ class Kind:
     cutoff: Cutoff
     average: Kernel | None = None
     bounded: bool = True
-    graded: bool = False
     parameters: tuple[Parameter, ...] = ()
     aliases: tuple[str, ...] = ()
     trec: str | None = None

@@ -27,14 +27,14 @@ _ROWS = (
         "discounted gain of the ranking divided by the gain of the ideal ranking of all relevant documents",
         "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
-        "optional", average=kernels.expected_ndcg, graded=True, aliases=("NDCG",),
+        "optional", average=kernels.expected_ndcg, aliases=("NDCG",),
         parameters=(_DCG,),
         trec="ndcg", trec_cut="ndcg_cut", trec_cuts=_CUTS,
     ),
     Kind(
         "DCG", kernels.dcg, "discounted gain of the ranking, as nDCG has it before it is divided by the ideal",
         "sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
-        "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=kernels.expected_dcg, graded=True,
+        "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=kernels.expected_dcg,
         parameters=(_DCG,), range="0 or more",
     ),
     Kind(
@@ -96,19 +96,19 @@ _ROWS = (
         "rbp of trec_eval 10: RBP with graded gains and p = 0.9",
         "(1 - p) · sum of gain · p^(rank - 1) over the top k; gain is the grade divided by the query's highest grade",
         "Moffat and Zobel, TOIS 27(1), 2008, as m_rbp.c of trec_eval 10 computes it", "optional",
-        average=kernels.expected_graded_rank_biased_precision, graded=True,
+        average=kernels.expected_graded_rank_biased_precision,
         parameters=(Parameter("p", float, 0.9, "persistence", minimum=0.0, maximum=1.0),), trec="rbp", release=10,
     ),
     Kind(
         "ERR", kernels.expected_reciprocal_rank, "expected 1/rank at which a reader is satisfied",
         "sum over ranks r of (1/r) · s_r · product of (1 - s_i) for i < r; s = (2^grade - 1) / 2^max",
-        "Chapelle et al., CIKM 2009; max = 4 as in gdeval", "optional", graded=True,
+        "Chapelle et al., CIKM 2009; max = 4 as in gdeval", "optional",
         parameters=(Parameter("max", int, 4, "highest grade of the scale", minimum=1, maximum=30),),
     ),
     Kind(
         "Judged", kernels.judged_rate, "share of the top k that this query has a judgment for",
         "judged documents in the top k / documents in the top k", "known as 1 - Hole@k (BEIR)",
-        "optional", average=kernels.judged_rate, graded=True,
+        "optional", average=kernels.judged_rate,
     ),
     Kind(
         "Bpref", kernels.binary_preference, "preference of relevant over judged non-relevant documents",
@@ -167,11 +167,11 @@ _ROWS = (
     ),
     Kind(
         "NumQ", kernels.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
-        average=kernels.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
+        average=kernels.number_of_queries, trec="num_q", aggregate="sum", range="0 or more",
     ),
     Kind(
         "NumRet", kernels.number_retrieved, "documents returned", "count", "trec_eval", "none",
-        average=kernels.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
+        average=kernels.number_retrieved, trec="num_ret", aggregate="sum", range="0 or more",
     ),
     Kind(
         "NumRel", kernels.number_relevant, "relevant documents, R", "count", "trec_eval", "none",

@@ -118,8 +118,8 @@ class LifecycleContract(Base):
             self.send(engine, sample.documents, progress)
         totals = [total for _, total in progress.phases]
         assert len(sample.documents) in progress.advanced, f"no phase advanced by {len(sample.documents)} documents"
-        assert totals[progress.advanced.index(len(sample.documents))] == len(sample.documents), "its total was not "
-        "reported"
+        stated = totals[progress.advanced.index(len(sample.documents))]
+        assert stated == len(sample.documents), "its total was not reported"
         beyond = [total is not None and done > total for total, done in zip(totals, progress.advanced, strict=True)]
         assert not any(beyond), "a phase advanced beyond its total"
 

@@ -26,6 +26,8 @@ from harness.doctor import CHECKS, Finding, State, examine, machine
 from harness.doctor.servers import examine_server, find_servers, left_collections, remove_collections
 from harness.errors import BackendError, EngineUnavailableError
 from harness.java import jvm
+from harness.registry.lookup import find_cards
+from harness.store import environment
 
 GIB = 1024**3
 
@@ -134,6 +136,20 @@ def test_a_package_whose_program_is_started_is_judged_by_the_program_and_not_by_
     )
     (tmp_path / "milvus_lite" / "lib" / "milvus").touch()
     assert CHECKS["milvus-lite"]() == ("milvus-lite", State.OK, "2.5.1 (only its files are used)", "")
+
+
+def test_the_packages_of_every_card_are_checked_and_recorded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    required = {
+        (re.split(r"[\[<>=]", requirement)[0], card.extra)
+        for card in find_cards("backends").values()
+        if card.extra is not None
+        for requirement in extras[card.extra]
+    }
+    assert len(required) > 15
+    assert required <= {(one.name, one.extra) for one in machine.PACKAGES}
+    monkeypatch.setattr(environment, "_installed_version", lambda name: "1.0")
+    assert {name for name, _ in required} <= environment.package_versions().keys()
 
 
 def test_lucene_is_offered_without_torch_in_the_extras_own_versions(repository: Path) -> None:

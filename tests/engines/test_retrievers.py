@@ -376,8 +376,8 @@ def test_a_retriever_that_is_set_to_another_number_says_so(framework: str, candi
     for k in (4, 2, 5):
         backend = PythonBackend(retriever.call, "mine", notes=retriever.notes, fixed_k=retriever.fixed_k)
         assert len(backend.retrieve("a", k).ids) == k
-        said = f"it is configured to return {own_k} documents, and {k} were requested: --k {own_k} measures it as "
-        "configured"
+        said = f"it is configured to return {own_k} documents, and {k} were requested: --k {own_k} measures it "
+        said += "as configured"
         assert backend.notes[1:] == ((said,) if own_k not in (None, k) else ())
 
 

@@ -81,8 +81,8 @@ class PythonBackend:
             return self._notes
         note = (
             f"it is configured to return {fixed} documents, and {requested} were requested: --k {fixed} measures it as "
+            "configured"
         )
-        "configured"
         return (*self._notes, note)
 
     def retrieve(self, question: str, k: int) -> Answer:

@@ -240,8 +240,8 @@ def _notes(report: Result) -> Iterator[str]:
         yield "\n".join([f"warning ({warning.check}): {about}{warning.message}", *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
-        yield f"{counted(len(without), 'question')} without an expected document, left out of means: "
-        f"{join_names(without)}"
+        questions = counted(len(without), "question")
+        yield f"{questions} without an expected document, left out of means: {join_names(without)}"
     yield from notes_on_trials(_labelled_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.evaluated])

@@ -204,8 +204,10 @@ def _frontiers(report: Result) -> list[Figure]:
     metric = next((name for trial in report.trials for name in trial.metrics), None)
     if metric is None:
         return []
-    note = "Better upwards, with 95 % intervals; cheaper to the left. The dotted line joins the backends that no "
-    "other backend beats."
+    note = (
+        "Better upwards, with 95 % intervals; cheaper to the left. The dotted line joins the backends that no other "
+        "backend beats."
+    )
     latencies = [(trial.label, trial.milliseconds.p95) for trial in report.trials if trial.milliseconds is not None]
     peaks = [
         (trial.label, trial.index.peak_rss_bytes / _MEBIBYTE)

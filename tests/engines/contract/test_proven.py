@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+import reference_pages
 
 from harness.cli.matrix import matrix_row, matrix_table
 from harness.engines.csr import CsrEngine
@@ -45,6 +46,13 @@ def test_an_engine_is_verified_whole_or_not_at_all(card: BackendCard) -> None:
 
 def test_the_file_holds_the_engines_of_the_cards() -> None:
     assert set(proven_engines()) == {card.engine for card in CARDS.values()}, UPDATE
+
+
+def test_the_generator_of_pages_names_the_command_that_adds_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = {target: support for target, support in proven_engines().items() if target != CARDS["csr"].engine}
+    monkeypatch.setattr(reference_pages, "proven_engines", lambda: recorded)
+    with pytest.raises(SystemExit, match=r"no entry for 'harness.engines.csr:CsrEngine' .* --update-proven"):
+        reference_pages.backends_page()
 
 
 def test_every_test_of_the_contract_belongs_to_one_part() -> None:

@@ -9,19 +9,17 @@ import pytest
 from installed import skip_module_without
 
 from harness.engines.hnswlib import HnswlibEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("hnswlib")
 
 pytestmark = pytest.mark.contract
-DEFAULTS = find_cards("backends")["hnswlib"].defaults
 
 
 class TestCosine(EngineContract):
     engine = HnswlibEngine
-    parameters = DEFAULTS
+    card = "hnswlib"
     tolerance = 2e-6
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"m": 17}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef": 30}
@@ -30,11 +28,11 @@ class TestCosine(EngineContract):
 
 class TestDot(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot", "m": 48, "ef": 300}
     similarity = "dot"
 
 
 class TestL2(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
     similarity = "l2"

@@ -9,19 +9,17 @@ import pytest
 from installed import skip_module_without
 
 from harness.engines.usearch import UsearchEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("usearch")
 
 pytestmark = pytest.mark.contract
-DEFAULTS = find_cards("backends")["usearch"].defaults
 
 
 class TestCosine(EngineContract):
     engine = UsearchEngine
-    parameters = DEFAULTS
+    card = "usearch"
     tolerance = 2e-6
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "f16"}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef": 30, "exact": True}
@@ -30,13 +28,13 @@ class TestCosine(EngineContract):
 
 class TestDot(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot", "m": 48, "ef": 300}
     similarity = "dot"
 
 
 class TestL2OfSixteenBits(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2", "datatype": "f16"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2", "datatype": "f16"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "f32"}
     similarity = "l2"
     tolerance = 1e-3
@@ -44,5 +42,5 @@ class TestL2OfSixteenBits(TestCosine):
 
 class TestEightBits(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "datatype": "i8"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "i8"}
     tolerance = 0.02
