@@ -484,7 +484,7 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         if key in overrides
     ]
     if len(set_options) != 1:
-        stated = f"{' and '.join(set_options)} both say" if set_options else "nothing says"
+        stated = f"{' and '.join(set_options)} both name" if set_options else "nothing names"
         options_text = " or ".join(f"{key}=…" for key in rules.required_options)
         comma = "" if set_options else _after_comma(overrides, rules.required_options)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {options_text}"

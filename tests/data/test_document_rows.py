@@ -56,7 +56,7 @@ def test_weights_do_not_depend_on_blocks(lengths: list[int], most: int, data: st
 
 
 def test_lengths_and_empty_texts_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(types, "_ROWS_PER_BLOCK", 3)
     counts = vectors_of([2, 0, 1, 0, 0, 3, 1, 0])
     terms = TermCounts(counts, counts, Ids.of(map(str, range(9))), np.zeros(8, dtype=np.int32))
     assert terms.lengths.tolist() == [3, 0, 3, 0, 0, 15, 7, 0]

@@ -43,7 +43,7 @@ def test_a_model_gets_what_it_is_known_to_need_where_its_files_declare_nothing(t
     empty = {"prompts": {"query": "", "document": ""}}  # what sentence-transformers writes for a model without any
     saved = settings(folder(tmp_path / "b", empty))
     assert texts(saved) == ("query: ", "passage: ")
-    assert applied_prompt(saved, "queries") == Prompt("query: ", f"what {E5} needs")
+    assert applied_prompt(saved, "queries") == Prompt("query: ", f"the prompt of {E5}")
 
 
 def test_declared_prompts_come_before_known_ones_under_the_library_s_names(tmp_path: Path) -> None:

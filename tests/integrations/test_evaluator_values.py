@@ -111,8 +111,8 @@ def test_a_score_function_of_ones_own():
 @pytest.mark.parametrize(("scores", "queries"), [(700, 7), (64, 16), (2**24, 3)])
 def test_small_tiles_change_nothing(monkeypatch, levels, scores, queries):
     """Products of small whole numbers are exact in tiles of any shape; other vectors here meet no near-tie."""
-    monkeypatch.setattr(best_hits, "SCORES_AT_ONCE", scores)
-    monkeypatch.setattr(best_hits, "QUERIES_AT_ONCE", queries)
+    monkeypatch.setattr(best_hits, "SCORES_PER_BLOCK", scores)
+    monkeypatch.setattr(best_hits, "QUERIES_PER_BLOCK", queries)
     options = {"map_at_k": [5], "corpus_chunk_size": 80, "score_functions": {"dot": util.dot_score}}
     assert equal(*both(made(levels=levels), **options))
 

@@ -99,7 +99,7 @@ for other in ({"heap": "512m"}, {"jar": "another.jar"}):
     try:
         jvm.start(**other)
     except EngineUnavailableError as error:
-        print(error.what.split("already runs with ")[1])
+        print(error.problem.split("already runs with ")[1])
 """
     done = python(program, repository)
     assert done.stderr == ""
@@ -133,7 +133,7 @@ from harness.errors import EngineUnavailableError
 try:
     jvm.start()
 except EngineUnavailableError as error:
-    print(error.what)
+    print(error.problem)
 """
     done = python(program, repository)
     assert done.stdout == "another library has started a JVM in this process\n"

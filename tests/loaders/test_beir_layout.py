@@ -188,7 +188,7 @@ class TestPlaces:
         [
             ("./none", "does not exist"),
             ("./file.tar.gz", "is a tar archive, which is not read\n  unpack it"),
-            ("./bad.zip", "no readable zip"),
+            ("./bad.zip", "not a readable zip"),
         ],
     )
     def test_paths_that_hold_no_collection(self, tmp_path, monkeypatch, name, expected):

@@ -263,8 +263,8 @@ def cut_at(place: int) -> Any:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (raw(200, b"<html>moved</html>"), "the downloaded file is another one"),
-        (raw(404, b"not here"), "the downloaded file is another one"),
+        (raw(200, b"<html>moved</html>"), "the downloaded file differs"),
+        (raw(404, b"not here"), "the downloaded file differs"),
         (dead, "the download failed"),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(home: Home, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("ir_datasets.util.download.shutil.copyfileobj", full)
-    with pytest.raises(DataError, match="there is no room left") as caught:
+    with pytest.raises(DataError, match="no space is left") as caught:
         load_dataset(SPEC)
     assert "IR_DATASETS_HOME" in str(caught.value)
     assert home.files() == []
@@ -319,7 +319,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(home: Home, monkeypatch: pytest.
 def test_a_disk_too_small_is_refused_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = beir_zip(miniature(), "scifact", tmp_path / "scifact.zip")
     with irds_home(tmp_path / "home", archive, monkeypatch, size=10**18) as server:
-        with pytest.raises(DataError, match="there is no room left"):
+        with pytest.raises(DataError, match="no space is left"):
             load_dataset(SPEC)
         assert server.calls["get"] == 0
 

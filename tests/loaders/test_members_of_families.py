@@ -97,7 +97,7 @@ def test_what_only_its_owners_give_out_is_refused_with_how_to_get_it() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_member_of_several_parts_names_them() -> None:
-    with pytest.raises(UsageError, match=r"'zoo/all' stands for 2 datasets .*\n  name one of them:\n  zoo/de, zoo/en"):
+    with pytest.raises(UsageError, match=r"'zoo/all' refers to 2 datasets .*\n  name one of them:\n  zoo/de, zoo/en"):
         check_dataset("zoo/all")
 
 

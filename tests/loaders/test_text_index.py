@@ -40,7 +40,7 @@ def test_the_index_agrees_with_comparing_texts(texts: list[str], cut: int, asked
     counts = Counter(stripped)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "_BATCH", 7)
-        patch.setattr(text_index, "_SORTED_AT_ONCE", at_once)
+        patch.setattr(text_index, "_HASHES_PER_SORT", at_once)
         index = index_of(corpus_of(texts, [min(cut, len(texts))]))
         found = [rows.tolist() for rows in index.rows_of(hashes_of(asked))]
     assert found == [[row for row, text in enumerate(stripped) if text == one.strip()] for one in asked]

@@ -176,7 +176,7 @@ def test_dictionaries_are_refused_with_their_fault():
         run_from_dict({"q": {7.5: 1.0}})
     with pytest.raises(DataError, match=r"grade 1.5 of document 'a' is not a whole number"):
         qrels_from_dict({"q": {"a": 1.5}})
-    with pytest.raises(DataError, match="no whole number"):
+    with pytest.raises(DataError, match="not a whole number"):
         qrels_from_dict({"q": {"a": float("nan")}})
 
 

@@ -342,7 +342,7 @@ class TestCommand:
         assert content["measures"]["RR@10"]["trec_eval 9"] == 0.5
         assert content["measures"]["AP"]["MTEB"] is None
         (one,) = (d for d in content["differences"] if (d["measure"], d["convention"]) == ("RR@10", "trec_eval 9"))
-        assert one["causes"][0][0]["there"] == "judged and answered"
+        assert one["causes"][0][0]["other_value"] == "judged and answered"
         assert content["published"]["matches"] == []
         assert content["published"]["nearest"]["value"] is not None
 
@@ -352,7 +352,7 @@ class TestCommand:
             (["--ties", "engine", "--relevance", "2"], "--audit does not take --ties, --relevance"),
             (["--format", "trec_eval"], "no format 'trec_eval'"),
             (["--run", "other.trec"], "one run, not 2"),
-            (["--published", "high"], "no number"),
+            (["--published", "high"], "not a number"),
         ],
     )
     def test_refused(self, files, more, message):

@@ -76,16 +76,16 @@ def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path)
     found = [one.read(state).parameters["similarity"] for one in (built, read, said)]
     assert found == ["cosine", "l2", "dot"]
     assert said.read({}).parameters["similarity"] == "dot"
-    with pytest.raises(EngineFailureError, match="was asked for the 'similarity' of the index, and does not tell it"):
+    with pytest.raises(EngineFailureError, match="does not report the 'similarity' of the index"):
         read.read({})
 
 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("toy:external=true", "external=true: nothing says where the index is\n  give path=… or collection=…"),
-        ("toy:external=true;path=;collection=", "nothing says where the index is"),
-        ("toy:external=true;path=.;collection=c", "path and collection both say where the index is"),
+        ("toy:external=true", "external=true: nothing names the location of the index\n  give path=… or collection=…"),
+        ("toy:external=true;path=;collection=", "nothing names the location of the index"),
+        ("toy:external=true;path=.;collection=c", "path and collection both name the location of the index"),
         ("toy:path=.", "'path' is about an external index\n  add external=true, or drop it"),
         ("toy:external=false;path=.", "'path' is about an external index"),
         ("toy:id_field=docid", "'id_field' is about an external index"),
@@ -101,7 +101,7 @@ def test_what_does_not_go_together_is_refused(cards: Path, expression: str, mess
 
 
 def test_a_comma_between_parameters_is_told(cards: Path) -> None:
-    with pytest.raises(UsageError, match="where the index is\n  separate parameters with ';': ;path=…"):
+    with pytest.raises(UsageError, match="the location of the index\n  separate parameters with ';': ;path=…"):
         parse_backends(["toy:external=true;id_field=x, path=db"], cards)
     with pytest.raises(UsageError) as refusal:
         parse_backends("toy:external=true;id_field=x,path=db", cards)

@@ -113,7 +113,7 @@ def test_a_dry_run_says_which_backends_changes_leave_out() -> None:
     ]
     left_out, changed, unasked = (plan_text([Preview(plan, KNOWN)], "table") for plan in plans)
     assert "will not be changed (--churn): " in left_out
-    assert "only indexes anew" in " ".join(left_out.split())
+    assert "only index everything again" in " ".join(left_out.split())
     assert "will not be changed" not in changed + unasked
 
 

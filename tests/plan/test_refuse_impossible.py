@@ -18,7 +18,7 @@ from harness.registry.lookup import find_cards
         (CompareRequest(backends="qdrant:keep=true"), "keep cannot be set with mode=edge"),
         (CompareRequest(backends="usearch:datatype=i8;similarity=l2"), "divides every vector by its length"),
         (CompareRequest(backends="qdrant:external=true;collection=c"), "a collection is on a server, and mode=edge"),
-        (CompareRequest(backends="csr:external=true;path=tests", cold=True), "not on an external one"),
+        (CompareRequest(backends="csr:external=true;path=tests", cold=True), "not on an external index"),
         (
             CompareRequest(backends="qdrant", concurrency=2, clients="threads"),
             "--clients threads: this engine's client holds",

@@ -89,7 +89,7 @@ def test_values_keep_every_bit() -> None:
 
 
 def test_a_query_says_where_each_ranking_has_each_document() -> None:
-    payload = payload_of([small_explorer(kept=[None, 10])], 10**6)
+    payload = payload_of([small_explorer(stored_depths=[None, 10])], 10**6)
     data, scores = read(payload.data), read(payload.scores)
     query = data["queries"][0]
     ids = [data["docs"][number] for number in query["docs"]]

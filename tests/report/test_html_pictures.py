@@ -57,7 +57,7 @@ def test_linear_axes_hold_their_values_between_their_ticks(low: float, span: flo
     assert axis.ticks[0] <= low + 1e-6 * span
     assert axis.ticks[-1] >= low + span * (1 - 1e-6)
     assert 2 <= len(axis.ticks) <= 9
-    assert (axis.at(axis.low), axis.at(axis.high)) == (0, 100)
+    assert (axis.position(axis.low), axis.position(axis.high)) == (0, 100)
 
 
 @given(low=st.floats(1e-6, 1e4), factor=st.floats(1, 1e6))
@@ -65,7 +65,7 @@ def test_logarithmic_axes_hold_their_values(low: float, factor: float) -> None:
     axis = logarithmic(low, low * factor, 0, 100)
     assert axis.low <= low * (1 + 1e-9)
     assert axis.high >= low * factor * (1 - 1e-9)
-    assert 0 <= axis.at(low) <= axis.at(low * factor) <= 100
+    assert 0 <= axis.position(low) <= axis.position(low * factor) <= 100
 
 
 @given(st.lists(st.floats(0, 300), max_size=8))

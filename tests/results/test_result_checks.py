@@ -134,7 +134,7 @@ def test_lists_without_scores_of_their_own() -> None:
     alone = {"q0": {"d0": 1.0}}
     flat = {query: dict.fromkeys(hits, 1.0) for query, hits in at_rank(1).items()}
     found = next(one for one in run_findings(judged({**flat, **alone}, one_each())) if one.check == "equal-scores")
-    assert found.message.startswith("all hits have one score for 39 of the 39 queries with several")
+    assert found.message.startswith("all hits have the same score for 39 of the 39 queries with several hits")
     half = {query: hits if row % 2 else at_rank(1)[query] for row, (query, hits) in enumerate(flat.items())}
     assert "equal-scores" not in [one.check for one in run_findings(judged(half, one_each()))]
 
@@ -253,7 +253,7 @@ def test_metrics_that_are_all_zero() -> None:
     found = only(judged(at_rank(1), {f"q{row}": {f"d{(row + 7) % QUERIES}": 1} for row in range(QUERIES)}))
     assert found.check == "all-zero-metrics"
     assert found.message.startswith(
-        "nDCG@10, RR@10 are 0 on all 40 queries, with 800 hits on 98 documents, of which 40"
+        "nDCG@10, RR@10 are 0 on all 40 queries, with 800 hits on 98 documents, 40 of them judged"
     )
     few = judged(at_rank(1, queries=4), {f"q{row}": {f"d{(row + 1) % 4}": 1} for row in range(4)})
     assert run_findings(few) == []

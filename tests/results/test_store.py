@@ -196,7 +196,7 @@ for _ in range(int(sys.argv[2])):
         write_result(Path(sys.argv[1]), sample_report(), content, overwrite=sys.argv[3] == "overwrite")
         print("won")
     except UsageError as error:
-        print(error.what)
+        print(error.problem)
 """
 
 

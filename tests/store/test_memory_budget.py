@@ -40,7 +40,9 @@ def test_no_room_is_refused_with_the_least_limit_that_would_do(used: list[int]) 
     used[0] += 100
     with small.applied(), pytest.raises(MemoryLimitError) as caught:
         values_at_once(16, "a test", reserved_bytes=10 * MEBIBYTE)
-    assert caught.value.what == "a test needs 111 MiB in the command's own process, more than the 110 MiB it was given"
+    assert (
+        caught.value.problem == "a test needs 111 MiB in the command's own process, more than the 110 MiB it was given"
+    )
     assert "--memory-limit" in str(caught.value)
     with enough.applied():
         assert values_at_once(16, "a test", reserved_bytes=10 * MEBIBYTE) == MEBIBYTE // 16

@@ -29,7 +29,7 @@ def test_plain_terms_stay_and_others_are_numbered() -> None:
 def test_texts_hold_each_term_as_often_as_it_occurs(
     rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(module, "_ROWS_PER_BLOCK", rows_at_once)
     term_of = dict(zip(tokens_of(COUNTS.vocabulary), COUNTS.vocabulary.values.to_pylist(), strict=True))
     texts = term_texts(COUNTS, "documents").to_pylist()
     assert [Counter(map(term_of.__getitem__, text.split())) for text in texts] == [Counter(t.split()) for t in TEXTS]
