@@ -408,7 +408,7 @@ def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _St
     except (ValueError, TypeError) as error:
         return _begin_again(folder, f"{PROGRESS} cannot be read: {error}")
     if state.rows > texts:
-        return _begin_again(folder, f"{PROGRESS} refers to {state.rows} texts, and there are {texts}")
+        return _begin_again(folder, f"{PROGRESS} refers to {state.rows} texts, but there are {texts}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
         if rows and (not file.is_file() or file.stat().st_size < _file_bytes(rows, dtype, width)):

@@ -120,7 +120,7 @@ def test_files_that_hold_less_than_was_written_are_begun_again(
         (b'{"lines": 24}', "cannot be read"),
         (b'{"rows": "24"}', "cannot be read"),
         (b'{"rows": -8}', "cannot be read"),
-        (b'{"rows": 400, "dimensions": 3}', "refers to 400 texts, and there are 40"),
+        (b'{"rows": 400, "dimensions": 3}', "refers to 400 texts, but there are 40"),
     ],
 )
 def test_an_unreadable_state_is_begun_again(

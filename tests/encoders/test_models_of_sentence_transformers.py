@@ -138,7 +138,7 @@ def test_a_folder_that_says_which_model_it_is_gets_what_that_model_needs(
     )
     (found,) = comparison.report.trials
     assert (found.encoder["query_prompt"], found.encoder["document_prompt"]) == ("query: ", "passage: ")
-    assert found.encoder["query_prompt_from"] == "what intfloat/e5-small-v2 needs"
+    assert found.encoder["query_prompt_from"] == "the prompt of intfloat/e5-small-v2"
     assert "(query prompt 'query: ', document prompt 'passage: ')" in header(comparison.report)
     assert any("'passage: ' before documents (what intfloat/e5-small-v2 needs)" in one for one in found.notes)
 
@@ -330,8 +330,8 @@ def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(hub:
         ("dense", "splade", r"it is a SparseEncoder, and no SentenceTransformer; .*csr-splade"),
         ("dense", "free", r"it is a SparseEncoder, and no SentenceTransformer"),
         ("splade", "plain", r"it is a SentenceTransformer, and no SparseEncoder; .*flat"),
-        ("splade", "plain-bert", r"no head of a masked language model"),
-        ("splade", "beheaded", r"no weights for cls\.predictions.* and random ones would stand there"),
+        ("splade", "plain-bert", r"no masked language model head"),
+        ("splade", "beheaded", r"no weights for cls\.predictions.* and they would be random"),
     ],
 )
 def test_a_model_of_another_kind_or_without_its_weights_is_refused(

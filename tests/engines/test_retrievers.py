@@ -65,7 +65,7 @@ def test_answers_of_every_shape(returned: object, answer: Answer) -> None:
         ([("a", 1e39)], "the score of hit 1 is 1e+39, expected a finite number within float32"),
         ([("a", "0.5")], "the score of hit 1 is '0.5'"),
         ([("a", True)], "the score of hit 1 is True"),
-        ([("a", 0.5), "b"], "hit 2 has no score and others have"),
+        ([("a", 0.5), "b"], "hit 2 has no score, but others have"),
     ],
 )
 def test_answers_that_cannot_be_read(returned: object, said: str) -> None:
@@ -387,7 +387,7 @@ def test_what_a_callable_raises_comes_with_its_place() -> None:
 
     with pytest.raises(EngineFailureError, match="'f' raised: ValueError: dimension 384") as failure:
         PythonBackend(broken, "f").retrieve("a", 1)
-    assert "encode questions with the one that made it" in str(failure.value)
+    assert "encode questions with the model that made it" in str(failure.value)
     assert any("in broken" in line for line in failure.value.log)
     assert not any("in retrieve" in line for line in failure.value.log)
     with pytest.raises(EngineFailureError, match="'f' raised: SystemExit: 4"):

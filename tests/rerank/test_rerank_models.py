@@ -296,7 +296,7 @@ def test_scores_of_the_head_are_not_taken_for_those_of_yes_and_no(qwen3):
 
 
 def test_an_instruction_is_refused_by_a_model_that_was_trained_without_one(models):
-    with pytest.raises(EngineUnavailableError, match="instruction= means nothing to this model"):
+    with pytest.raises(EngineUnavailableError, match="instruction= has no effect on this model"):
         create("cross-encoder", models["one"], instruction="light").load()
 
 

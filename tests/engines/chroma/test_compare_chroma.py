@@ -54,5 +54,5 @@ def test_fewer_hits_than_asked_for_are_reported(tmp_path: Path) -> None:
         "chroma:model=python:word_vectors:Words;similarity=dot", str(collection), k=300, timing=False
     )
     (backend,) = compared.report.trials
-    assert any("of 4 queries got fewer than the 300 hits that they asked for" in note for note in backend.notes)
+    assert any("of 4 queries got fewer than the 300 requested hits" in note for note in backend.notes)
     assert np.diff(compared.run(backend.label).indptr).max() <= 300

@@ -32,7 +32,7 @@ def method(self: object, *arguments: object) -> None:
         (Engine, "storage", "implement 'size'"),
         (Engine, "arrays", "implement 'columns'"),
         (Engine, "folder", "the hooks get the folder"),
-        (Engine, "loaded", "return what 'load' opened"),
+        (Engine, "loaded", "return the index that 'load' opened"),
         (Engine, "_load", "choose another name for the method: 'library_load'"),
         (Engine, "_keep", "choose another name for the method: 'library_keep'"),
         (Filterable, "restrict", "implement 'filter'"),

@@ -64,7 +64,7 @@ def test_scores_of_codes_are_cosines_up_to_the_codes(index: str, tmp_path: Path)
     with built(tmp_path / "codes", **codes) as engine:
         assert 1e-5 < off(engine) < 0.1
         (note,) = engine.caveats(10).notes
-        assert note.startswith("scores are those of the codes that its Ivf")
+        assert note.startswith("scores are computed from the codes of its Ivf")
     with built(tmp_path / "refined", **codes, refine_factor=4) as engine:
         assert off(engine) < 1e-6
         assert engine.caveats(10).notes == ()

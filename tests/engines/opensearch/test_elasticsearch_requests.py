@@ -147,7 +147,7 @@ def _garbled(stub: Stub) -> None:
     ("fault", "kind", "says"),
     [
         (_later, EngineUnavailableError, "is not ready while searching for query 'q1'.*tries in"),
-        (_garbled, EngineFailureError, "is no answer of Elasticsearch while counting the documents"),
+        (_garbled, EngineFailureError, "an answer that is not Elasticsearch's while counting the documents"),
     ],
 )
 def test_faults_say_what_was_done(

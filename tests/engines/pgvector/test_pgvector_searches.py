@@ -78,7 +78,7 @@ def test_the_plan_is_told_and_a_graph_gives_no_more_than_ef(tmp_path: Path, post
         assert (state["plan"], state["ef_search"]) == (f"index scan using {engine._index}", 20)
         assert engine.caveats(50).notes == ("its graph gives at most ef_search=20 hits, of 50: iterative_scan goes on",)
         engine.parameters["ef_search"] = 0
-        assert hits(engine, 50) == [50] * 6, "as many as were asked for"
+        assert hits(engine, 50) == [50] * 6, "as many as requested"
         assert engine.caveats(50).notes == ()
     with built(tmp_path / "b", postgres_url, ef_search=20, force_index=True, iterative_scan="strict_order") as engine:
         assert hits(engine, 50) == [50] * 6
@@ -292,7 +292,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url
 
     try:
         said = refused("a", "none_such")
-        assert said.startswith("there is no table 'none_such' in the database\n  name one that is there")
+        assert said.startswith("there is no table 'none_such' in the database\n  name an existing table")
         assert "by_l2, elsewhere.theirs, plain" in said
         assert refused("b", "plain") == (
             "no index of the table 'plain' says how its vectors are compared\n  pass similarity=, one of cosine, "
@@ -366,7 +366,7 @@ def test_what_a_url_or_the_environment_names_wrongly_is_said_to_be_so(
 )
 def test_no_password_of_the_address_is_shown(named: str, shown: str | None) -> None:
     if shown is None:
-        with pytest.raises(RejectedInputError, match="holds is no address of a PostgreSQL server") as failure:
+        with pytest.raises(RejectedInputError, match="does not hold the address of a PostgreSQL server") as failure:
             address_of("", {"HARNESS_POSTGRES_URL": named})
         assert "hunter2" not in str(failure.value)
     else:

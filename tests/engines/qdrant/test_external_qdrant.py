@@ -280,7 +280,7 @@ def test_several_shards_leave_no_oracle(stub: Stub, tmp_path: Path) -> None:
     with attached(tmp_path / "work", **on(stub)) as (engine, found):
         reason = engine.mismatch(content(found, documents()), RecordingProgress())
     assert reason is not None
-    assert "each of its 2 shards has an idf of its own" in reason
+    assert "each of its 2 shards has its own idf" in reason
 
 
 def test_several_shards_are_one_index_without_idf(stub: Stub, tmp_path: Path) -> None:

@@ -84,7 +84,10 @@ def test_whole_vectors_are_not_given_back(name: str, tmp_path: Path) -> None:
     [
         ("PQ7x4", "FAISS makes no index of 'PQ7x4' for 32 dimensions and similarity=cosine"),
         ("IVF500,Flat", "Number of training points"),
-        ("PCA1000,Flat", r"of 400 documents of 32 dimensions: PCA matrix .*\n  take one with fewer output dimensions"),
+        (
+            "PCA1000,Flat",
+            r"of 400 documents of 32 dimensions: PCA matrix .*\n  choose an index with fewer output dimensions",
+        ),
     ],
 )
 def test_what_cannot_be_built_of_these_vectors_is_refused(index: str, said: str, tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_what_cannot_be_built_of_these_vectors_is_refused(index: str, said: str,
         ("HNSW1", "this IndexHNSWFlat has fewer than two links for each vector"),
         ("IVF4_HNSW1,Flat", "this IndexHNSWFlat has fewer than two links for each vector"),
         ("IDMap,Flat", "this IndexIDMap is for user-defined ids, but the harness numbers documents itself"),
-        ("Flat,IDMap2", "this IndexIDMap2 is for ids of one's own"),
+        ("Flat,IDMap2", "this IndexIDMap2 is for user-defined ids"),
         ("Flatt", "FAISS makes no index of 'Flatt' for any number of dimensions and similarity=cosine"),
     ],
 )

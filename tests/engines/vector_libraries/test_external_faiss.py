@@ -96,7 +96,7 @@ def test_a_list_of_ids_says_nothing_of_numbers_that_lists_keep(tmp_path: Path) -
     write(tmp_path / "index.faiss", "IVF4,Flat", numbers=np.arange(300)[::-1] * 10)
     (tmp_path / "ids.txt").write_text("\n".join(IDS), encoding="utf-8")
     said = refused(tmp_path / "work", path=str(tmp_path))
-    assert said.startswith(f"'{tmp_path}/index.faiss' has numbers of its own for its vectors")
+    assert said.startswith(f"'{tmp_path}/index.faiss' has its own numbers for its vectors")
 
 
 def test_an_id_may_hold_any_separator_but_a_line_break(tmp_path: Path) -> None:

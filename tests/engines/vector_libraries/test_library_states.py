@@ -110,9 +110,7 @@ def test_little_training_and_parameters_without_effect_are_told(tmp_path: Path) 
     with built(tmp_path / "lists", "faiss", index="IVF20,Flat") as (engine, _):
         notes, without = engine.caveats(K)
     (note,) = notes
-    assert note.startswith(
-        "IndexIVFFlat was trained with 500 documents for 20 centroids, where FAISS wants 780 or more"
-    )
+    assert note.startswith("IndexIVFFlat was trained with 500 documents for 20 centroids, but FAISS needs 780 or more")
     assert set(without) == {"ef", "ef_construction", "k_factor"}
     with built(tmp_path / "flat", "faiss") as (engine, _):
         assert engine.caveats(K).notes == ()

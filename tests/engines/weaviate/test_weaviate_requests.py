@@ -126,7 +126,7 @@ def test_a_document_that_is_refused_is_named(stub: WeaviateStub, tmp_path: Path)
         ("create", raw(401, b""), EngineUnavailableError, "WEAVIATE_API_KEY"),
         ("create", raw(422, b'{"error": [{"message": "bad name"}]}'), EngineFailureError, "422 .* Entity: bad name"),
         ("graphql", raw(200, b'{"errors": [{"message": "no memory"}]}'), EngineFailureError, "no memory"),
-        ("graphql", raw(200, b"<html>"), EngineFailureError, "no answer of Weaviate"),
+        ("graphql", raw(200, b"<html>"), EngineFailureError, "an answer that is not Weaviate's"),
     ],
 )
 def test_what_the_server_says_is_passed_on(
