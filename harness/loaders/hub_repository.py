@@ -335,7 +335,7 @@ class HubRepository(Repository):
         if getattr(error, "errno", None) == errno.ENOSPC:
             fix = f"make room on the disk of '{self._hub.constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another disk"
             return DataError(self.label, [f"{action} was not downloaded: the disk is full"], fix=fix)
-        fix = "run the command again: it continues where it stopped;  " + self._download_command()
+        fix = "run the command again: it continues where it stopped; " + self._download_command()
         problem = f"{action} was not downloaded from {self._hub.constants.ENDPOINT}: {first_line(error)}"
         return DataError(self.label, [problem], fix=fix)
 

@@ -113,7 +113,7 @@ def labelled_expression(name: str, backend: str | Function, form: str) -> str:
 def _endpoint(rest: str, visible_text: str) -> CallableSpec:
     if rest.startswith("//"):
         fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
-        raise UsageError(f"'{visible_text}' is a URL, without the location of the ids in its answers", fix=fix)
+        raise UsageError(f"'{visible_text}' is a URL without the location of the ids in its answers", fix=fix)
     options = _http_options(rest)
     settings = HttpSettings.of(options)
     option_texts = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]

@@ -197,7 +197,9 @@ def test_another_split_than_the_usual_one_may_be_here(hub, monkeypatch):
 
 def test_judgments_that_are_not_ms_marcos_are_refused(hub):
     write_mmarco(hub.root, CONTENT.without_titles().of_splits(**{"dev.small": "test"}), "german", "german")
-    with pytest.raises(DataError, match="that of the collection's judgments is 38a80559a561707ac2ec0f150ecd1e8a"):
+    with pytest.raises(
+        DataError, match="but the MD5 of the collection's judgments is 38a80559a561707ac2ec0f150ecd1e8a"
+    ):
         load_dataset("hf:unicamp-dl/mmarco:de")
 
 
@@ -326,7 +328,7 @@ def test_files_that_no_card_tells_apart_are_one_problem(hub, tmp_path, monkeypat
     with pytest.raises(DataError) as raised:
         load_dataset(f"hf:./{folder.relative_to(tmp_path)}")
     assert str(raised.value).startswith(f"hf:./{folder.relative_to(tmp_path)}: 1 problem\n")
-    assert "no README.md with 'configs:' says which files are documents, queries" in str(raised.value)
+    assert "no README.md with 'configs:' states which files are documents, queries" in str(raised.value)
 
 
 def test_what_is_here_is_told(hub):

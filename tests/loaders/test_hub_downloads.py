@@ -67,7 +67,7 @@ def test_a_download_that_never_comes_whole_leaves_no_file_and_is_gone_on_with(hu
     with pytest.raises(DataError) as raised:
         load_dataset("hf:BeIR/mini")
     assert f"'{FIRST}' was not downloaded from {hub.url}" in str(raised.value)
-    assert "run the command again: what came is kept" in str(raised.value)
+    assert "run the command again: it continues where it stopped" in str(raised.value)
     assert not list((tmp_path / "hub cache").rglob(Path(FIRST).name))
     told = HubLoader().local_files(DatasetSpec("hf:BeIR/mini"))
     assert told.complete is False
@@ -112,7 +112,7 @@ def test_a_file_that_the_card_names_and_the_repository_lacks(hub):
     ("status", "code", "words"),
     [
         (401, "GatedRepo", "accepted its terms\n  accept its terms on .*/datasets/BeIR/mini, then log in"),
-        (403, "GatedRepo", "only to those who accepted its terms"),
+        (403, "GatedRepo", "only to users who accepted its terms"),
         (404, "RepoNotFound", "the hub has no dataset 'BeIR/mini', or keeps it private"),
         (500, "", "the list of its files was not downloaded"),
     ],

@@ -88,7 +88,7 @@ def test_a_check_refuses_a_rule_that_it_cannot_follow(cards: Path) -> None:
 def test_a_check_says_that_other_retrievers_are_judged_by_all_hits() -> None:
     dataset = Dataset.of({"7": "two", "x": "two years"}, {"7": "two"}, {"7": {"x": 1}}, identical_ids="drop")
     checked = harness.check(dataset, backends="csr", against=lambda question, k: ["7", "x"], **QUICK)
-    assert any("stay with --against" in note for note in checked.report.notes)
+    assert any("kept with --against" in note for note in checked.report.notes)
     assert [one.metrics["MRR@2"].mean for one in checked.report.trials] == [1.0, 0.5]
 
 

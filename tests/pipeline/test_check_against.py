@@ -108,7 +108,7 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     assert (subject.label, subject.dataset) == ("mine", "golden")
     assert subject.parity is not None  # with exact search of the vectors that the collection gives back
     assert (subject.parity.queries, subject.parity.different) == (len(checked.hits["golden", "mine"].query_ids), 0)
-    assert "held against exact search of the vectors that it gives back" in " ".join(text.split())
+    assert "compared with exact search of the vectors that it returns" in " ".join(text.split())
     assert "had the same SHA-256 before and after" in " ".join(text.split())
 
 
@@ -329,7 +329,7 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
         ("csr:path=.", "numbers of the corpus's own terms"),
         ("chroma:path=.;collection=docs", "does not say which model made its vectors"),
         ("chrmoa:path=.;collection=docs", "did you mean 'chroma'"),
-        ("qdrant-dense:model=m", "nothing says where the index is"),
+        ("qdrant-dense:model=m", "nothing states the location of the index"),
         ("rrf:csr+flat", "'rrf' is not an index"),
         ("run:hits.trec", "'run' is not an index"),
         ("pyton:my_app:retrieve", "did you mean 'python'"),
@@ -382,7 +382,7 @@ def test_a_service_is_asked_and_its_secrets_are_nowhere(app, tmp_path, monkeypat
     assert json.loads(stored)["plan"]["resolved"]["against"] == [
         "http:url=http://***@127.0.0.1:9/s?q={question}&***;ids=r[*];key_env=MY_KEY;retry_s=0"
     ]
-    assert "*** in its command stands for what could be secret" in " ".join(text.split())
+    assert "*** in its command replaces text that could be secret" in " ".join(text.split())
 
 
 def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too(app, tmp_path):

@@ -318,7 +318,7 @@ def test_what_cannot_be_changed_says_so() -> None:
     skip_without("bm25s")
     skip_without("faiss")
     library, graph = compared("bm25s:analyzer=whitespace,faiss:model=random;index=HNSW8")
-    assert any(note.endswith("in every weight, and only indexes anew") for note in library["notes"])
+    assert any(note.endswith("in every weight, so it can only index everything again") for note in library["notes"])
     assert "not changed (--churn): FAISS removes nothing from its IndexHNSWFlat" in graph["notes"]
     assert "states" not in graph
 

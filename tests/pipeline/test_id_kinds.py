@@ -18,7 +18,7 @@ UUID = "8544a3db-0b16-5b1c-a72d-7b7f47536f62"
             "expected ids are names, and the ids of hits are UUIDs or hashes",
             "key of the metadata",
         ),
-        ({"manual#1"}, {"d41d8cd98f00b204e9800998ecf8427e"}, "those of hits are UUIDs or hashes", "metadata"),
+        ({"manual#1"}, {"d41d8cd98f00b204e9800998ecf8427e"}, "the ids of hits are UUIDs or hashes", "metadata"),
         ({"7", "12"}, {"terms", "manual"}, "expected ids are numbers, and the ids of hits are names", "metadata"),
         ({"manual"}, {"manual#1", "x"}, "the hit 'manual#1' is called like a chunk of 'manual'", "--delimiter '#'"),
         ({"my_doc"}, {"my_doc_chunk_3"}, "like a chunk of 'my_doc'", "--delimiter '_'"),

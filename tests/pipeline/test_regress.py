@@ -346,7 +346,7 @@ def test_two_that_begin_in_one_second_have_folders_of_their_own(
 def test_a_folder_of_diff_is_no_result(small: dict[str, Path], tmp_path: Path) -> None:
     compare(small, "good", "to differ", timing=False)
     harness.diff(small["base"] / "to differ", small["base"] / "to differ", out=tmp_path / "diff")
-    with pytest.raises(ResultError, match="no result of its own") as raised:
+    with pytest.raises(ResultError, match="not a result to compare") as raised:
         harness.diff(tmp_path / "diff", small["base"] / "to differ")
     assert "name one of the two results" in str(raised.value)
 

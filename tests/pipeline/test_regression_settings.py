@@ -117,7 +117,9 @@ def test_a_change_that_changes_nothing_is_refused(setting: str, error: type[Harn
 def test_own_code_has_no_parameters_to_change(setting: str) -> None:
     """It would be asked as before, and the result called the same."""
     specs = parse_backends("csr,mine=python:a:b")
-    with pytest.raises(UsageError, match=r"'mine' has no parameters to change\n  name others in its place"):
+    with pytest.raises(
+        UsageError, match=r"'mine' has no parameters to change\n  name all backends of the new plan with --backends"
+    ):
         changed_backends(specs, [setting])
     with pytest.raises(UnknownNameError, match="unknown parameter"):
         changed_backends(specs, ["*:expression=python:a:c"])
@@ -247,7 +249,7 @@ def test_judgments_are_those_of_the_compared_queries(
 def test_without_texts_queries_are_matched_by_their_ids() -> None:
     found = common_queries(side({"csr": BEFORE}), side({"csr": BEFORE}, texts={}))
     assert not found.relation.texts_compared
-    assert any("matched by their ids alone" in one for one in found.warnings)
+    assert any("matched only by their ids" in one for one in found.warnings)
 
 
 def test_other_candidates_are_named_as_a_cause() -> None:

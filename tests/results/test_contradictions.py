@@ -87,7 +87,10 @@ def _no_schema(report: Any) -> None:
     ("edit", "message"),
     [
         (_mean, r"report.json' contradicts itself: trials.0.metrics.\S+: the mean 5 is outside of its range"),
-        (_mean_and_range, r"per_query.parquet' contradicts itself: trials.0.metrics.\S+: the mean is 5, and that of"),
+        (
+            _mean_and_range,
+            r"per_query.parquet' contradicts itself: trials.0.metrics.\S+: the mean is 5, but the mean of",
+        ),
         (_interval, r"trials.0.metrics.\S+: the interval \[0.9, 0.1\] is empty"),
         (_twice, r"trials: '.* on .*' occurs 2 times"),
         (_other_kind, r"was written by `harness check`|has a part 'golden', which is missing"),
@@ -119,7 +122,7 @@ def test_values_of_other_queries_are_refused(stored: Path, tmp_path: Path) -> No
 
 def test_means_of_a_check_that_are_not_those_of_its_questions(stored: Path, tmp_path: Path) -> None:
     folder = _edited(stored / "check", tmp_path / "result", _mean_and_range)
-    with pytest.raises(ResultError, match=r"trials.0.metrics.\S+: the mean is 5, and that of the queries is"):
+    with pytest.raises(ResultError, match=r"trials.0.metrics.\S+: the mean is 5, but the mean of the queries is"):
         read_report(folder)
 
 
