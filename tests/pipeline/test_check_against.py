@@ -329,7 +329,7 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
         ("csr:path=.", "numbers of the corpus's own terms"),
         ("chroma:path=.;collection=docs", "does not say which model made its vectors"),
         ("chrmoa:path=.;collection=docs", "did you mean 'chroma'"),
-        ("qdrant-dense:model=m", "nothing states the location of the index"),
+        ("qdrant-dense:model=m", "nothing names the location of the index"),
         ("rrf:csr+flat", "'rrf' is not an index"),
         ("run:hits.trec", "'run' is not an index"),
         ("pyton:my_app:retrieve", "did you mean 'python'"),
