@@ -103,8 +103,8 @@ for other in ({"heap": "512m"}, {"jar": "another.jar"}):
 """
     done = python(program, repository)
     assert done.stderr == ""
-    assert "a heap of 256m; 512m was asked for\n" in done.stdout
-    assert "'another.jar' was asked for" in done.stdout
+    assert "a heap of 256m; 512m was requested\n" in done.stdout
+    assert "'another.jar' was requested" in done.stdout
 
 
 def test_a_heap_that_java_refuses_is_an_error_and_not_the_end_of_the_process(repository: Path):
