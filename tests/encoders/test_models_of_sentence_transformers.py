@@ -140,7 +140,7 @@ def test_a_folder_that_says_which_model_it_is_gets_what_that_model_needs(
     assert (found.encoder["query_prompt"], found.encoder["document_prompt"]) == ("query: ", "passage: ")
     assert found.encoder["query_prompt_from"] == "the prompt of intfloat/e5-small-v2"
     assert "(query prompt 'query: ', document prompt 'passage: ')" in header(comparison.report)
-    assert any("'passage: ' before documents (what intfloat/e5-small-v2 needs)" in one for one in found.notes)
+    assert any("'passage: ' before documents (the prompt of intfloat/e5-small-v2)" in one for one in found.notes)
 
 
 def test_truncation_normalisation_and_length_limit_change_vectors_and_batch_size_does_not(

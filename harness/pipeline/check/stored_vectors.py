@@ -58,7 +58,7 @@ class VectorComparison(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """Texts with the vectors that the index has of them; ``places`` say where the texts come from."""
+    """Texts with the vectors that the index has of them; ``locations`` say where the texts come from."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -198,7 +198,7 @@ def _judged(sample: _Texts, cosines: Float64Array) -> VectorComparison:
             f"{len(low)} of {texts} that were encoded again have other vectors in the index: the lowest cosine is "
             f"{lowest:.3f}, the median {median:.3f}",
             "name the model that made the index (model=), with its prompt of documents, max_seq_length and "
-            f"truncate_dim; if texts other than those of {' and '.join(sample.places)} were encoded, this is not an "
+            f"truncate_dim; if texts other than those of {' and '.join(sample.locations)} were encoded, this is not an "
             "error",
             tuple(f"document '{sample.ids[row]}': {cosines[row]:.3f}" for row in worst[:_MAX_EXAMPLES].tolist()),
         )
