@@ -354,7 +354,7 @@ def other_run(folder: Path) -> Path:
         ({"require": "lang=fr: Hit@5>=1"}, UsageError, "no question has lang=fr"),
         ({"match": "document"}, UsageError, "--delimiter"),
         ({"backends": "csrr"}, UsageError, "did you mean 'csr'"),
-        ({"metrics": "NumRet"}, UsageError, "no mean"),
+        ({"metrics": "NumRet"}, UsageError, "is not a mean"),
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
         ({"relevance": 9}, UsageError, "no question expects anything of that grade"),
         ({"corpus": ()}, UsageError, "no corpus"),

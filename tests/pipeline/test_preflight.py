@@ -327,7 +327,7 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
 )
 def test_ids_of_a_corpus_at_hand_decide_about_hits_that_no_question_expects(corpora, expected) -> None:
     """Of three questions of a function; without a corpus, fewer than ten are too few to refuse."""
-    looking = replace(examiner(None), at_hand=tuple(map(Ids.of, corpora)))
+    looking = replace(examiner(None), loaded_ids=tuple(map(Ids.of, corpora)))
     answers = [answer(f"new-{number}") for number in (1, 2, 3)]
     answered = GoldenRun(trial_of_backend("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
     examined = looking.examined_answers(answered, answers, parse_metrics("Hit@3"), 1)

@@ -47,7 +47,7 @@ class FilesProbe(Probe[FileSizes]):
     record = FileSizes
     runs_made = 0
 
-    def wanted(self, trial: Trial, plan: Plan) -> bool:
+    def applies_to(self, trial: Trial, plan: Plan) -> bool:
         return True
 
     def run(self, probed: ProbedTrial, progress: Progress) -> FileSizes:

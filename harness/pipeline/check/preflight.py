@@ -427,7 +427,7 @@ class Examiner:
     """Examines runs of a golden set. ``corpus`` is None if a backend has its own documents.
 
     Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
-    ``at_hand`` are the ids of corpora that backends with their own documents may share.
+    ``loaded_ids`` are the ids of corpora that backends with their own documents may share.
     """
 
     golden: GoldenSet
