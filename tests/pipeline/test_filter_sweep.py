@@ -153,7 +153,7 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     shown = found.render()
     assert "Search under filters" in shown
     assert "does not filter" in shown
-    assert "? under filters late finds least: recall@2 0.8750, too few hits on 1 of 4 queries where 50 % match" in shown
+    assert "? under filters late finds least: recall@2 0.8750, too few hits on 1 of 4 queries if 50 % match" in shown
     (verdict,) = FilteringProbe().verdicts([found.trial("csr")])
     assert (verdict.tone, verdict.headline) == ("good", "csr finds the exact filtered best 2 under every filter")
     assert "filter.section=garden.queries_with_fewer_hits,1," in found.render("csv")
