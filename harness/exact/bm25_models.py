@@ -45,7 +45,7 @@ class Bm25Formula:
         idf_floor: Replaces an IDF that is not above 0; None leaves it unchanged.
         saturation: ``bm25`` as above; ``bm25l`` is ``(k1 + 1) · (c + delta) / (k1 + c + delta)`` of
             ``c = tf / (1 - b + b · |d| / avgdl)``, ``bm25+`` adds delta. Both give something for a term that a document
-            lacks, which every document gets: it is separate, in :attr:`Weighted.absent`.
+            lacks, which every document gets: it is separate, in :attr:`WeightedVectors.absent`.
         delta: Of these two.
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
@@ -127,7 +127,7 @@ def weigh(counts: TermCounts, formula: Formula) -> WeightedVectors:
 
 
 class WeighedDocuments(NamedTuple):
-    """Weights of documents, computed when they are read, and ``absent`` as in :class:`Weighted`."""
+    """Weights of documents, computed when they are read, and ``absent`` as in :class:`WeightedVectors`."""
 
     documents: DocumentRows
     absent: Float32Array | None

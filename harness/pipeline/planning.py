@@ -143,7 +143,7 @@ def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] 
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
 
-    Raises as :func:`harness.plan.plan.in_language`.
+    Raises as :func:`harness.plan.plan.set_language`.
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)

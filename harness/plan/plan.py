@@ -93,9 +93,10 @@ class Plan:
     """Everything that a comparison will do. ``reference`` is the label of the backend that ``--reference`` names.
 
     ``datasets`` are the datasets of the request's expression; empty if the caller provides the only dataset.
-    ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers (:func:`in_language`)
-    and on candidates of second stages (:func:`among_candidates_of_dataset`) do. ``lucene_available`` says whether
-    Lucene's analyzers can run here. ``sweeps`` name the backend of each value of each sweep.
+    ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers
+    (:func:`set_language`) and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
+    ``lucene_available`` says whether Lucene's analyzers can run here. ``sweeps`` name the backend
+    of each value of each sweep.
     """
 
     request: CompareRequest
@@ -202,8 +203,8 @@ def make_plan(
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
     Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``; None looks only if an
-    analyzer is not named), else Snowball's, until :func:`in_language` sets the dataset's language. ``functions`` are as
-    in :func:`parse_backends`.
+    analyzer is not named), else Snowball's, until :func:`set_language` sets the dataset's language. ``functions`` are
+    as in :func:`parse_backends`.
 
     Raises:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
@@ -346,7 +347,7 @@ def _takes(spec: BackendSpec, analyzer: str) -> bool:
 def _analyzer_for(spec: BackendSpec, language: str, requested: str | None = None, *, lucene_available: bool) -> str:
     """Return the first analyzer of a language that the backend takes and that can run, else the ``requested`` analyzer.
 
-    Raises UsageError and EngineUnavailableError as :func:`in_language` does.
+    Raises UsageError and EngineUnavailableError as :func:`set_language` does.
     """
     with_lucene = lucene_available or not _takes(spec, "whitespace")  # else its trial reports Lucene's requirements
 

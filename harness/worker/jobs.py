@@ -299,7 +299,7 @@ class DenseSearchJob:
 class IdentityJob:
     """Request from an engine's class everything, other than its parameters, that decides its hits.
 
-    ``engine`` is ``module:class``; see :class:`harness.engines.interface.Identified`.
+    ``engine`` is ``module:class``; see :class:`harness.engines.interface.HasIdentity`.
     """
 
     engine: str

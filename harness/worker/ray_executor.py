@@ -433,10 +433,10 @@ def run_on_node(
     """Run the job in ``folder`` in a worker on this node, in ``directory`` if it exists here, and yield its progress.
 
     Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
-    since the message before, and at last :class:`Finished` or :class:`NodeError`. An interruption of the task ends the
-    worker with every process that it started. If the folder is not visible, yields :class:`Unseen`; with its files
-    ``sent``, runs the job in a separate folder, and yields its output: finished chunks of an encoding at once, and each
-    file that it left before the last message.
+    since the message before, and at last :class:`FinishedProcess` or :class:`NodeError`. An interruption of the task
+    ends the worker with every process that it started. If the folder is not visible, yields :class:`Unseen`; with its
+    files ``sent``, runs the job in a separate folder, and yields its output: finished chunks of an encoding at once,
+    and each file that it left before the last message.
     """
     job_folder, host = Path(folder), socket.gethostname()
     if version != __version__:

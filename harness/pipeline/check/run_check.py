@@ -137,7 +137,7 @@ def _set_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckP
     """Return the plan with the analyzers of each corpus's language.
 
     Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
-    golden set came with. Raises as :func:`harness.plan.plan.in_language`.
+    golden set came with. Raises as :func:`harness.plan.plan.set_language`.
     """
     plans = {
         name: set_language(backends, loaded[name].language, loaded[name].analyzer)
