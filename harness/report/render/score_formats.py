@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.data.problems import Finding
 from harness.metrics import Metric, Scores, Summary
-from harness.metrics.audit import Audit, Change, Difference, Example, Match
+from harness.metrics.audit import Audit, Difference, Match
 from harness.metrics.conventions import CONVENTIONS
 from harness.metrics.kind import Release
 from harness.metrics.registry import kind_of
@@ -122,29 +122,15 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "convention": difference.convention,
         "harness": _plain(difference.harness_value),
         "value": _plain(difference.other_value),
-        "causes": [[_change_entry(change) for change in cause] for cause in difference.causes],
-        "alone": [_change_entry(change) | {"value": _plain(value)} for change, value in difference.alone],
-        "without_effect": [_change_entry(change) for change in difference.without_effect],
-        "examples": [_example_entry(example) for example in difference.examples],
-    }
-
-
-def _change_entry(change: Change) -> dict[str, Any]:
-    return {"aspect": change.aspect, "here": change.harness_value, "there": change.other_value}
-
-
-def _example_entry(example: Example) -> dict[str, Any]:
-    return {
-        "query": example.query,
-        "here": example.harness_value,
-        "there": example.other_value,
-        "rank_here": example.harness_rank,
-        "rank_there": example.other_rank,
+        "causes": [[change._asdict() for change in cause] for cause in difference.causes],
+        "alone": [change._asdict() | {"value": _plain(value)} for change, value in difference.alone],
+        "without_effect": [change._asdict() for change in difference.without_effect],
+        "examples": [example._asdict() for example in difference.examples],
     }
 
 
 def _match_entry(match: Match) -> dict[str, Any]:
-    change = None if match.change is None else _change_entry(match.change)
+    change = None if match.change is None else match.change._asdict()
     return {
         "measure": str(match.measure), "convention": match.convention, "change": change, "value": _plain(match.value)
     }  # fmt: skip
