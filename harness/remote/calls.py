@@ -203,7 +203,7 @@ class RemoteCalls:
         try:
             content = answer.json()
         except (ValueError, RecursionError):
-            return _Fault(f"answered with what is not JSON, or nested too deeply: {answer.text!r}", unusable=True)
+            return _Fault(f"answered with invalid JSON, or JSON nested too deeply: {answer.text!r}", unusable=True)
         try:
             return read(content)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

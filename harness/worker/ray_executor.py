@@ -67,7 +67,7 @@ _log = logging.getLogger("harness")
 class ClusterFacts:
     """A cluster as a result records it: Ray's version, nodes that are alive, and the seconds that reaching it took.
 
-    ``lost`` counts the jobs of this run that ran again because their node was lost.
+    ``lost_jobs`` counts the jobs of this run that ran again because their node was lost.
     """
 
     ray: str
@@ -75,7 +75,7 @@ class ClusterFacts:
     cores: int
     gpus: int
     start_seconds: float
-    lost: int = 0
+    lost_jobs: int = 0
 
     def __str__(self) -> str:
         gpus = f", {counted(self.gpus, 'GPU')}" if self.gpus else ""
@@ -233,7 +233,7 @@ class Cluster:
             cores=int(sum(node["CPU"] for node in nodes)),
             gpus=int(sum(node.get("GPU", 0) for node in nodes)),
             start_seconds=self.start_s,
-            lost=self._lost,
+            lost_jobs=self._lost,
         )
 
     def put(self, content: npt.NDArray[np.uint8]) -> object:

@@ -555,7 +555,7 @@ def test_pairs_without_a_grade_are_relevant(tmp_path):
 def test_documents_alone(tmp_path):
     d = write(tmp_path, "d.csv", table(CORPUS, D))
     assert len(load_corpus(d)) == len(CORPUS)
-    with pytest.raises(DataError, match=r"there are no queries(.|\n)*--queries FILE"):
+    with pytest.raises(DataError, match=r"these are documents without queries(.|\n)*--queries FILE"):
         load_dataset(d)
 
 
@@ -629,7 +629,7 @@ def test_a_comparison_of_every_shape_gives_the_same_metrics(tmp_path):
     compared = harness.compare("csr", given, **COMPARED)
     assert figures(compared) == expected
     assert any("'mine' is an object in Python" in note for note in compared.report.plan.resolved["notes"])
-    with pytest.raises(UsageError, match="qrels beside a Dataset"):
+    with pytest.raises(UsageError, match="qrels with a Dataset"):
         harness.compare("csr", given, qrels="x", **COMPARED)
 
 

@@ -289,7 +289,7 @@ def test_an_answer_that_cannot_be_read_says_why(
     service: Service, reply: object, given: dict[str, str], said: str
 ) -> None:
     service.replies = [(200, reply)] * 3
-    with pytest.raises(EngineUnavailableError, match="answered with what cannot be used") as refusal:
+    with pytest.raises(EngineUnavailableError, match="sent an unusable answer") as refusal:
         asking({"url": f"{service.url}/{{question}}", "retry_s": "0", **given})
     assert said in str(refusal.value)
     assert "JSON paths" in str(refusal.value)

@@ -100,7 +100,7 @@ def test_faults_of_the_call_are_named(files):
         harness.evaluate(pd.DataFrame({"doc_id": ["a"], "score": [1.0]}), QRELS)
     with pytest.raises(DataError, match=r"lacks 1 id$"):
         harness.evaluate(pd.DataFrame({"qid": ["q1", None], "docno": ["a", "b"], "score": [1.0, 2.0]}), QRELS)
-    with pytest.raises(DataError, match="no number"):
+    with pytest.raises(DataError, match="not a number"):
         harness.evaluate(pd.DataFrame({"qid": ["q1"], "docno": ["a"], "score": ["high"]}), QRELS)
     with pytest.raises(DataError, match="query 'q1' judges document 'a' twice, with the grades 1 and 2"):
         harness.evaluate(RUN, pd.DataFrame({"qid": ["q1"] * 2, "docno": ["a", "a"], "label": [1, 2]}))

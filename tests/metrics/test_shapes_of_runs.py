@@ -457,7 +457,7 @@ def test_a_run_is_no_set_because_that_has_no_order():
         (pd.DataFrame({"qid": [1.5], "docno": ["a"], "score": [1]}), "column 'qid': an id is a float (1.5)"),
         (pa.table({"qid": [1.5], "docno": ["a"], "score": [1]}), "column 'qid' holds double"),
         (pa.table({"qid": ["a", None], "docno": ["a", "b"], "score": [1, 2]}), "column 'qid' lacks 1 id"),
-        (pa.table({"qid": ["a"], "docno": ["a"], "score": ["1"]}), "no number: string"),
+        (pa.table({"qid": ["a"], "docno": ["a"], "score": ["1"]}), "not a number: string"),
     ],
 )
 def test_wrong_ids_and_numbers_are_named(run, problem):

@@ -84,11 +84,15 @@ def notes_of(result: CheckResult) -> str:
 @pytest.mark.parametrize(
     ("package", "name", "note"),
     [
-        ("langchain_chroma", "langchain:{}:chroma_retriever;id_key=source", "it is set to return 4 documents"),
+        ("langchain_chroma", "langchain:{}:chroma_retriever;id_key=source", "it is configured to return 4 documents"),
         ("langchain_core", "langchain:{}:langchain_store;id_key=source", "LangChain's InMemoryVectorStore"),
         ("langchain_core", "langchain:{}:fixed_retriever;id_key=source", "it takes no number of documents"),
         ("llama_index.core", "llamaindex:{}:llama_index;id_key=source", "LlamaIndex's VectorStoreIndex"),
-        ("llama_index.core", "llamaindex:{}:llama_retriever;id_key=ref_doc_id", "it is set to return 1 documents"),
+        (
+            "llama_index.core",
+            "llamaindex:{}:llama_retriever;id_key=ref_doc_id",
+            "it is configured to return 1 documents",
+        ),
         ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "Haystack's Pipeline"),
         ("haystack", "haystack:{}:haystack_component;id_key=source", "it takes no number of documents"),
         ("pyterrier", "pyterrier:{}:pyterrier_pipeline", "it takes no number of documents"),

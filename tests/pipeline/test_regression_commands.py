@@ -137,4 +137,4 @@ def test_the_baseline_s_warm_up_is_not_taken_over_where_no_times_are(
     options: dict[str, Any], expected: float | None
 ) -> None:
     record = PlanRecord(arguments={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
-    assert _request(record, options).warm_up == expected
+    assert _request(record, options).arguments()["warm_up"] == expected

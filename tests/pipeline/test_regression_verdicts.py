@@ -126,8 +126,8 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ({"deterministic": False}, {"deterministic": False}, "no noise floor for chroma: every build gives other"),
-        ({}, {"deterministic": False}, "no noise floor for chroma: every build gives other"),
+        ({"deterministic": False}, {"deterministic": False}, "no noise floor for chroma: every build gives diffe"),
+        ({}, {"deterministic": False}, "no noise floor for chroma: every build gives diffe"),
         ({"deterministic": False, "stages": FUSED}, {"stages": FUSED}, "no noise floor for chroma: it is made of"),
         ({"deterministic": True}, {"deterministic": True}, ""),
         ({}, {}, ""),
@@ -359,7 +359,7 @@ def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]
     assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
     kept = {"csr": ranking_digests(runs[0], 3)}
     for digests, verdict in ((kept, found.verdict), ({"csr": {}}, "undecided")):
-        baseline = replace(sides[0], depth=1, kept_digests=digests)
+        baseline = replace(sides[0], depth=1, stored_digests=digests)
         (told,) = judge_pairs([compared(baseline, sides[1], ["q1", "q2"])], Rules()).metrics[0][CSR]
         assert told.verdict == verdict
 

@@ -57,7 +57,7 @@ def test_the_model_that_is_taken_without_one_is_said(backend: str) -> None:
 
 
 def test_a_model_that_is_missing_and_a_choice_that_is_none_say_what_would_do() -> None:
-    with pytest.raises(UsageError, match="no model of its own") as refused:
+    with pytest.raises(UsageError, match="no default model") as refused:
         plan(backends="csr-splade")
     assert "http:" not in str(refused.value), "endpoints give dense vectors"
     with pytest.raises(UsageError, match="'foo' is not one of '', scalar"):
@@ -132,7 +132,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     [
         ({"jobs": 2}, r"--jobs 2 with timing: .*\n  add --no-timing"),
         ({"repeat": 2, "timing": False}, "--repeat 2 with --no-timing"),
-        ({"warm_up": 2.0, "timing": False}, "--warm-up 2 with --no-timing: .*\n  leave one"),
+        ({"warm_up": 2.0, "timing": False}, "--warm-up 2 with --no-timing: .*\n  leave out one"),
         ({"isolation": "none", "deadline": 5.0}, "--deadline with --isolation none"),
         ({"isolation": "none", "memory_limit": "2GiB"}, "--memory-limit with --isolation none"),
         ({"isolation": "none", "timing": False, "jobs": 2}, "--jobs with --isolation none"),

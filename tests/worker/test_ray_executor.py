@@ -203,9 +203,9 @@ def test_a_job_whose_node_is_lost_again_and_again_is_given_up(
         "run again (3 of 3)",
         "given up",
     ]
-    assert executor._cluster.facts.lost == 3
+    assert executor._cluster.facts.lost_jobs == 3
     executor._cluster.begin_run()
-    assert executor._cluster.facts.lost == 0
+    assert executor._cluster.facts.lost_jobs == 0
 
 
 class TestUnseenFolders:
@@ -447,7 +447,7 @@ class TestComparison:
         assert [count > 1 for count in parts] == [True, True]  # the exact references, on the nodes that were left
         assert reranked == [8 * TEXTS, 2048, 8 * TEXTS - 2048]  # all pairs here, two groups of them there
         assert comparison.report.cluster is not None
-        assert comparison.report.cluster.lost == 1
+        assert comparison.report.cluster.lost_jobs == 1
         assert local.report.cluster is None
         encoded = Counter(line for line in lines(nodes.calls) if line.startswith("text"))
         assert len(encoded) == TEXTS

@@ -256,7 +256,7 @@ def test_metadata_called_as_what_the_collection_has_itself_is_refused(name: str,
     named = replace(DOCUMENTS, metadata=pa.table({name: ["red"] * len(DOCUMENTS)}))
     with closing(MilvusEngine(DENSE)) as engine:
         engine.open(tmp_path, named.ids)
-        with pytest.raises(RejectedInputError, match=re.escape(f"has a field '{name}' of its own")):
+        with pytest.raises(RejectedInputError, match=re.escape(f"has its own field '{name}'")):
             engine.index(named, RecordingProgress(), StepClock())
 
 

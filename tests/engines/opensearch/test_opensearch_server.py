@@ -327,7 +327,7 @@ class ServerTests:
         assert left_collections(known, url) == left
         remove_collections(known, url, left)
         assert index_names(self.server) == {"mine"}
-        assert detail.startswith(f"{url}, {known.engine} ")
+        assert detail.startswith(f"{url}, {known.kind.address_rules.engine} ")
         assert "3 indexes, 2 of them made by harness" in detail
 
     def test_the_other_product_is_refused(self, url: str) -> None:
