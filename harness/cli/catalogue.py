@@ -88,14 +88,14 @@ def _info(request: InfoRequest) -> None:
     else:
         stored_files = _stored(card_or_family, request.cards)
         if request.format == "json":
-            stored = (
+            local_files = (
                 {"error": stored_files}
                 if isinstance(stored_files, str)
                 else None
                 if stored_files is None
                 else _plain_stored(stored_files)
             )
-            print_json({**asdict(card_or_family), "on_this_machine": stored})
+            print_json({**asdict(card_or_family), "on_this_machine": local_files})
         else:
             print_result(card_page(card_or_family, stored_files, all_published=request.published))
 

@@ -60,9 +60,9 @@ class UsedColumns:
         is_used = np.zeros(len(positions), dtype=bool)
         inside = positions < len(self._columns)
         is_used[inside] = self._columns[positions[inside]] == vectors.indices[inside]
-        preserved = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(is_used)])
+        kept_before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(is_used)])
         return SparseVectors(
-            preserved[vectors.indptr],
+            kept_before[vectors.indptr],
             positions[is_used].astype(np.int32),
             vectors.values[is_used],
             max(1, len(self._columns)),

@@ -192,7 +192,7 @@ def as_id(value: object) -> str | None:
 
 
 def choose_column(
-    source: str, parameter: str, conditions: str, present: Sequence[str], usual: Sequence[str] = ()
+    source: str, parameter: str, requested: str, present: Sequence[str], usual: Sequence[str] = ()
 ) -> str:
     """Return the column to read.
 
@@ -207,11 +207,11 @@ def choose_column(
         RejectedInputError: There is no such column, or more than one.
     """
     columns_text = ", ".join(f"'{name}'" for name in present) or "none"
-    if conditions and conditions not in present:
+    if requested and requested not in present:
         raise RejectedInputError(
-            f"{source} has no column '{conditions}' that can be the {parameter}", fix=f"it has: {columns_text}"
+            f"{source} has no column '{requested}' that can be the {parameter}", fix=f"it has: {columns_text}"
         )
-    chosen = [conditions] if conditions else [name for name in usual or present if name in present]
+    chosen = [requested] if requested else [name for name in usual or present if name in present]
     if not chosen or (not usual and len(chosen) > 1):
         raise RejectedInputError(
             f"{source} has {len(present)} columns that can be the {parameter}: {columns_text}",
@@ -257,18 +257,18 @@ def choose_columns(
     )
 
 
-def require_similarity(described: str, similarities: Sequence[str], conditions: str) -> str:
+def require_similarity(described: str, similarities: Sequence[str], requested: str) -> str:
     """Return the ``wanted`` similarity, the first one for "".
 
     Raises RejectedInputError for a similarity that is not among the index's ``similarities``; ``described`` names
     these.
     """
-    if conditions not in ("", *similarities):
+    if requested not in ("", *similarities):
         raise RejectedInputError(
-            f"{described}, which is not similarity={conditions}",
+            f"{described}, which is not similarity={requested}",
             fix=f"say similarity={' or similarity='.join(similarities)}, or leave it out",
         )
-    return conditions or similarities[0]
+    return requested or similarities[0]
 
 
 def sparse_of(
@@ -375,18 +375,23 @@ def compare_sparse(
         raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
     strange = [np.empty(0, dtype=np.int32)]
     for positions, valid, page in _pages_in_dataset(content, documents, pages, progress):
-        stored, conditions = page.take(valid), expected.take(positions)
+        stored, expected_rows = page.take(valid), expected.take(positions)
         lengths = np.diff(stored.indptr)
-        rows, other = np.repeat(np.arange(len(stored)), lengths), np.flatnonzero(lengths != np.diff(conditions.indptr))
+        rows, other = (
+            np.repeat(np.arange(len(stored)), lengths),
+            np.flatnonzero(lengths != np.diff(expected_rows.indptr)),
+        )
         if len(other) == 0:
-            other = rows[stored.indices != conditions.indices]
+            other = rows[stored.indices != expected_rows.indices]
         if len(other):
             doc_id = ids[int(positions[other[0]])]
             raise RejectedInputError(
                 f"the vector of document '{doc_id}' in the index has other columns than the encoder gives it",
                 fix=NOT_THESE_VECTORS,
             )
-        strange.append(positions[np.unique(rows[stored.values.view(np.uint32) != conditions.values.view(np.uint32)])])
+        strange.append(
+            positions[np.unique(rows[stored.values.view(np.uint32) != expected_rows.values.view(np.uint32)])]
+        )
     return _different("weights", np.concatenate(strange), ids)
 
 
@@ -404,11 +409,11 @@ def _pages_in_dataset(
         progress.advance(len(rows))
 
 
-def _different(role: str, positions: Int32Array, ids: Ids) -> str | None:
+def _different(kind: str, positions: Int32Array, ids: Ids) -> str | None:
     """Return a sentence that the documents at ``positions`` differ; None if ``positions`` is empty."""
     if len(positions) == 0:
         return None
-    return f"{len(positions):,} documents have other {role} than the encoder gives, '{ids[int(positions.min())]}' first"
+    return f"{len(positions):,} documents have other {kind} than the encoder gives, '{ids[int(positions.min())]}' first"
 
 
 def same_vectors(

@@ -118,13 +118,13 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
         """Search for ``k`` documents, or as many as match."""
-        conditions = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
-        if conditions == 0:
+        count = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
+        if count == 0:
             return _NOTHING
-        answer = self._ask(query, conditions)
+        answer = self._ask(query, count)
         if answer is None:
             self._short.add(query.tobytes())
-            return self._most_of(query, conditions)
+            return self._most_of(query, count)
         return answer
 
     def _ask(self, query: Float32Array, k: int) -> tuple[Any, Any] | None:

@@ -172,13 +172,18 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         if parameters["index"] == "hnsw":
             renamed = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
             index |= {name: parameters[parameter] for name, parameter in renamed.items()}
-        preserved = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
+        text_property = {
+            "dataType": ["text"],
+            "tokenization": "field",
+            "indexFilterable": True,
+            "indexSearchable": False,
+        }
         body = {
             "class": self._collection,
             "vectorizer": "none",
             "vectorIndexType": parameters["index"],
             "vectorIndexConfig": index,
-            "properties": [{"name": name, **preserved} for name in field_columns(documents.fields).values()],
+            "properties": [{"name": name, **text_property} for name in field_columns(documents.fields).values()],
         }
         self._server.ask("creating the collection", "POST", "/v1/schema", body)
 

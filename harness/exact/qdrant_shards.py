@@ -30,8 +30,8 @@ def shards_of(points: int, shards: int) -> Int32Array:
     if shards == 1:
         return np.zeros(points, dtype=np.int32)
     shard = np.repeat(np.arange(shards, dtype=np.uint64), _POINTS_PER_SHARD)
-    position = np.tile(np.arange(_POINTS_PER_SHARD, dtype=np.uint64), shards)
-    ring = _siphash(shard | (position << np.uint64(32)))
+    ring_points = np.tile(np.arange(_POINTS_PER_SHARD, dtype=np.uint64), shards)
+    ring = _siphash(shard | (ring_points << np.uint64(32)))
     order = np.argsort(ring, kind="stable")
     ids = np.arange(points, dtype=np.uint64)
     ring_positions = np.searchsorted(ring[order], _siphash(np.zeros_like(ids), ids))

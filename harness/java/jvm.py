@@ -111,7 +111,7 @@ def find_jar(jar: str | None = None) -> Path:
         return _verified(Path(chosen).resolve())
     package = find_spec("pyserini")
     folders = list(package.submodule_search_locations or []) if package else []
-    jars = [path for position in folders for path in Path(position, "resources", "jars").glob("anserini-*-fatjar.jar")]
+    jars = [path for folder in folders for path in Path(folder, "resources", "jars").glob("anserini-*-fatjar.jar")]
     if not jars:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)

@@ -105,11 +105,11 @@ def _overlap(pair: _Pair, documents: int, depth: int) -> Float64Array:
         a_start, b_start = pair.a_indptr[query], pair.b_indptr[query]
         a_length = min(pair.a_indptr[query + 1] - a_start, depth)
         b_length = min(pair.b_indptr[query + 1] - b_start, depth)
-        for position in range(a_length):
-            seen[pair.a_rows[a_start + position]] = query
+        for rank in range(a_length):
+            seen[pair.a_rows[a_start + rank]] = query
         common = 0
-        for position in range(b_length):
-            common += seen[pair.b_rows[b_start + position]] == query
+        for rank in range(b_length):
+            common += seen[pair.b_rows[b_start + rank]] == query
         longest = max(a_length, b_length)
         if longest:
             shares[query] = common / longest

@@ -339,10 +339,10 @@ class _Scorer:
         values = np.zeros(len(self.qrels.query_ids), dtype=np.float64)
         has_judgments = np.diff(qrels.indptr) > 0
         if has_judgments.any() and run.hits:
-            relevant_hits = score(
+            scores = score(
                 run, qrels, [measure], ties=TieRule.ENGINE, queries=QuerySet.JUDGED, relevance=level, unjudged=True
             )
-            values[has_judgments] = relevant_hits.values[:, 0]
+            values[has_judgments] = scores.values[:, 0]
         return values
 
     def _returned(self, run: Run, measure: Metric) -> Qrels:
@@ -442,10 +442,10 @@ def _examples(
 
     return tuple(
         Example(
-            scorer.qrels.query_ids[position], value(ours, position), value(theirs, position),
-            int(our_ranks[position]) or None, int(their_ranks[position]) or None,
+            scorer.qrels.query_ids[query], value(ours, query), value(theirs, query),
+            int(our_ranks[query]) or None, int(their_ranks[query]) or None,
         )
-        for position in (int(position) for position in (*moved, *only_one))
+        for query in (int(query) for query in (*moved, *only_one))
     )  # fmt: skip
 
 

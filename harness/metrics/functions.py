@@ -135,11 +135,11 @@ def _value(parameter: Parameter, arguments: Arguments) -> float:
 
 
 def _number(query: int, value: object) -> float:
-    relevant_hits = np.asarray(value)
-    if relevant_hits.ndim or relevant_hits.dtype.kind not in "buif":
-        shape = f"an array of shape {relevant_hits.shape}" if relevant_hits.ndim else f"a {type(value).__name__}"
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "buif":
+        shape = f"an array of shape {array.shape}" if array.ndim else f"a {type(value).__name__}"
         raise QueryFaultError(query, f"it gave {shape}, expected one number")
-    return float(relevant_hits)
+    return float(array)
 
 
 def _signature(name: str, function: GradesFunction) -> tuple[Cutoff, tuple[Parameter, ...]]:

@@ -60,12 +60,12 @@ def parse_metric(text: str, release: Release = 9) -> Metric:
     of_level = _RANX_LEVEL.fullmatch(text)
     if of_level is not None:
         return _apply_level(parse_metric(of_level["metric"], release), int(of_level["level"]), text)
-    relevant_hits = _SHAPE.fullmatch(text)
-    if relevant_hits is None:
+    match = _SHAPE.fullmatch(text)
+    if match is None:
         raise UsageError(f"metric '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
-    name, inside, cutoff_text = relevant_hits["name"], relevant_hits["inside"] or "", relevant_hits["at"]
+    name, inside, cutoff_text = match["name"], match["inside"] or "", match["at"]
     kind: Kind | None = None
-    if relevant_hits["inside"] is None and cutoff_text is None and _built_in_kind(name, release) is None:
+    if match["inside"] is None and cutoff_text is None and _built_in_kind(name, release) is None:
         kind, cutoff_text = _trec_parts(name, release)
         of_mteb = _MTEB_SHAPE.fullmatch(name)
         if kind is None and of_mteb is not None:
@@ -222,12 +222,12 @@ def names_of_release_10(texts: str | Iterable[str]) -> list[tuple[str, Metric]]:
 
 def _trec_parts(name: str, release: Release) -> tuple[Kind | None, str | None]:
     """``recall_100`` or ``recall.100`` -> the measure and its cutoff."""
-    relevant_hits = _TREC_SHAPE.fullmatch(name)
-    if relevant_hits is None:
+    match = _TREC_SHAPE.fullmatch(name)
+    if match is None:
         return None, None
     for kind in _kinds_of_release(release):
-        if kind.trec_cut is not None and kind.trec_cut.lower() == relevant_hits["name"].lower():
-            return kind, relevant_hits["at"]
+        if kind.trec_cut is not None and kind.trec_cut.lower() == match["name"].lower():
+            return kind, match["at"]
     return None, None
 
 

@@ -47,7 +47,7 @@ class _Marks(NamedTuple):
     """
 
     indptr: Int64Array
-    relevant_hits: Int64Array
+    counts: Int64Array
     hits: Int64Array
     grades: Int32Array
     retrieved: Int64Array
@@ -95,8 +95,8 @@ def _uniform(run: Run) -> Run:
 
 def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32Array:
     """Return the judged row of each id of the run; refuse a run that shares no id, which is a mistake, never 0."""
-    relevant_hits = judged.rows_of(ids)
-    if not unjudged and len(ids) and len(judged) and not bool((relevant_hits >= 0).any()):
+    judged_rows = judged.rows_of(ids)
+    if not unjudged and len(ids) and len(judged) and not bool((judged_rows >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
         spelled = respelling(judged.to_list(), ids)
         raise (DataError if kind == "query" or spelled is not None else NothingJudgedError)(
@@ -106,21 +106,21 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
             if spelled is None
             else f"there are {len(judged):,} judged {kind} ids, and {spelled}: write ids alike in both files",
         )
-    return relevant_hits
+    return judged_rows
 
 
-def _inverse(relevant_hits: Int32Array, size: int) -> Int32Array:
+def _inverse(rows: Int32Array, size: int) -> Int32Array:
     """Return the position of each of ``size`` rows, -1 if absent: hashing only the judged ids is cheap."""
     inverse = np.full(size, -1, dtype=np.int32)
-    positions = np.flatnonzero(relevant_hits >= 0)
-    inverse[relevant_hits[positions]] = positions
+    positions = np.flatnonzero(rows >= 0)
+    inverse[rows[positions]] = positions
     return inverse
 
 
 def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:
     marks = _Marks(
         qrels.indptr,
-        relevant_hits=np.zeros(len(qrels.query_ids), dtype=np.int64),
+        counts=np.zeros(len(qrels.query_ids), dtype=np.int64),
         hits=np.zeros(len(qrels), dtype=np.int64),
         grades=np.zeros(len(qrels), dtype=np.int32),
         retrieved=np.zeros(len(qrels.query_ids), dtype=np.int64),
@@ -133,7 +133,7 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
 
 
 def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
-    return JudgedHits(marks.indptr, marks.relevant_hits, ranks, marks.grades, above, tied, ideal, marks.retrieved)
+    return JudgedHits(marks.indptr, marks.counts, ranks, marks.grades, above, tied, ideal, marks.retrieved)
 
 
 @kernel
@@ -165,7 +165,7 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
                 position += 1
             duplicates += before == stamp
         if judged_query >= 0:
-            marks.relevant_hits[judged_query] = position - start
+            marks.counts[judged_query] = position - start
         for judgment in range(start, stop):
             if judged_rows[judgment] >= 0 and seen[judged_rows[judgment]] <= -2:
                 seen[judged_rows[judgment]] = -1
@@ -198,7 +198,7 @@ def _keep_run_order(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64A
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
         low, high = begin, begin
-        for position in range(start, start + marks.relevant_hits[judged_query]):
+        for position in range(start, start + marks.counts[judged_query]):
             hit_position = marks.hits[position]
             ranks[position] = hit_position - begin + 1
             if hit_position >= high:
@@ -217,7 +217,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
         low, high = begin, begin
-        for position in range(start, start + marks.relevant_hits[judged_query]):
+        for position in range(start, start + marks.counts[judged_query]):
             hit_position = marks.hits[position]
             score = hits.scores[hit_position]
             if marks.unsorted[query]:
@@ -248,7 +248,7 @@ def _settle_ties(
             continue
         begin, end = hits.indptr[query], hits.indptr[query + 1]
         start = marks.indptr[judged_query]
-        for position in range(start, start + marks.relevant_hits[judged_query]):
+        for position in range(start, start + marks.counts[judged_query]):
             ranks[position] = above[position] + 1
             if tied[position] == 1:
                 continue
@@ -266,9 +266,9 @@ def _settle_ties(
 @kernel
 def _sort_by_rank(marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
     """Sort each query's judged hits by insertion: a sorted run leaves little to move."""
-    for query in range(len(marks.relevant_hits)):
+    for query in range(len(marks.counts)):
         start = marks.indptr[query]
-        for position in range(start + 1, start + marks.relevant_hits[query]):
+        for position in range(start + 1, start + marks.counts[query]):
             rank, higher, equal, grade = ranks[position], above[position], tied[position], marks.grades[position]
             hole = position
             while hole > start and ranks[hole - 1] > rank:

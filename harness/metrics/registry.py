@@ -66,7 +66,7 @@ def installed() -> InstalledMetrics:
     metric, and for a name that is taken.
     """
     taken = {name.lower(): "the harness itself" for name in (*spellings(KINDS.values()), "official")}
-    relevant_hits: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     missing: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (_owner(entry), entry.name)):
         try:
@@ -88,8 +88,8 @@ def installed() -> InstalledMetrics:
                     f"package '{_owner(entry)}' offers a metric '{name}', a name that {holder} has already",
                     fix="uninstall the package, or give its metric another name",
                 )
-        relevant_hits[kind.name] = kind
-    return InstalledMetrics(relevant_hits, missing)
+        kinds[kind.name] = kind
+    return InstalledMetrics(kinds, missing)
 
 
 def _owner(entry: EntryPoint) -> str:

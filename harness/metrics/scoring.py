@@ -133,7 +133,7 @@ def _require_within(
     slack = _ROUNDING * np.maximum(np.abs(values), 1.0)
     outside = (values < low - slack) | (values > high + slack)
     if outside.any():
-        query, column = (int(position[0]) for position in np.nonzero(outside))
+        query, column = (int(indices[0]) for indices in np.nonzero(outside))
         value, least, most = (table[query, column] for table in (values, low, high))
         raise MetricError(
             f"metric '{measures[column]}' of query '{query_ids[query]}': {value:g} lies outside the range of the "

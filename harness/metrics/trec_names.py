@@ -32,11 +32,11 @@ def in_trec_order(measures: Iterable[Metric], relevance: int = 1, release: Relea
     """Return the positions of the metrics in trec_eval's order; metrics that it does not have come last, as given."""
     metrics = list(measures)
 
-    def position(number: int) -> tuple[int, float]:
+    def sort_key(number: int) -> tuple[int, float]:
         kind = kind_of(metrics[number].name)
         family = kind.trec if metrics[number].cutoff is None else kind.trec_cut
         if family not in _ORDER or trec_name(metrics[number], relevance, release) is None:
             return len(_ORDER), number
         return _ORDER.index(family), float(metrics[number].cutoff or 0)
 
-    return sorted(range(len(metrics)), key=position)
+    return sorted(range(len(metrics)), key=sort_key)

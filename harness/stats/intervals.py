@@ -102,7 +102,7 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
         return np.full(2, np.nan)
     bias = normal.inv_cdf(below / (2 * len(means)))
     reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
-    return np.array([normal.cdf(position) for position in bias + reach / (1.0 - acceleration * reach)])
+    return np.array([normal.cdf(quantile) for quantile in bias + reach / (1.0 - acceleration * reach)])
 
 
 def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:

@@ -176,7 +176,7 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
         ) from error
 
 
-def _run_user_code(role: str, work: Callable[[], Result]) -> Result:
+def _run_user_code(action: str, work: Callable[[], Result]) -> Result:
     """Run a user's code; raise any exception as its failure, with the last lines of the traceback."""
     try:
         return work()
@@ -186,7 +186,7 @@ def _run_user_code(role: str, work: Callable[[], Result]) -> Result:
         error_text = "".join(traceback.format_exception_only(error)).strip()
         fix = "the index was made by another model: encode questions with the model that made it"
         raise EngineFailureError(
-            without_secrets(f"{role}: {error_text}"),
+            without_secrets(f"{action}: {error_text}"),
             fix=fix if "dimension" in error_text.lower() else None,
             log=[without_secrets(line) for line in _frames(error)],
         ) from error

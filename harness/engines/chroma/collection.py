@@ -149,8 +149,8 @@ class Collection(ABC):
 
         ``only`` are the ids to search among, None for all.
         """
-        conditions: dict[str, Any] = {"n_results": k, "where": self._condition, "include": list(include), "ids": only}
-        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **conditions))
+        options: dict[str, Any] = {"n_results": k, "where": self._condition, "include": list(include), "ids": only}
+        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **options))
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:

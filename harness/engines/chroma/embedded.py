@@ -60,12 +60,12 @@ class EmbeddedCollection(Collection):
         """
         _require_sizes(folder)
         self._open(folder / _FOLDER)
-        conditions = self.parameters.ef_search
-        if self.configured().get("ef_search") == conditions:
+        requested = self.parameters.ef_search
+        if self.configured().get("ef_search") == requested:
             return
         with self.translated(lambda: "changing ef_search"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "legacy embedding function config": the collection has no such function
-            self._collection.modify(configuration={"hnsw": {"ef_search": conditions}})
+            self._collection.modify(configuration={"hnsw": {"ef_search": requested}})
         self.close()
         self._open(folder / _FOLDER)
 

@@ -49,7 +49,7 @@ class ExternalRecords(DocumentKeys, ExternalRows):
             yield self.rows(page["ids"]), _vectors(page)
 
 
-def similarity_of(collection: Collection, conditions: str) -> Similarity:
+def similarity_of(collection: Collection, requested: str) -> Similarity:
     """Return the similarity by which a collection is searched, as Chroma reports it and as measured.
 
     The report can be wrong: a folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space,
@@ -71,9 +71,9 @@ def similarity_of(collection: Collection, conditions: str) -> Similarity:
             f"{searched}, and Chroma says '{SPACES[declared]}', as of folders that Chroma before 1.0 made",
             fix="create the collection again with this version of Chroma",
         )
-    if conditions not in ("", similarity):
+    if requested not in ("", similarity):
         raise RejectedInputError(
-            f"{searched}, which is not similarity={conditions}", fix=f"give similarity={similarity}, or leave it out"
+            f"{searched}, which is not similarity={requested}", fix=f"give similarity={similarity}, or leave it out"
         )
     return similarity
 

@@ -72,10 +72,10 @@ class ServerCollection(ServerClient, Collection):
         """
         self._connect(saved_name(folder))
         self._find()
-        stored, conditions = self.configured().get("ef_search"), self.parameters.ef_search
-        if stored != conditions:
+        stored, requested = self.configured().get("ef_search"), self.parameters.ef_search
+        if stored != requested:
             raise EngineUnavailableError(
-                f"the server searches the collection '{self.name}' with ef_search={stored}, not {conditions}",
+                f"the server searches the collection '{self.name}' with ef_search={stored}, not {requested}",
                 fix="build it with that ef_search: a server changes it only when it is restarted",
             )
 

@@ -139,7 +139,7 @@ def _ids(id_file: str, index_file: Path, stored_numbers: Int64Array, mapped: Int
     return unique_ids([str(number) for number in numbers.tolist()], "number")
 
 
-def _similarity(index: Any, numbers: Int64Array, conditions: str) -> str:
+def _similarity(index: Any, numbers: Int64Array, requested: str) -> str:
     """Return how the index compares: the metric is FAISS's own, and inner products of unit vectors are cosines."""
     faiss = load_library()
     if index.metric_type == faiss.METRIC_L2:
@@ -156,4 +156,4 @@ def _similarity(index: Any, numbers: Int64Array, conditions: str) -> str:
         )
     compared = "l2" if fitting == ["l2"] else "the inner product"
     lengths_differ = " of vectors that are not of length 1" if fitting == ["dot"] else ""
-    return require_similarity(f"the index compares by {compared}{lengths_differ}", fitting, conditions)
+    return require_similarity(f"the index compares by {compared}{lengths_differ}", fitting, requested)

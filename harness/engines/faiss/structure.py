@@ -146,7 +146,7 @@ def seed(index: Any, value: int) -> None:
 
 def search_parameters(
     index: Any,
-    conditions: Mapping[str, ParameterValue],
+    requested: Mapping[str, ParameterValue],
     selector: Any = None,
 ) -> Any:
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
@@ -158,18 +158,18 @@ def search_parameters(
     chosen = {} if selector is None else {"sel": selector}
     if isinstance(typed_index, faiss.IndexPreTransform):
         return faiss.SearchParametersPreTransform(
-            index_params=search_parameters(typed_index.index, conditions, selector)
+            index_params=search_parameters(typed_index.index, requested, selector)
         )
     if isinstance(typed_index, faiss.IndexRefine):
-        base = search_parameters(typed_index.base_index, conditions, selector)
-        return faiss.IndexRefineSearchParameters(k_factor=float(conditions["k_factor"]), base_index_params=base)
+        base = search_parameters(typed_index.base_index, requested, selector)
+        return faiss.IndexRefineSearchParameters(k_factor=float(requested["k_factor"]), base_index_params=base)
     if isinstance(typed_index, faiss.IndexIVF):
-        coarse = search_parameters(typed_index.quantizer, conditions)
+        coarse = search_parameters(typed_index.quantizer, requested)
         lists = {} if coarse is None else {"quantizer_params": coarse}
         kind = faiss.IVFPQSearchParameters if isinstance(typed_index, faiss.IndexIVFPQ) else faiss.SearchParametersIVF
-        return kind(nprobe=int(conditions["nprobe"]), **lists, **chosen)
+        return kind(nprobe=int(requested["nprobe"]), **lists, **chosen)
     if isinstance(typed_index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(efSearch=int(conditions["ef"]), **chosen)
+        return faiss.SearchParametersHNSW(efSearch=int(requested["ef"]), **chosen)
     return faiss.SearchParameters(**chosen) if chosen else None
 
 
@@ -209,11 +209,11 @@ def few_training_documents(index: Any, documents: int) -> str | None:
         quantiser = getattr(part, "pq", None)
         centroids = [part.nlist] if isinstance(part, faiss.IndexIVF) else []
         centroids += [quantiser.ksub] if quantiser is not None else []
-        conditions = max(centroids, default=0) * _TRAINING_DOCUMENTS
-        if documents < conditions:
+        recommended = max(centroids, default=0) * _TRAINING_DOCUMENTS
+        if documents < recommended:
             return (
                 f"{type(part).__name__} was trained with {documents:,} documents for {max(centroids):,} centroids, "
-                f"but FAISS needs {conditions:,} or more: its lists or codes fit other data badly"
+                f"but FAISS needs {recommended:,} or more: its lists or codes fit other data badly"
             )
     return None
 

@@ -190,12 +190,12 @@ class LanceVectorsEngine(LanceEngine[Column]):
     def _config(self) -> Any:
         """Return LanceDB's configuration of the index, without the options that are left to LanceDB."""
         kind = str(self.parameters["index"])
-        conditions = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
+        renamed = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
         if kind.endswith("_pq"):
-            conditions |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
+            renamed |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
         if kind.startswith("hnsw"):
-            conditions |= {"m": "m", "ef_construction": "ef_construction"}
-        chosen = {argument: self.parameters[ours] for argument, ours in conditions.items() if self.parameters[ours]}
+            renamed |= {"m": "m", "ef_construction": "ef_construction"}
+        chosen = {argument: self.parameters[ours] for argument, ours in renamed.items() if self.parameters[ours]}
         name = kind.title().replace("_", "")  # hnsw_pq is made by HnswPq
         return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
 
@@ -283,8 +283,8 @@ class LanceVectorsEngine(LanceEngine[Column]):
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the number of vectors that a graph found, and the ``ef`` in effect if the parameter was too small."""
-        conditions, least = int(self.parameters["ef"]), self._least_ef(k)
-        raised: dict[str, ParameterValue] = {"ef": least} if 0 < conditions < least else {}
+        requested, least = int(self.parameters["ef"]), self._least_ef(k)
+        raised: dict[str, ParameterValue] = {"ef": least} if 0 < requested < least else {}
         return {**raised, "vectors_in_graph": 0, "vectors_in_lists": 0} if self.parameters["exact"] else raised
 
     def caveats(self, k: int) -> Caveats:

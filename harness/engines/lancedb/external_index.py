@@ -67,15 +67,15 @@ class ExternalTable(ExternalRows):
         names = [None if value is None else str(value) for value in id_table[self._id_column].to_pylist()]
         self.ids = unique_ids(names, f"value in the column '{self._id_column}'")
 
-    def _similarity_of(self, conditions: str) -> str:
+    def _similarity_of(self, requested: str) -> str:
         index = describe_index(self.table, self.column)
         if index is None or not index.metric:
-            return conditions or _LANCE_DEFAULT
+            return requested or _LANCE_DEFAULT
         metric = index.metric
-        if conditions not in ("", metric):
+        if requested not in ("", metric):
             raise RejectedInputError(
                 f"the index '{index.name}' of {self._source} is for {metric}, and LanceDB scans without it for "
-                f"similarity={conditions}",
+                f"similarity={requested}",
                 fix=f"give similarity={metric}, or leave it out",
             )
         if metric not in ("cosine", "dot", "l2"):

@@ -89,13 +89,13 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         for start in range(0, len(documents), _BATCH):
             ids = documents.ids.values.slice(start, _BATCH).to_pylist()
             texts = documents.column.slice(start, _BATCH).to_pylist()
-            preserved = [position for position, text in enumerate(texts) if not is_blank(text)]
-            for span in spans([texts[position] for position in preserved]):
+            nonblank = [position for position, text in enumerate(texts) if not is_blank(text)]
+            for span in spans([texts[position] for position in nonblank]):
                 names, contents = (
-                    packed_texts([column[position] for position in preserved[span]]) for column in (ids, texts)
+                    packed_texts([column[position] for position in nonblank[span]]) for column in (ids, texts)
                 )
                 java = self.bridge.index.textDocuments(names, contents, self.field, self._with_feedback)
-                yield Batch(java, np.array(preserved[span], dtype=np.int64) + start)
+                yield Batch(java, np.array(nonblank[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
         """Set the scoring of the parameters; refuse AX on a small index.
@@ -214,12 +214,12 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         if deleted := reader.deleted_documents:
             return f"{deleted:,} documents are deleted but not merged away, and Lucene's statistics still count them"
         filled, terms = int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum())
-        for role, stored, expected in (
+        for name, stored, expected in (
             ("documents with terms", reader.documents_with_terms(), filled),
             ("terms", reader.total_terms(), terms),
         ):
             if stored != expected:
-                return f"the index has {stored:,} {role}, the dataset's part of it {expected:,}"
+                return f"the index has {stored:,} {name}, the dataset's part of it {expected:,}"
         return self._other_lengths(counts, content.documents.ids) or self._other_terms(counts, progress)
 
     def _other_lengths(self, counts: TermCounts, ids: Ids) -> str | None:

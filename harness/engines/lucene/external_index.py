@@ -44,12 +44,12 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
             leaf.reader().checkIntegrity()
 
 
-def require_searchable(reader: IndexReader, role: str) -> None:
-    """Refuse an index without the field; ``role`` describes the field in messages. Raises RejectedInputError."""
+def require_searchable(reader: IndexReader, subject: str) -> None:
+    """Refuse an index without the field; ``subject`` describes the field in messages. Raises RejectedInputError."""
     indexed = reader.indexed_fields()
     if reader.field not in indexed:
         raise RejectedInputError(
-            f"no document of the index has the {role} '{reader.field}'",
+            f"no document of the index has the {subject} '{reader.field}'",
             fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
         )
 

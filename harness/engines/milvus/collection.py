@@ -281,19 +281,19 @@ class Collection(ServerClient):
 
     def pages(self, *fields: str, size: int = _PAGE) -> Iterator[list[Mapping[str, Any]]]:
         """Yield all entities by ascending primary key, ``size`` at a time, with the key and the ``fields``."""
-        conditions = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
-        while page := self._query("listing the entities", conditions, [self.key, *fields], limit=size):
+        condition = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
+        while page := self._query("listing the entities", condition, [self.key, *fields], limit=size):
             yield page
-            conditions = _condition(self.key, ">", page[-1][self.key])
+            condition = _condition(self.key, ">", page[-1][self.key])
 
     def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return the entities of these primary keys, with all their fields."""
-        conditions = " or ".join(_condition(self.key, "==", key) for key in keys)
-        return self._query("reading some entities", conditions, ["*"])
+        condition = " or ".join(_condition(self.key, "==", key) for key in keys)
+        return self._query("reading some entities", condition, ["*"])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
-        conditions = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
-        return list(self._ask(doing, "query", **conditions, **more))
+        options = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
+        return list(self._ask(doing, "query", **options, **more))
 
     def schema(self) -> Schema:
         """Return the fields of the collection."""

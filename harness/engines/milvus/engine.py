@@ -288,8 +288,8 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return also the number of candidates that these searches of a graph kept."""
-        preserved = {name: value for name, value in self.searching(k).items() if name == "ef"}
-        return {**super().searched_state(k), **preserved}
+        settings = {name: value for name, value in self.searching(k).items() if name == "ef"}
+        return {**super().searched_state(k), **settings}
 
     def caveats(self, k: int) -> Caveats:
         """Return the search parameters of other index types, and of indexes that Milvus Lite does not make."""

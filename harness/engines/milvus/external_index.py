@@ -34,7 +34,7 @@ _SIMILARITIES: Mapping[Kind, Mapping[str, Similarity | None]] = {
 """Milvus's metrics of each kind of vectors, and their similarities."""
 
 
-def choose_vector(collection: Collection, kind: Kind, conditions: str) -> Similarity | None:
+def choose_vector(collection: Collection, kind: Kind, requested: str) -> Similarity | None:
     """Search the field that the parameters name, or the only field of this ``kind``; return its similarity.
 
     Args:
@@ -69,7 +69,7 @@ def choose_vector(collection: Collection, kind: Kind, conditions: str) -> Simila
         )
     similarity = similarities[metric]
     if similarity is not None:
-        require_similarity(f"{description} has the metric {metric}", [similarity], conditions)
+        require_similarity(f"{description} has the metric {metric}", [similarity], requested)
     return similarity
 
 

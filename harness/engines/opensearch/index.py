@@ -184,13 +184,13 @@ class ServerIndex(ServerClient):
         """Return the number of documents that searches see."""
         return int(self._read("counting the documents", "/_count")["count"])
 
-    def pages(self, shard: int, **conditions: object) -> Iterator[list[Mapping[str, Any]]]:
+    def pages(self, shard: int, **body_fields: object) -> Iterator[list[Mapping[str, Any]]]:
         """Return the hits of all documents of a shard, page by page, in the order of Lucene's numbers.
 
         ``wanted`` are further fields that each search returns.
         """
         with self.translated(lambda: f"listing the documents of shard {shard}"):
-            body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **conditions}
+            body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **body_fields}
             options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
             page = self._call("POST", "/_search", body, options=options)
 
@@ -232,12 +232,12 @@ class ServerIndex(ServerClient):
         documents = Counter[int]()
         for segment in primary:
             documents[int(segment["shard"])] += int(segment["docs.count"])
-        preserved: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
+        settings: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
         return {
             "server": self.address.url,
             "authentication": self.address.authentication,
             "index": self.name,
-            **preserved,
+            **settings,
             "shards": self.shards,
             "segments": len(primary),
             "documents_by_shard": " + ".join(str(documents[shard]) for shard in range(self.shards)),

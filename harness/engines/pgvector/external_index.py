@@ -41,7 +41,7 @@ class TableRows(DocumentKeys, ExternalRows):
     noun = "row"
 
     def __init__(
-        self, session: Session, parameters: Mapping[str, ParameterValue], conditions: str, progress: Progress
+        self, session: Session, parameters: Mapping[str, ParameterValue], requested: str, progress: Progress
     ) -> None:
         """Read all ids; ``wanted`` is the type of vectors that the backend searches.
 
@@ -53,7 +53,7 @@ class TableRows(DocumentKeys, ExternalRows):
         progress.start("attach", None)
         self._session, self._name = session, str(parameters["table"])
         self._table = quoted(*self._name.split("."))
-        kinds = _DENSE if conditions in _DENSE else ("sparsevec",)
+        kinds = _DENSE if requested in _DENSE else ("sparsevec",)
         columns = self._columns(kinds)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
         plain = [
@@ -109,8 +109,8 @@ class TableRows(DocumentKeys, ExternalRows):
             )
         return kind, int(lengths[0][0])
 
-    def _similarity_of(self, conditions: str) -> Similarity:
-        """Return the similarity of the vectors' index, by its operator class, or ``conditions`` without an index."""
+    def _similarity_of(self, requested: str) -> Similarity:
+        """Return the similarity of the vectors' index, by its operator class, or ``requested`` without an index."""
         operator_classes = self._session.rows(
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
@@ -120,20 +120,20 @@ class TableRows(DocumentKeys, ExternalRows):
         )
         words = {f"{self.type}_{operator.word}_ops": name for name, operator in OPERATORS.items()}
         similarities = [words[str(name)] for (name,) in operator_classes if str(name) in words]
-        if not similarities and not conditions:
+        if not similarities and not requested:
             raise RejectedInputError(
                 f"no index of the table '{self._name}' says how its vectors are compared",
                 fix=f"pass similarity=, one of {', '.join(OPERATORS)}",
             )
-        if similarities and conditions and conditions not in similarities:
+        if similarities and requested and requested not in similarities:
             raise RejectedInputError(
                 f"the index of the table '{self._name}' is for similarity={similarities[0]}, and PostgreSQL scans all "
-                f"rows for similarity={conditions}",
+                f"rows for similarity={requested}",
                 fix="name a column without an index, or with one for dot products: vector_column="
                 if self.type == "sparsevec"
                 else f"give similarity={similarities[0]}, or leave it out",
             )
-        return cast("Similarity", conditions or similarities[0])
+        return cast("Similarity", requested or similarities[0])
 
     def _select(self, doing: str, columns: Sequence[str], more: str = "", values: Sequence[object] = ()) -> list[Any]:
         column_list = ", ".join(map(quoted, columns))

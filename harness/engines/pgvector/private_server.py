@@ -144,11 +144,11 @@ class PrivateServer:
         except FileNotFoundError:
             return []
 
-    def _failure(self, role: str) -> EngineUnavailableError:
+    def _failure(self, action: str) -> EngineUnavailableError:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
         as_whom = ", run as the user 'nobody' because it refuses to run as root" if _nobody() else ""
         return EngineUnavailableError(
-            f"a PostgreSQL server of the worker's own{as_whom}: {role}",
+            f"a PostgreSQL server of the worker's own{as_whom}: {action}",
             fix="run the harness as another user, from an environment that this user may read, or name a server: url="
             if as_whom
             else "name a running server: url=",

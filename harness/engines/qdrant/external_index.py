@@ -136,23 +136,23 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, source: str
     return SearchedVectors(names, dimensions, settings)
 
 
-def _name_of(vectors: Mapping[str, object], conditions: str, kind: str, source: str, parameter: str) -> str:
-    """Return the ``conditions`` name, or for "" the name of the only vector; ``parameter`` names it."""
-    if conditions in vectors:
-        return conditions
-    if len(vectors) == 1 and not conditions:
+def _name_of(vectors: Mapping[str, object], requested: str, kind: str, source: str, parameter: str) -> str:
+    """Return the ``requested`` name, or for "" the name of the only vector; ``parameter`` names it."""
+    if requested in vectors:
+        return requested
+    if len(vectors) == 1 and not requested:
         return next(iter(vectors))
     names_text = ", ".join(f"'{name}'" for name in sorted(vectors)) or "none"
-    if conditions:
-        raise RejectedInputError(f"{source} has no {kind} vector '{conditions}'", fix=f"it has: {names_text}")
+    if requested:
+        raise RejectedInputError(f"{source} has no {kind} vector '{requested}'", fix=f"it has: {names_text}")
     if not vectors:
         raise RejectedInputError(f"{source} has no {kind} vectors", fix="use a backend that searches such vectors")
     several = f"{source} has {len(vectors)} {kind} vectors: {names_text}"
     raise RejectedInputError(several, fix=f"choose the one to search: {parameter}=")
 
 
-def _similarity_of(name: str, schema: DenseSchema, conditions: str, source: str) -> Similarity:
-    """Return the similarity of the vector; ``conditions`` is "" if none was requested."""
+def _similarity_of(name: str, schema: DenseSchema, requested: str, source: str) -> Similarity:
+    """Return the similarity of the vector; ``requested`` is "" if none was requested."""
     if schema.several:
         raise RejectedInputError(
             f"a point of {source} has several vectors under '{name}' (a multivector)",
@@ -168,7 +168,7 @@ def _similarity_of(name: str, schema: DenseSchema, conditions: str, source: str)
             fix=f"it knows {', '.join(DISTANCES.values())}",
         )
     require_similarity(
-        f"the dense vector '{name}' of {source} has the distance {schema.distance}", [similarity], conditions
+        f"the dense vector '{name}' of {source} has the distance {schema.distance}", [similarity], requested
     )
     return similarity
 

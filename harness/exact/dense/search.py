@@ -379,10 +379,10 @@ def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lis
             next_position, query = first, queries[query_in_block]
             _load(query, pair, vector)
             while next_position < count:
-                position = np.uint64(np.uint32(keys[next_position]))
-                if position >= end:
+                candidate_position = np.uint64(np.uint32(keys[next_position]))
+                if candidate_position >= end:
                     break
-                keys[next_position] = _exact(query, position, pair, positions, vector)
+                keys[next_position] = _exact(query, candidate_position, pair, positions, vector)
                 next_position += 1
             next_positions[query_in_block] = next_position
 

@@ -221,8 +221,8 @@ def _against(
 ) -> list[CheckFindings]:
     """Query every existing backend, in their order."""
     request = plan.request
-    in_memory = tuple(corpus.ids for corpus in corpora.values())
-    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded_ids=in_memory)
+    loaded_ids = tuple(corpus.ids for corpus in corpora.values())
+    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded_ids=loaded_ids)
     document_source = plan.document_source
     indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge))
     metrics = list(plan.metrics.values())

@@ -144,11 +144,11 @@ def check_no_grades(path: Path) -> None:
 def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
     """Raise DataError if a label is of a query or a document that does not exist."""
     problems = Problems("labels")
-    for kind, valid_ids, dataset_names in (
+    for kind, valid_ids, labelled in (
         ("query", queries, dict.fromkeys(query for query, _ in labels)),
         ("document", documents, dict.fromkeys(document for _, document in labels)),
     ):
-        ids = Ids.of(dataset_names)
+        ids = Ids.of(labelled)
         for row in np.flatnonzero(valid_ids.rows_of(ids) < 0).tolist():
             problems.add(None, f"there is no {kind} '{ids[row]}'")
     problems.raise_if_any(fix="give labels of this dataset")

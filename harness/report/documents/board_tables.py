@@ -175,5 +175,5 @@ def leaderboard_values(result: Result, across: str) -> Iterator[Value]:
 
 def _total(board: Leaderboard, seconds: Mapping[str, float | None]) -> float | None:
     """Return the seconds of all datasets; None if a dataset has none."""
-    interval_text = [value for value in seconds.values() if value is not None]
-    return sum(interval_text) if len(interval_text) == len(board.datasets) else None
+    measured = [value for value in seconds.values() if value is not None]
+    return sum(measured) if len(measured) == len(board.datasets) else None

@@ -73,7 +73,7 @@ _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
 
 def check_document(report: Result) -> Document:
     """Return everything that is shown of a check."""
-    message = list(_notes(report))
+    notes = list(_notes(report))
     sections = [
         Section("preflight", "Causes of invalidity", list(_problems(report))),
         Section("requirements", "Requirements", _requirements(report)),
@@ -84,7 +84,7 @@ def check_document(report: Result) -> Document:
         ),
         Section("missed", "Questions of failed requirements", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
-        Section("notes", "About these numbers", [Notes(message)] if message else []),
+        Section("notes", "About these numbers", [Notes(notes)] if notes else []),
         Section("provenance", "Provenance", list(provenance(report, _data(report))), detail=True),
     ]
     backends = join_names([info.label for info in report.backends], _DRAWN)
@@ -112,7 +112,7 @@ def _header(report: Result) -> str:
     parts = [
         golden.name,
         f"{counted(golden.questions, 'question')}, {golden.evaluated:,} with an expected document",
-        *(message for corpus in report.corpora for message in _corpus(corpus)),
+        *(line for corpus in report.corpora for line in _corpus(corpus)),
         matched,
         f"k={settings['k']}",
         f"ties={settings['ties']}",
@@ -312,8 +312,8 @@ def _missed(report: Result) -> Iterator[Block]:
 
 
 def _question(question: QuestionResult, name: str, short: Mapping[str, str]) -> list[Cell]:
-    message = question.question or ABSENT
-    shortened = message if len(message) <= _TEXT else f"{message[:_TEXT]} …"
+    question_text = question.question or ABSENT
+    shortened = question_text if len(question_text) <= _TEXT else f"{question_text[:_TEXT]} …"
     expected, returned = map(id_list, expected_and_returned(question, short))
     return [text(name), text(shortened), text(expected), text(returned), count(question.line)]
 
@@ -395,7 +395,7 @@ def _speed(report: Result) -> list[Block]:
         for trial in timed
     ]
     times = {name: stats for name, trial in _labelled_trials(report) if (stats := trial.milliseconds) is not None}
-    series = {name: column for column, (name, _) in enumerate(_labelled_trials(report))}
+    series = {name: number for number, (name, _) in enumerate(_labelled_trials(report))}
     return [
         *([with_busy_marks(Table("Speed and parity", columns, rows, detail=True), timed)] if rows else []),
         *([percentile_figure("Latency of a question, one client", times, series)] if times else []),
@@ -424,8 +424,8 @@ def _values(report: Result) -> Iterator[Value]:
         yield from metric_values(trial)
         for part in trial.slices:
             for metric, value in part.metrics.items():
-                number = f"{metric} where {part.field}={part.value}"
-                yield Value(name, trial.label, number, value.mean, value.ci_low, value.ci_high, value.n)
+                title = f"{metric} where {part.field}={part.value}"
+                yield Value(name, trial.label, title, value.mean, value.ci_low, value.ci_high, value.n)
         for prefix, stats in (("milliseconds.", trial.milliseconds), ("parity.", trial.parity)):
             yield from values_of(name, trial.label, prefix, stats.model_dump() if stats is not None else {})
         for question in trial.questions:

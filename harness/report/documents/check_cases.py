@@ -22,10 +22,10 @@ def check_suites(report: Result) -> list[Suite]:
     suites = []
     cases = []
     for problem in report.preflight:
-        number = (
+        location = (
             report.trial_name(problem.backend, problem.dataset) if problem.backend else problem.dataset or "golden set"
         )
-        cases.append(Case(problem.check, number, Outcome.ERROR, problem.message, preflight_text(report, problem)))
+        cases.append(Case(problem.check, location, Outcome.ERROR, problem.message, preflight_text(report, problem)))
     if cases:
         suites.append(Suite(f"{report.golden_set.name}: preflight", cases, report.created, facts))
     for trial in report.trials:
@@ -172,10 +172,10 @@ def verdict_in_words(required: RequirementResult) -> str:
 
 def _brackets(required: RequirementResult, digits: int) -> str:
     between = interval(required.ci_low, required.ci_high, f",.{digits}f")
-    interval_text = [f"95 % interval {between}"] if between else []
+    parts = [f"95 % interval {between}"] if between else []
     if required.min is not None and required.max is not None and f"{required.min:.4f}" != f"{required.max:.4f}":
-        interval_text.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
-    return f" ({', '.join(interval_text)})" if interval_text else ""
+        parts.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _too_few(required: RequirementResult) -> str:
@@ -202,9 +202,9 @@ def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
 
 
 def _question_line(question: QuestionResult) -> str:
-    message = f" {question.question!r}" if question.question is not None else ""
+    question_text = f" {question.question!r}" if question.question is not None else ""
     expected, returned = expected_and_returned(question)
-    return f"{question.id}{message}: expected {', '.join(expected)}; found {', '.join(returned)}"
+    return f"{question.id}{question_text}: expected {', '.join(expected)}; found {', '.join(returned)}"
 
 
 def expected_and_returned(
@@ -221,7 +221,11 @@ def expected_and_returned(
 def check_annotations(report: Result) -> list[Annotation]:
     """Return the problems: invalid data, failed requirements, then the golden lines behind them, each once."""
     made = [Annotation(f"invalid: {problem.check}", preflight_text(report, problem)) for problem in report.preflight]
-    made += [number for problem in report.preflight for number in _line_annotations(problem, report.golden_set.source)]
+    made += [
+        annotation
+        for problem in report.preflight
+        for annotation in _line_annotations(problem, report.golden_set.source)
+    ]
     made += [
         Annotation(f"{report.trial_name(trial.label, trial.dataset)} failed", trial.error.message)
         for trial in report.trials
@@ -255,7 +259,7 @@ def _missed_questions(report: Result) -> Iterator[Annotation]:
         name = report.trial_name(trial.label, trial.dataset)
         for question in trial.questions:
             if question.id in missed:
-                message = lines.setdefault((question.line, question.id), [])
-                message.append(f"{name}: {_question_line(question)}")
-    for (line, question_id), message in sorted(lines.items()):
-        yield Annotation(f"question {question_id}", "\n".join(message), line)
+                messages = lines.setdefault((question.line, question.id), [])
+                messages.append(f"{name}: {_question_line(question)}")
+    for (line, question_id), messages in sorted(lines.items()):
+        yield Annotation(f"question {question_id}", "\n".join(messages), line)

@@ -67,7 +67,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         for table in _probe_tables(trials, result.machine.cores, title_suffix):
             (cost if table.detail else requested).append(table)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _MAX_NAMES else []
-    message = list(comparison_notes(result))
+    notes = list(comparison_notes(result))
     frontier: list[Block] = [*frontier_tables(result), *drawn.get("frontier", [])]
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
@@ -75,7 +75,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         Section("parity", "Parity with the exact reference", parity),
         Section("requested", "Load, filters and changes", requested, open=True),
         Section("cost", "Cost", cost),
-        Section("notes", "Notes before comparing", [Notes(message)] if message else []),
+        Section("notes", "Notes before comparing", [Notes(notes)] if notes else []),
         Section("provenance", "Provenance", list(provenance(result, _contents(result.datasets))), detail=True),
     ]
     names, labels = [info.name for info in result.datasets], [info.label for info in result.backends]
@@ -181,15 +181,17 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
 def _prompts(encoder: Mapping[str, Json]) -> str:
     """Return the prompts of queries and documents; nothing without any."""
     prompts = {role: encoder.get(f"{role}_prompt") for role in ("query", "document")}
-    message = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
-    return f" ({', '.join(message)})" if message else ""
+    parts = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
     reranked = any(trial.stages is not None and trial.stages.reranking is not None for trial in trials)
-    message = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
-    return f"{message}; second stages score exactly these" if reranked else message
+    sentence = (
+        f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
+    )
+    return f"{sentence}; second stages score exactly these" if reranked else sentence
 
 
 def comparison_notes(result: Result) -> Iterator[str]:

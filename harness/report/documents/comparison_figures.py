@@ -113,8 +113,8 @@ def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float6
     """Return differences on the queries that both are evaluated on."""
     of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
     ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
-    column = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
-    differences: Float64Array = as_numpy(ours["value"])[column >= 0] - as_numpy(theirs["value"])[column[column >= 0]]
+    rows = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
+    differences: Float64Array = as_numpy(ours["value"])[rows >= 0] - as_numpy(theirs["value"])[rows[rows >= 0]]
     return differences
 
 
@@ -185,15 +185,15 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    message = busy_sentence(report.trials)
-    return [replace(figure, note=f"{figure.note} Caution: {message}.") if message else figure for figure in made]
+    busy = busy_sentence(report.trials)
+    return [replace(figure, note=f"{figure.note} Caution: {busy}.") if busy else figure for figure in made]
 
 
 def _probe_figures(report: Result, series: Mapping[str, int], title_suffix: str = "") -> list[Figure]:
     """Return the figures of all probes; ``where`` ends their titles."""
     figures = (figure for probe in PROBES for figure in probe.figures(report.trials, series))
-    message = busy_sentence(report.trials)
-    caution = f" Caution: {message}." if message else ""
+    busy = busy_sentence(report.trials)
+    caution = f" Caution: {busy}." if busy else ""
     return [
         replace(figure, title=f"{figure.title}{title_suffix}", note=f"{figure.note}{caution}") for figure in figures
     ]
@@ -218,10 +218,10 @@ def _frontiers(report: Result) -> list[Figure]:
     for cost, unit, costs in (("p95 latency", "ms", latencies), ("peak memory", "MiB", peaks)):
         spots = []
         for number, info in enumerate(report.backends):
-            interval_text = [value for label, value in costs if label == info.label]
+            values = [value for label, value in costs if label == info.label]
             quality = _quality_of(report, info.label, metric)
-            if quality is not None and interval_text and len(interval_text) == len(report.datasets):
-                spots.append(Spot(info.label, *quality, max(sum(interval_text) / len(interval_text), _LEAST), number))
+            if quality is not None and values and len(values) == len(report.datasets):
+                spots.append(Spot(info.label, *quality, max(sum(values) / len(values), _LEAST), number))
         if len(spots) > 1:
             made.append(Figure(f"{metric} against {cost}", Tradeoff(metric, cost, unit, spots), note))
     return made

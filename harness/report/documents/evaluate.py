@@ -230,11 +230,11 @@ def _same_mean(difference: Difference) -> bool:
 
 def _explained(difference: Difference) -> Iterator[str]:
     """Yield a line for each change of each cause, with its separate effect if only several together are a cause."""
-    alone = dict(difference.alone)
+    separate = dict(difference.alone)
     for cause in difference.causes:
-        for column, change in enumerate(cause):
-            word = "and" if column else "because" if cause is difference.causes[0] else "or"
-            by_itself = f"; alone {_number(alone[change])}" if change in alone else ""
+        for position, change in enumerate(cause):
+            word = "and" if position else "because" if cause is difference.causes[0] else "or"
+            by_itself = f"; alone {_number(separate[change])}" if change in separate else ""
             yield f"{word} of {change.aspect}: {change.other_value} (harness: {change.harness_value}{by_itself})"
     yield from map(_example, difference.examples)
 

@@ -35,12 +35,12 @@ def plan_document(previews: Sequence[Preview]) -> Document:
     )
 
 
-def _blocks(plan: Plan, interval_text: Sequence[LookUp]) -> Iterator[Block]:
+def _blocks(plan: Plan, look_ups: Sequence[LookUp]) -> Iterator[Block]:
     settings = _settings(plan)
     yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
-    for trial, preview in zip(plan.trials, interval_text, strict=True):
-        message = [("", line) for line in (_prospect(preview), *_trial_notes(plan, trial, preview))]
-        yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *message], open=True)
+    for trial, preview in zip(plan.trials, look_ups, strict=True):
+        lines = [("", line) for line in (_prospect(preview), *_trial_notes(plan, trial, preview))]
+        yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *lines], open=True)
     yield Notes(plan.notes)
 
 
@@ -49,8 +49,8 @@ def plan_csv(previews: Sequence[Preview]) -> str:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])
-    for plan, interval_text in previews:
-        for trial, preview in zip(plan.trials, interval_text, strict=True):
+    for plan, look_ups in previews:
+        for trial, preview in zip(plan.trials, look_ups, strict=True):
             about = (str(plan.request.dataset), trial.label)
             writer.writerows([*about, name, value] for name, value in trial.parameters.items())
             writer.writerow([*about, "(stored outcome)", _prospect(preview)])
@@ -66,7 +66,7 @@ def plan_json(previews: Sequence[Preview]) -> str:
     return orjson.dumps(records[0] if len(records) == 1 else records, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _record(plan: Plan, interval_text: Sequence[LookUp]) -> dict[str, object]:
+def _record(plan: Plan, look_ups: Sequence[LookUp]) -> dict[str, object]:
     trials = [
         {
             "label": trial.label,
@@ -78,7 +78,7 @@ def _record(plan: Plan, interval_text: Sequence[LookUp]) -> dict[str, object]:
             "remote": preview.remote,
             "builds": preview.builds,
         }
-        for trial, preview in zip(plan.trials, interval_text, strict=True)
+        for trial, preview in zip(plan.trials, look_ups, strict=True)
     ]
     measures = [str(measure) for measure in plan.measures]
     return {**plan.arguments(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
@@ -130,12 +130,12 @@ def _execution(options: RunOptions, rebuilds: int) -> str:
 
 def _trial_notes(plan: Plan, trial: Trial, preview: LookUp) -> list[str]:
     """Return the measures that leave the trial out, the number of requested builds, and the calls of a remote model."""
-    message = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
+    lines = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
     if plan.request.rebuilds > 1 and preview.builds:
-        message.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
+        lines.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
     if preview.remote is not None:
-        message.append(preview.remote)
-    return message
+        lines.append(preview.remote)
+    return lines
 
 
 def _parameters(trial: Trial) -> str:

@@ -44,9 +44,9 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     lost.sort(key=lambda loss: loss[0])
     lines = []
     for difference, query in lost[:_MAX_DOCUMENTS]:
-        message = f" {query.text!r}" if query.text is not None else ""
+        query_text = f" {query.text!r}" if query.text is not None else ""
         gone = f"; removed: {', '.join(query.removed)}" if query.removed else ""
-        lines.append(f"{query.query}{message}: {signed(difference)}{gone}")
+        lines.append(f"{query.query}{query_text}: {signed(difference)}{gone}")
     return lines + (
         [f"… and {len(lost) - _MAX_DOCUMENTS:,} more, in report.json"] if len(lost) > _MAX_DOCUMENTS else []
     )
@@ -111,14 +111,14 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     query = dossier.queries[0]
     depth = dossier.depth
     before = {
-        column: document
+        rank_before: document
         for document in query.documents
-        if (column := document.rank_before) is not None and column <= depth
+        if (rank_before := document.rank_before) is not None and rank_before <= depth
     }
     after = {
-        column: document
+        rank_before: document
         for document in query.documents
-        if (column := document.rank_after) is not None and column <= depth
+        if (rank_before := document.rank_after) is not None and rank_before <= depth
     }
     both = [*before.values(), *after.values()]
     short = short_ids(document.document for document in both)
@@ -180,8 +180,8 @@ def _label_table(label: str, dossier: Dossier) -> Table:
     return Table(title, columns, rows, legend, detail=True)
 
 
-def _shortened(message: str | None) -> str:
-    if message is None:
+def _shortened(text: str | None) -> str:
+    if text is None:
         return ABSENT
-    words = " ".join(message.split())
+    words = " ".join(text.split())
     return words if len(words) <= _TEXT else f"{words[: _TEXT - 1]}…"

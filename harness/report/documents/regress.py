@@ -205,8 +205,8 @@ def _gate(report: Change) -> Verdict:
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
     detail = " ".join([*_changed(report), *_worse_without_gate(report)])
     if report.gate == "failed":
-        message = "the mean fell by more than" if report.rule == "tolerance" else "worse beyond"
-        return Verdict("bad", f"Failed: {message} {allowed}: {', '.join(failed)}", detail)
+        clause = "the mean fell by more than" if report.rule == "tolerance" else "worse beyond"
+        return Verdict("bad", f"Failed: {clause} {allowed}: {', '.join(failed)}", detail)
     if report.gate == "not judged":
         tone: Tone = "bad" if report.decision == "failed" else "unsure"
         counts_as = f"counts as {report.decision} (--when-not-judged {report.when_not_judged})"
@@ -232,13 +232,13 @@ def _gate(report: Change) -> Verdict:
 
 def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
-    message = []
+    lines = []
     for change in report.settings:
         if change.section in ("parameters", "engine", "encoder", "second stage"):
-            title_suffix = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
+            location = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
             before, after = _both_settings(change)
-            message.append(f"{change.setting} {before} → {after} ({title_suffix})")
-    return [f"Changed: {join_names(message, _MAX_NAMES)}."] if message else []
+            lines.append(f"{change.setting} {before} → {after} ({location})")
+    return [f"Changed: {join_names(lines, _MAX_NAMES)}."] if lines else []
 
 
 def _worse_without_gate(report: Change) -> list[str]:
@@ -271,10 +271,10 @@ def verdict_line(metrics: Sequence[MetricJudgement], rule: GateRule) -> str:
     interval_text = interval(metric.ci_low, metric.ci_high, "+.4f")
     difference = f"{signed(metric.difference)} {interval_text}".rstrip()
     means = f"{metric.before:.4f} → {metric.after:.4f} ({difference})"
-    message = f"{names} {'is' if len(metrics) == 1 else 'are'} {metric.verdict}"
+    sentence = f"{names} {'is' if len(metrics) == 1 else 'are'} {metric.verdict}"
     if rule == "tolerance" and metric.gate == "failed":
-        message = names + beyond_tolerance(metric, 4).removeprefix(metric.metric)
-    return f"{message}: {means} over {counted(metric.queries, 'query')}; {_why(metric)}"
+        sentence = names + beyond_tolerance(metric, 4).removeprefix(metric.metric)
+    return f"{sentence}: {means} over {counted(metric.queries, 'query')}; {_why(metric)}"
 
 
 def _quality(report: Change) -> list[Block]:
@@ -310,9 +310,9 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     mark, tone = _MARKS[metric.verdict]
     gate = text(ABSENT)
     if metric.gate is not None and metric.allowed_drop is not None:
-        message = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
+        verdict = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
         gate_mark, gate_tone = _GATE_MARKS[metric.gate]
-        gate = text(message, gate_mark, tone=gate_tone)
+        gate = text(verdict, gate_mark, tone=gate_tone)
     interval_text = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
     return [
         text(metric.metric),
@@ -366,8 +366,8 @@ def _setting(value: Json, digits: int) -> str:
         return ABSENT
     if isinstance(value, float):
         return str(round(value)) if value.is_integer() else f"{value:.{digits}g}"
-    message = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{message[:_SHORT]}…" if len(message) in _DIGESTS and message.isalnum() else message
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{text[:_SHORT]}…" if len(text) in _DIGESTS and text.isalnum() else text
 
 
 def _power(report: Change) -> list[Block]:
@@ -511,7 +511,7 @@ def _suites(result: Result) -> Iterator[Suite]:
         "harness": report.after.harness.version,
         "before": report.before.source,
         "after": report.after.source,
-        **{f"warning {number}": message for number, message in enumerate(report.warnings, 1)},
+        **{f"warning {number}": warning for number, warning in enumerate(report.warnings, 1)},
     }
     for backend in report.backends:
         name = f"{backend.dataset}: {backend.after}" if report.several else backend.after
@@ -563,8 +563,8 @@ def _annotations(report: Change) -> Iterator[Annotation]:
     for backend in report.backends:
         reason = _unjudged(backend, gated=report.gate is not None)
         if reason is not None:
-            message = "failed" if backend.error is not None else "was not judged"
-            yield Annotation(f"{backend.after}{report.on(backend)} {message}", reason)
+            outcome = "failed" if backend.error is not None else "was not judged"
+            yield Annotation(f"{backend.after}{report.on(backend)} {outcome}", reason)
     for backend, metrics in _alike(report):
         metric, location = metrics[0], f"on {backend.after}{report.on(backend)}"
         if metric.gate == "failed":

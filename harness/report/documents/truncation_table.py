@@ -24,8 +24,8 @@ def truncation_tables(trials: Sequence[TrialResult], title_suffix: str = "") -> 
     legend: dict[str, None] = {"not read: share of the tokens of the counted texts beyond the model's limit": None}
     for trial in trials:
         for part in trial.truncation:
-            interval_text = part.counted > 0
-            counts = (part.counted, part.truncated if interval_text else None, part.relevant if interval_text else None)
+            counted = part.counted > 0
+            counts = (part.counted, part.truncated if counted else None, part.relevant if counted else None)
             share = part.unread / part.units if part.units else None
             origin = part.limit_from or ABSENT
             if part.unit != "tokens":

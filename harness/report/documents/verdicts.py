@@ -81,8 +81,8 @@ def _pitfalls(result: Result) -> list[Verdict]:
     lines = []
     for check in dict.fromkeys(finding.check for finding in result.findings):
         first, *further = [finding for finding in result.findings if finding.check == check]
-        title_suffix = _dataset_suffix(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
-        about = title_suffix + (f"{first.backend}: " if first.backend is not None else "")
+        suffix = _dataset_suffix(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
+        about = suffix + (f"{first.backend}: " if first.backend is not None else "")
         also = [finding.backend for finding in further if finding.backend is not None]
         more = f"; also {join_names(also, len(also))}" if also else f"; {len(further)} more below" if further else ""
         lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))
@@ -99,16 +99,16 @@ def _leaderboard(result: Result) -> list[Verdict]:
     over = f"mean {first.metric} over {counted(first.datasets, 'dataset')}"
     highest = [row.backend for row in rows if row.rank == 1]
     if len(highest) > 1:
-        message = f"{_NONE_BEST}: {join_names(highest)} share the highest {over}"
-        return [Verdict("plain", message, "; ".join([_mean(first), *board.notes]))]
+        sentence = f"{_NONE_BEST}: {join_names(highest)} share the highest {over}"
+        return [Verdict("plain", sentence, "; ".join([_mean(first), *board.notes]))]
     across = [row for row in result.differences if row.dataset is None and row.metric == first.metric]
     tests = [row for row in across if {row.a, row.b} == {first.backend, second.backend}]
     tested = f"; p {probability(tests[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if tests else ""
     significant = any(map(_is_significant, tests))
     than_second = f", {'' if significant else 'not '}significantly above {second.backend}" if tests else ""
-    message = f"{'' if significant else f'{_NONE_BEST}: '}{first.backend} has the highest {over}{than_second}"
+    sentence = f"{'' if significant else f'{_NONE_BEST}: '}{first.backend} has the highest {over}{than_second}"
     detail = "; ".join([f"{_mean(first)}, then {_mean(second)}{tested}", *board.notes])
-    return [Verdict("good" if significant else "plain", message, detail)]
+    return [Verdict("good" if significant else "plain", sentence, detail)]
 
 
 def _mean(row: LeaderboardRow) -> str:
@@ -173,12 +173,12 @@ def _datasets_verdicts(result: Result, datasets: Sequence[str]) -> list[Verdict]
         datasets_by_word = {
             word: [str(row.dataset) for row in rows if _has_verdict(row, word)] for word in ("better", "worse")
         }
-        interval_text = {word: names for word, names in datasets_by_word.items() if names}
-        if interval_text:
-            counts = join_names([f"{word} on {len(names)}" for word, names in interval_text.items()])
+        nonempty = {word: names for word, names in datasets_by_word.items() if names}
+        if nonempty:
+            counts = join_names([f"{word} on {len(names)}" for word, names in nonempty.items()])
             headline = f"{label} is significantly {counts} of {len(rows)} datasets than {reference} ({metric})"
-            detail = "; ".join(f"{word} on {join_names(names, len(names))}" for word, names in interval_text.items())
-            lines.append(Verdict("plain" if "worse" in interval_text else "good", headline, detail))
+            detail = "; ".join(f"{word} on {join_names(names, len(names))}" for word, names in nonempty.items())
+            lines.append(Verdict("plain" if "worse" in nonempty else "good", headline, detail))
     if pairs and not lines:
         metric = next(iter(pairs))[2]
         return [Verdict("plain", f"no backend differs significantly in {metric} on any of {len(datasets)} datasets")]
@@ -223,23 +223,23 @@ def _counts(rows: Sequence[PairedDifference], reference: str) -> str:
     better, worse = (sum(_has_verdict(row, word) for row in rows) for word in ("better", "worse"))
     unsure = len(rows) - better - worse
     counts = ((better, "significantly above"), (worse, "significantly below"), (unsure, "not significantly different"))
-    message = join_names([f"{number} {noun}" for number, noun in counts if number])
-    return f"of {len(rows)} others, compared with {reference}, {message}"
+    sentence = join_names([f"{number} {noun}" for number, noun in counts if number])
+    return f"of {len(rows)} others, compared with {reference}, {sentence}"
 
 
 def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Result) -> str:
     """Return the test of the first difference, and the significant differences in other metrics."""
-    message = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
-    message += (
+    difference = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
+    difference += (
         f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
     )
     if not _is_significant(top) and top.detectable is not None:
         queries = top.wins + top.ties + top.losses
         means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
         sensitivity = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
-        message += f"; {too_few_to_show(queries, top.detectable, *means) or sensitivity}"
+        difference += f"; {too_few_to_show(queries, top.detectable, *means) or sensitivity}"
     also = _also(rows, result)
-    return f"{message}. {also}" if also else message
+    return f"{difference}. {also}" if also else difference
 
 
 def _also(rows: Sequence[PairedDifference], result: Result) -> str:
@@ -282,11 +282,9 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
         agreement = "" if several else _agreement(*parities.values())
         groups.setdefault((tuple(parities), agreement), []).append(label)
     for (datasets, agreement), labels in groups.items():
-        title_suffix = f" on {_dataset_names(datasets, len(of_datasets))}" if several else ""
+        suffix = f" on {_dataset_names(datasets, len(of_datasets))}" if several else ""
         rankings = sum(parity.queries for label in labels for parity in exact[label].values())
-        headline = (
-            f"{join_names(labels)} {'matches' if len(labels) == 1 else 'match'} the exact reference{title_suffix}"
-        )
+        headline = f"{join_names(labels)} {'matches' if len(labels) == 1 else 'match'} the exact reference{suffix}"
         lines.append(Verdict("good", headline, agreement or f"{counted(rankings, 'ranking')}: the same up to ties"))
     return _capped(lines, "more line", "on parity, in the tables")
 
@@ -304,7 +302,7 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
         alike.setdefault((base, tuple(difference.b for difference in differences)), {})[dataset] = differences
     several = len(result.datasets) > 1
     for (base, names), parts in alike.items():
-        title_suffix, who = (
+        suffix, who = (
             _dataset_suffix(_dataset_names(list(parts), len(result.datasets)), several),
             join_names(names, _LINES),
         )
@@ -315,20 +313,20 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
             for difference in differences
         ]
         left_out = [f"{len(changes) - _LINES} more in the tables"] if len(changes) > _LINES else []
-        headline = f"{title_suffix}{who} {verb} from {base} by the scoring formula, not by a fault of an engine"
+        headline = f"{suffix}{who} {verb} from {base} by the scoring formula, not by a fault of an engine"
         yield Verdict("plain", headline, "; ".join([*changes[:_LINES], *left_out]))
 
 
 def _changes(difference: ScoringDifference) -> str:
     ranked, top = sorted(difference.changes, key=lambda change: -(change.queries or 0)), f"top {difference.depth}"
     effective = [change for change in ranked if change.queries != 0]
-    message = []
+    lines = []
     for change in effective or ranked:
         of = f"{change.queries or 0:,} of {counted(difference.queries, 'query')}"
         effect = f" (by itself it changes the {top} of {of})" if change.queries else ""
-        message.append(f"{change.part} {change.after}{effect}")
+        lines.append(f"{change.part} {change.after}{effect}")
     none = "" if effective else f" (no single one changes the {top} of a query)"
-    return f"{difference.b}: {', '.join(message)}{none}"
+    return f"{difference.b}: {', '.join(lines)}{none}"
 
 
 def _dataset_names(datasets: Sequence[str], total: int) -> str:
@@ -364,12 +362,12 @@ def _differs(title_suffix: str, label: str, parity: ParityStats) -> Verdict:
 
 def _busy(trials: Sequence[TrialResult]) -> list[Verdict]:
     """Return a warning if times were taken on a busy machine."""
-    message = busy_sentence(trials)
+    sentence = busy_sentence(trials)
     detail = (
         "latencies, rates and gains marked ‡ were measured on a busy machine, and no backend is called the fastest; "
         "end other programs and run again"
     )
-    return [Verdict("unsure", message, detail)] if message else []
+    return [Verdict("unsure", sentence, detail)] if sentence else []
 
 
 def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
@@ -382,14 +380,14 @@ def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     lines = []
     for label, datasets in fastest.items():
         if len(of_datasets) > 1:
-            title_suffix = f" on {_dataset_names(datasets, len(of_datasets))}"
+            suffix = f" on {_dataset_names(datasets, len(of_datasets))}"
             detail = "; ".join(f"{dataset}: p50 {timed[dataset][0][0]:.3f} ms" for dataset in datasets[:_MAX_NAMES])
         else:
             times = timed[datasets[0]]
-            title_suffix = f", {times[0][0]:.3f} ms"
+            suffix = f", {times[0][0]:.3f} ms"
             detail = "; ".join(f"{name}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, name in times[:_MAX_NAMES])
             detail += f"; {len(times) - _MAX_NAMES} more below" if len(times) > _MAX_NAMES else ""
-        lines.append(Verdict("plain", f"{label} has the lowest median latency{title_suffix}", detail))
+        lines.append(Verdict("plain", f"{label} has the lowest median latency{suffix}", detail))
     return lines
 
 

@@ -131,7 +131,7 @@ def curves(drawing: Curves, labels: _Labels = None) -> Svg:
     """Draw one curve a label on a logarithmic axis: by colour, by marker, and by its name at the end."""
     rows, metric = drawing.rows, drawing.metric
     names = short_names((row.label for row in rows), labels)
-    xs, values = ([point[number] for row in rows for point in row.points] for number in (0, 1))
+    xs, values = ([point[axis] for row in rows for point in row.points] for axis in (0, 1))
     across = logarithmic(min(xs), max(xs), _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     lowest, highest = (0.0, max(values) or 1.0) if drawing.from_zero else (min(values), max(values))
     up = linear(lowest, highest, _HEIGHT - _BOTTOM, _TOP, 5)
@@ -139,16 +139,14 @@ def curves(drawing: Curves, labels: _Labels = None) -> Svg:
     ends = spread_out([up.position(row.points[-1][1]) for row in rows])
     descriptions = []
     for row, end in zip(rows, ends, strict=True):
-        points = [(across.position(position), up.position(value)) for position, value in row.points]
+        points = [(across.position(x_value), up.position(value)) for x_value, value in row.points]
         nodes.append(
-            path(
-                [point for number, point in enumerate(points) if number not in row.apart], f"curve {series(row.series)}"
-            )
+            path([point for axis, point in enumerate(points) if axis not in row.apart], f"curve {series(row.series)}")
         )
         words = []
-        for number, ((x, y), (position, value)) in enumerate(zip(points, row.points, strict=True)):
-            ringed = number in row.ringed
-            words.append(f"{value:.4f} at {figure(position)}{f' ({drawing.ring})' if ringed else ''}")
+        for axis, ((x, y), (x_value, value)) in enumerate(zip(points, row.points, strict=True)):
+            ringed = axis in row.ringed
+            words.append(f"{value:.4f} at {figure(x_value)}{f' ({drawing.ring})' if ringed else ''}")
             nodes += [circle(x, y, _RING, "knee")] if ringed else []
             nodes.append(marker(x, y, row.series, f"{row.label}: {metric} {words[-1]}"))
         nodes += _label_end(points[-1], across.end, end, names[row.label])
@@ -184,9 +182,9 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
     zero, width = axis.position(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
     nodes = _rules(axis, WIDTH)
     for kind, chosen in (("loss", steps < 0), ("gain", steps > 0)):
-        number = np.flatnonzero(chosen)
-        if len(number):
-            corners = [(_LEFT + x * width, axis.position(float(steps[n]))) for n in number for x in (n, n + 1)]
+        positions = np.flatnonzero(chosen)
+        if len(positions):
+            corners = [(_LEFT + x * width, axis.position(float(steps[n]))) for n in positions for x in (n, n + 1)]
             outline = [(corners[0][0], zero), *corners, (corners[-1][0], zero)]
             nodes.append(path(outline, kind, closed=True))
 
@@ -280,9 +278,9 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = (), labels: _Labels 
         x, y = across.position(spot.cost), up.position(spot.quality)
         corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
     nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
-    for spot, position in zip(spots, spread_out([up.position(spot.quality) for spot in spots]), strict=True):
+    for spot, label_y in zip(spots, spread_out([up.position(spot.quality) for spot in spots]), strict=True):
         x, y = across.position(spot.cost), up.position(spot.quality)
-        nodes += _label_end((x, y), across.end, position, names[spot.label])
+        nodes += _label_end((x, y), across.end, label_y, names[spot.label])
         if spot.low is not None and spot.high is not None:
             nodes.append(line(x, up.position(spot.low), x, up.position(spot.high), f"range {series(spot.series)}"))
         nodes.append(marker(x, y, spot.series, _spot_words(spot, drawing)))
@@ -373,7 +371,7 @@ def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
     nodes = _grid(across, up, "ms (logarithmic)")
     descriptions = []
     for row_number, (label, row) in enumerate(rows.items()):
-        number, position = numbers[label], _TOP + 8 + 18 * row_number
+        number, label_y = numbers[label], _TOP + 8 + 18 * row_number
         levels = np.quantile(row, _SHARES)
         points = [
             (across.position(float(ms)), up.position(float(share))) for ms, share in zip(levels, _SHARES, strict=True)
@@ -382,7 +380,7 @@ def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
         words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
         nodes.append(path(points, f"curve {series(number)}"))
         nodes += [marker(across.position(ms), up.position(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
-        nodes += [marker(across.end + 6, position, number), text(across.end + 18, position + 4, names[label])]
+        nodes += [marker(across.end + 6, label_y, number), text(across.end + 18, label_y + 4, names[label])]
         descriptions.append(words)
     return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most this long. {'; '.join(descriptions)}.")
 

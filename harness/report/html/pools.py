@@ -55,8 +55,8 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
     query_rows = [run.query_ids.rows_of(query_ids) for run in runs]
     slots = [_slots(run, rows) for run, rows in zip(runs, query_rows, strict=True)]
     columns = [
-        run.doc_ids.values.take(numbers(np.unique(run.rows[positions[positions >= 0]])))
-        for run, positions in zip(runs, slots, strict=True)
+        run.doc_ids.values.take(numbers(np.unique(run.rows[slot_numbers[slot_numbers >= 0]])))
+        for run, slot_numbers in zip(runs, slots, strict=True)
     ]
     if qrels is not None:
         columns.append(qrels.doc_ids.values.take(numbers(np.unique(qrels.rows[qrels.grades >= relevance]))))
@@ -64,10 +64,10 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
     docs = np.full((len(runs), len(query_ids), DEPTH), -1, dtype=np.int64)
     scores = np.full(docs.shape, np.nan, dtype=np.float32)
     hits = np.zeros(docs.shape[:2], dtype=np.int64)
-    for number, (run, rows, positions) in enumerate(zip(runs, query_rows, slots, strict=True)):
-        is_hit = positions >= 0
-        docs[number][is_hit] = ids.rows_of(run.doc_ids)[run.rows[positions[is_hit]]]
-        scores[number][is_hit] = run.scores[positions[is_hit]]
+    for number, (run, rows, slot_numbers) in enumerate(zip(runs, query_rows, slots, strict=True)):
+        is_hit = slot_numbers >= 0
+        docs[number][is_hit] = ids.rows_of(run.doc_ids)[run.rows[slot_numbers[is_hit]]]
+        scores[number][is_hit] = run.scores[slot_numbers[is_hit]]
         hits[number] = np.where(rows >= 0, np.diff(run.indptr)[np.maximum(rows, 0)] if len(run.query_ids) else 0, 0)
     return Top(ids, docs, scores, hits)
 

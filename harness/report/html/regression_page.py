@@ -94,7 +94,7 @@ def _explorers(compared: SideComparison, documents: Mapping[str, Documents], *, 
     A pair that one of the datasets lacks has no hits there.
     """
     rankings = [(dataset, _rankings(compared.change, dataset)) for dataset in compared.datasets]
-    depths = {position: ranking.depth for _, of_pairs in rankings for position, ranking in of_pairs.items()}
+    depths = {slot: ranking.depth for _, of_pairs in rankings for slot, ranking in of_pairs.items()}
     if not depths:
         return []
     return [
@@ -113,15 +113,15 @@ def _explorer(
     keep_text: bool,
 ) -> Explorer:
     """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
-    slots, failed = list(depths), [position not in rankings_by_slot for position in depths]
-    rankings = [rankings_by_slot.get(position, _Ranking(NO_HITS, {}, depths[position], None)) for position in slots]
+    slots, failed = list(depths), [slot not in rankings_by_slot for slot in depths]
+    rankings = [rankings_by_slot.get(slot, _Ranking(NO_HITS, {}, depths[slot], None)) for slot in slots]
     metrics = _metrics(change)
     texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
     ids = Ids.of(dataset.queries)
-    against = [slots.index(position._replace(when="before")) for position in slots]
+    against = [slots.index(slot._replace(when="before")) for slot in slots]
     return Explorer(
         query_ids=ids,
-        labels=[position.label for position in slots],
+        labels=[slot.label for slot in slots],
         runs=[ranking.run for ranking in rankings],
         metrics=metrics,
         values=_values(rankings, against, metrics, dataset.queries) if metrics else None,
@@ -142,10 +142,8 @@ def _explorer(
 def _further_chunks(dataset: ComparedDataset, slots: Sequence[_Slot]) -> dict[str, dict[str, str]]:
     """Return query to each later chunk of an expected document in any ranking, with that document."""
     further: dict[str, dict[str, str]] = {}
-    for position in slots:
-        side, label = (
-            (dataset.before, position.before) if position.when == "before" else (dataset.after, position.after)
-        )
+    for slot in slots:
+        side, label = (dataset.before, slot.before) if slot.when == "before" else (dataset.after, slot.after)
         for query, of_query in side.further_chunks(label).items():
             further.setdefault(query, {}).update(of_query)
     return further

@@ -62,13 +62,13 @@ def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
     long = re.compile("|".join(map(re.escape, sorted(labels, key=len, reverse=True))) or r"(?!)")
 
     def shortened(text: str) -> Markup:
-        parts, number = Markup(), 0
+        parts, position = Markup(), 0
         for match in long.finditer(text):
             label = match[0]
-            parts += text[number : match.start()]
+            parts += text[position : match.start()]
             parts += Markup('<abbr title="{}">{}</abbr>').format(label, labels[label])
-            number = match.end()
-        return parts + escape(text[number:])
+            position = match.end()
+        return parts + escape(text[position:])
 
     return shortened
 
