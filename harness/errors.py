@@ -72,7 +72,7 @@ _SHORT = 4
 class HarnessError(Exception):
     """An expected failure: printed without a traceback by the command line.
 
-    ``what`` is one sentence that names the thing; ``fix`` is the remedy; ``log`` holds the last lines of the process
+    ``problem`` is one sentence that names the thing; ``fix`` is the remedy; ``log`` holds the last lines of the process
     that failed.
     """
 
@@ -117,7 +117,7 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float | None = None) -> 
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
-    ``known`` holds all of them. ``aliases`` are accepted too: the nearest name may be an alias, and none is listed.
+    ``names`` holds all of them. ``aliases`` are accepted too: the nearest name may be an alias, and none is listed.
     ``of`` is the kind of name, ``or_else`` another possible meaning.
     """
 
@@ -159,7 +159,7 @@ class CardError(HarnessError):
 class DataError(HarnessError):
     """One input file is malformed: all its problems in one report (the first 20, then a count).
 
-    ``others`` holds the problems of further files, if several were read before anything was reported.
+    ``further`` holds the problems of further files, if several were read before anything was reported.
     """
 
     def __init__(

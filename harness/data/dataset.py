@@ -66,8 +66,8 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role
         value: the object; the error's message lists its allowed types.
         subject: its name in messages.
         roles: the roles of its fields: an id, a text, and perhaps a title.
-        named: role -> field for names that differ from the defaults; ignored for a value with its own position, such as
-            the key of a mapping or an element of a tuple.
+        columns_by_role: role -> field for names that differ from the defaults; ignored for a value with its own
+            position, such as the key of a mapping or an element of a tuple.
 
     Raises:
         UsageError: the object has none of the shapes.

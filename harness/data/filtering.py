@@ -31,7 +31,7 @@ _LISTED_VALUES = 8
 class FilterResult:
     """Effect of a filter on a corpus of N documents.
 
-    ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null if a
+    ``conditions`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null if a
     document lacks the field; ``matching`` bool (N,) are the matching documents.
     """
 

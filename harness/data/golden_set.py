@@ -111,7 +111,7 @@ class GoldenSet:
         noted. If nothing is better, expected ids stay as they are.
 
         Args:
-            known: returns the ids that a document has, or belongs to.
+            find_ids: returns the ids that a document has, or belongs to.
         """
         readings = {question.id: (question.expected, *question.readings) for question in self}
         names = {expected.id for each in readings.values() for reading in each for expected in reading}

@@ -32,8 +32,8 @@ def build_run(
 ) -> Run:
     """Build a run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
 
-    Queries keep the order of their first line. Within a query the engine's order is the order of ``places``, or of the
-    lines if places are equal or None. Raises DataError for ids with control characters.
+    Queries keep the order of their first line. Within a query the engine's order is the order of ``positions``, or of
+    the lines if places are equal or None. Raises DataError for ids with control characters.
     """
     query_ids, codes = _encode("run", queries)
     doc_ids, rows = _encode("run", documents)

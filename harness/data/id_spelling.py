@@ -36,8 +36,8 @@ _MATCHES = 50
 class Respelling(NamedTuple):
     """One rule of spelling that makes ids meet.
 
-    ``rule`` completes "the ids are the same …". ``names`` are the ids that meet by it, and ``known`` is the id that the
-    first of them meets.
+    ``rule`` completes "the ids are the same …". ``names`` are the ids that meet by it, and ``corpus_id`` is the id
+    that the first of them meets.
     """
 
     rule: str
@@ -67,7 +67,7 @@ class Respelling(NamedTuple):
 
 
 def respelling(missing: Sequence[str], corpus_ids: Ids, share: float = 0.5) -> Respelling | None:
-    """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
+    """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``corpus_ids`` id each.
 
     Tried in this order: Unicode normalisation, ``b'…'`` around an id, quotation marks, how a UUID is written, letter
     case, a decimal part ``.0``, leading zeros of numbers, dashes, underscores and spaces, folders before a file, the
@@ -77,7 +77,7 @@ def respelling(missing: Sequence[str], corpus_ids: Ids, share: float = 0.5) -> R
 
     Args:
         missing: distinct ids, all unknown.
-        known: the ids to meet.
+        corpus_ids: the ids to meet.
         share: of the missing ids, above 0.
     """
     if not missing or not len(corpus_ids):
@@ -117,7 +117,7 @@ def respellings(
 
 
 def spelled_otherwise(missing: Sequence[str], corpus_ids: Ids) -> Respelling | None:
-    """Return the first rule by which any of the ``missing`` ids meets one ``known`` id; None for none.
+    """Return the first rule by which any of the ``missing`` ids meets one ``corpus_ids`` id; None for none.
 
     For few ids that are all unknown. Folders and suffixes are not such a rule: they distinguish documents.
     """
@@ -283,7 +283,7 @@ def unmet_queries(judged: Ids, query_ids: Ids, source: str) -> str | None:
 
 
 def unmet_documents(judged: Ids, corpus_ids: Ids, source: str) -> str | None:
-    """Return why judged documents may be missing from the file ``where``; None for none.
+    """Return why judged documents may be missing from the file ``source``; None for none.
 
     Ids in another spelling are named; else numbers that all lie beyond the last document's of an ascending file show
     that it was cut.

@@ -101,7 +101,7 @@ def ungrouped(qrels: Qrels) -> Judgments:
 
 
 def unknown_rows(ids: Sequence[str], valid_ids: Ids) -> list[int]:
-    """Return the positions in ``named`` of ids that are not ``known``."""
+    """Return the positions in ``ids`` of ids that are not ``valid_ids``."""
     missing = pc.is_null(pc.index_in(strings(ids), value_set=valid_ids.values))
     return np.flatnonzero(as_numpy(missing)).tolist()
 

@@ -393,7 +393,7 @@ def _sort_queries(
 
 @kernel
 def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], positions: Int64Array) -> None:
-    """Permute the ``places`` of each query by ascending key, twice: the second time moves equal keys again."""
+    """Permute the ``positions`` of each query by ascending key, twice: the second time moves equal keys again."""
     for query in range(len(indptr) - 1):
         start, stop = indptr[query], indptr[query + 1]
         for _ in range(2):

@@ -45,7 +45,7 @@ class Column:
         below_priority: As ``priority``, for that column.
         follows: It belongs to the column before it, and stays with it.
         names: It names the rows together with the first column, and is repeated with it if a table continues.
-        whole: Its texts are names to copy, which a terminal never breaks.
+        unfolded: Its texts are names to copy, which a terminal never breaks.
         folds: Its texts are sentences, which go below their rows if a terminal has no room next to them.
         timed: Its numbers come from the clock: none is the best if the machine was busy.
     """

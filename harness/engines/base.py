@@ -299,7 +299,7 @@ class Engine(EngineInterface, Generic[Column]):
 
         Args:
             inputs: Documents or queries.
-            what: ``document`` or ``query``, for messages.
+            role: ``document`` or ``query``, for messages.
             dimensions: Dimensions of the index, for queries to an index of dense vectors.
 
         Raises:

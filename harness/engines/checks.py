@@ -36,7 +36,7 @@ def require_announced_ids(documents: Inputs, announced: Ids) -> None:
 
 
 def require_texts(inputs: Inputs, role: str) -> pa.ChunkedArray:
-    """Return the texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
+    """Return the texts of ``inputs``, an Arrow column; ``role`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError if there are no texts, or not as many as ids.
     """
@@ -49,7 +49,7 @@ def require_terms(inputs: Inputs, role: str) -> pa.ChunkedArray:
 
 
 def require_sparse(inputs: Inputs, role: str) -> SparseVectors:
-    """Return the sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
+    """Return the sparse vectors of ``inputs``; ``role`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError if there are no vectors, if their number differs from the ids', and for the first row with
     NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
@@ -72,7 +72,7 @@ def _column(inputs: Inputs, column: C | None, role: str, name: str, fix: str) ->
 def require_dense(
     inputs: Inputs, role: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
 ) -> Float32Array:
-    """Return the dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
+    """Return the dense vectors of ``inputs``, float32 (n, d); ``role`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError if there are no vectors, if their number differs from the ids', if they do not have
     ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With

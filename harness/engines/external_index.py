@@ -197,9 +197,9 @@ def choose_column(
     """Return the column to read.
 
     Args:
-        where: The table, for messages.
+        source: The table, for messages.
         parameter: Names the column.
-        wanted: Its value; "" for the first existing ``usual`` name, or without usual names for the only column.
+        requested: Its value; "" for the first existing ``usual`` name, or without usual names for the only column.
         present: Columns that can be it.
         usual: Names that are looked for.
 
@@ -258,7 +258,7 @@ def choose_columns(
 
 
 def require_similarity(described: str, similarities: Sequence[str], requested: str) -> str:
-    """Return the ``wanted`` similarity, the first one for "".
+    """Return the ``requested`` similarity, the first one for "".
 
     Raises RejectedInputError for a similarity that is not among the index's ``similarities``; ``described`` names
     these.
@@ -336,7 +336,7 @@ def compare_dense(
         content: Expected content of the index. documents: Number of its documents.
         pages: Rows of documents that have a vector, and the vectors, float32 (n, d).
         progress: Advanced by the rows of each page.
-        kept: How the index keeps vectors.
+        preserved: How the index keeps vectors.
         half: Whether it keeps them as float16.
 
     Raises:

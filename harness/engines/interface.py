@@ -179,7 +179,7 @@ class StoredDocuments:
     """Documents of an external index that have a vector, as the index keeps them.
 
     ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors;
-    ``texts`` are None if the index keeps no texts; ``place`` names the source of the texts, for messages.
+    ``texts`` are None if the index keeps no texts; ``text_source`` names the source of the texts, for messages.
     """
 
     rows: Int32Array

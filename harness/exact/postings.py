@@ -113,7 +113,7 @@ def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
 
 
 def only_rows(postings: Postings, mask: npt.NDArray[np.bool_]) -> Postings:
-    """Return the postings of some internal rows, ``kept`` bool (n,), with the same numbers and order."""
+    """Return the postings of some internal rows, ``mask`` bool (n,), with the same numbers and order."""
     chosen = mask[postings.rows]
     before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(chosen, dtype=np.uint64)])
     return freeze(before[postings.columns], postings.rows[chosen], postings.values[chosen])

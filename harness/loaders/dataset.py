@@ -160,7 +160,8 @@ def filter_dataset(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Return the ``dataset``, loaded from ``name_or_path``, with the documents that match ``wanted`` (field to value).
+    """Return the ``dataset``, loaded from ``name_or_path``, with the documents that match ``conditions`` (field to
+    value).
 
     Raises UnknownNameError for a field that no document has, UsageError if no document matches.
     """
@@ -592,7 +593,7 @@ class _Read(NamedTuple):
 def _check_card(card: DatasetCard, parts: _Read, query_count: int) -> None:
     """Hold the files against the card's facts: another version of a dataset must not pass under its name.
 
-    ``kept`` counts the queries that no other split owns.
+    ``query_count`` counts the queries that no other split owns.
     """
     digests, split, qrels = parts.digests, parts.loaded.split, parts.judged.qrels if parts.judged is not None else ()
     problems = [

@@ -61,9 +61,9 @@ class Part(NamedTuple):
 class RemoteFile:
     """A file that a dataset is made of.
 
-    ``urls`` are empty for a file that only its owners distribute; ``instructions`` then say how to get it. ``place`` is
-    the path that the library checks before it downloads, None if it reads from the network each time. ``kept`` says
-    whether the file stays there; otherwise it is deleted after reading.
+    ``urls`` are empty for a file that only its owners distribute; ``instructions`` then say how to get it. ``path`` is
+    the path that the library checks before it downloads, None if it reads from the network each time. ``is_cached``
+    says whether the file stays there; otherwise it is deleted after reading.
     """
 
     urls: tuple[str, ...]

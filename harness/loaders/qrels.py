@@ -43,7 +43,7 @@ def read_judgments(
     Args:
         source: the folder or archive that holds the file.
         member: its name there. A ``.tsv`` whose header is not BEIR's is a table, any other holds lines.
-        named: role -> field of a table, for names that differ from the defaults.
+        columns_by_role: role -> field of a table, for names that differ from the defaults.
         problems: receives faulty lines.
         notes: receives accepted oddities.
     """

@@ -41,7 +41,7 @@ class _Hits(NamedTuple):
 
 
 class _Marks(NamedTuple):
-    """Judged hits in the slices of ``JudgedHits``: ``at`` int64 (J,) is the hit's position in the run.
+    """Judged hits in the slices of ``JudgedHits``: ``hits`` int64 (J,) is the hit's position in the run.
 
     ``unsorted`` uint8 (run queries,) is 1 if scores do not descend, NaN included.
     """
@@ -179,7 +179,7 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
 
 @inner_kernel
 def _stretch(scores: Float32Array, begin: int, end: int, position: int) -> tuple[int, int]:
-    """Return the first, and one past the last, neighbour of position ``at`` that has its score."""
+    """Return the first, and one past the last, neighbour of ``position`` that has its score."""
     low, high = position, position + 1
     while low > begin and scores[low - 1] == scores[position]:
         low -= 1

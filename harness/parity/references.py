@@ -75,8 +75,8 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     """A reference that searches an index, built when first needed; its deepest retrieval is kept.
 
     ``threads`` and ``divided`` are for retrieval and change no bit of the result. ``divided`` searches the documents in
-    parts if there are enough of them: no index of all is built then. ``whole`` is a reference with the same documents,
-    whose index is shared.
+    parts if there are enough of them: no index of all is built then. ``complete`` is a reference with the same
+    documents, whose index is shared.
     """
 
     def __init__(

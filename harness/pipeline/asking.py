@@ -118,7 +118,7 @@ def require_rankings(outcome: AnsweredQueries, run: Run, documents: Ids) -> None
     """Refuse answers that a comparison cannot score; a check's preflight reports more about them.
 
     Args:
-        asked: The answers, with the times of every pass.
+        outcome: The answers, with the times of every pass.
         run: The run made of them, its queries in their order.
         documents: The dataset's documents.
 

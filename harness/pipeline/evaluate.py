@@ -83,7 +83,7 @@ _QRELS = QRELS._replace(
 class EvaluatedRun(Scores):
     """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
 
-    ``judged`` is the scored run, ``named`` are the measures as they were given. Findings are computed when they are
+    ``judged`` is the scored run, ``requested`` are the measures as they were given. Findings are computed when they are
     first read.
     """
 
@@ -194,7 +194,7 @@ def evaluate(
 
     Returns:
         The scores. Their ``findings`` are the pitfalls that the command prints. Metrics are judged when they were
-        named: the default ones are not.
+        options: the default ones are not.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric or keyword does not exist.

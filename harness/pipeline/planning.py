@@ -50,7 +50,7 @@ def plan_for(
 
     Args:
         request: what to compare.
-        at_hand: its datasets that are objects in Python, by name.
+        in_memory: its datasets that are objects in Python, by name.
         functions: its backends that are objects in Python, by label, or by expression if they have no label.
 
     Raises:

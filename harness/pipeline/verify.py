@@ -185,7 +185,7 @@ def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Verifier:
-    """Verify the rows of one split of a dataset; ``place`` is its folder or name."""
+    """Verify the rows of one split of a dataset; ``spec`` is its folder or name."""
 
     name: str
     split: str | None

@@ -51,7 +51,7 @@ def parse_datasets(text: str, cards: Path | None = None, *, in_memory: Collectio
     Args:
         text: the value of ``--dataset``.
         cards: an additional folder of cards.
-        at_hand: names of datasets that are objects in Python, which are not expanded.
+        in_memory: names of datasets that are objects in Python, which are not expanded.
 
     Raises:
         UsageError: nothing is named, or a name is ambiguous.

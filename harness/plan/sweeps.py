@@ -34,7 +34,7 @@ class PlannedSweep:
 def with_sweeps(
     labelled: Sequence[BackendSpec], sweeps: Sequence[str], cards: Path | None
 ) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
-    """Return the ``named`` backends with the backends of every sweep, and the sweeps.
+    """Return the ``labelled`` backends with the backends of every sweep, and the sweeps.
 
     The backends of a sweep follow the backend that it names, which stays, or come last if there is none. A value that
     makes a backend equal to an existing one, as the parameter's default does, adds none.

@@ -60,9 +60,9 @@ class ReferenceRule:
 class ExternalIndexRules:
     """The parameters that go with ``external=true``, an index that is searched unchanged.
 
-    Of ``where`` exactly one must be given: it names the index. Parameters in ``only`` mean nothing for a new index,
-    those in ``building`` nothing for an existing one. The engine reads omitted parameters in ``read`` from the index:
-    it gets "" for them then, and its ``IndexHandle.state`` has their values.
+    Of ``required_options`` exactly one must be given: it names the index. Parameters in ``only`` mean nothing for a
+    new index, those in ``building`` nothing for an existing one. The engine reads omitted parameters in ``read`` from
+    the index: it gets "" for them then, and its ``IndexHandle.state`` has their values.
     """
 
     required_options: tuple[str, ...]

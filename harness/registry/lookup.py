@@ -104,7 +104,7 @@ def unknown_dataset(
 ) -> UnknownNameError:
     """Return the error for a name that :func:`find_dataset` does not know, with the nearest known name.
 
-    ``others`` are the alternatives that could have been named.
+    ``further_names`` are the alternatives that could have been named.
     """
     stem, _, member = name.partition("/")
     family = find_dataset(stem, folder) if member else None

@@ -36,7 +36,7 @@ class Document(NamedTuple):
 def read_document(path: Path, kind: str = "card") -> Document:
     """Parse a TOML file; raises CardError with file and line when it cannot be read or is not TOML.
 
-    ``what`` names it in messages.
+    ``kind`` names it in messages.
     """
     return parse_document(path, read_content(path, kind), kind)
 

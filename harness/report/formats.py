@@ -44,7 +44,7 @@ def render(
     """Return a result or a document as text.
 
     Args:
-        shown: The object to render.
+        subject: The object to render.
         format_name: ``table``, ``markdown`` or ``csv``; of a result also ``json``.
         sort: The sort column of tables.
         verbose: In ``table`` all tables and notes, not only those that answer the question.

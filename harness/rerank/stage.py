@@ -67,7 +67,7 @@ class PairRows(NamedTuple):
 class RerankedRun:
     """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
-    ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are the pairs', None for a reranker
+    ``integer_scores`` is the reranker's: many documents share a score. ``lengths`` are the pairs', None for a reranker
     that does not report them; ``pairs`` are their rows, None before they are joined. ``facts`` are for the report.
     """
 

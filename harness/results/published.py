@@ -73,7 +73,7 @@ def published_means(
 
     Args:
         board: Means of every backend on every dataset and aggregated task.
-        here: Dataset -> its published numbers.
+        conditions: Dataset -> its published numbers.
         plan: The plan of all datasets.
     """
     values = {(row.backend, parse_metric(row.metric)): row for row in board.rows}

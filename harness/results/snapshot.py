@@ -53,8 +53,8 @@ class ResultSnapshot:
     ``depth`` is the maximum number of hits for a query, None for all. ``latencies`` are nanoseconds of search and
     transfer together, by query, one for each pass. ``texts`` are the queries' texts, if they are known; ``digests``
     identify each query's text. ``kind`` is the verb that made the result. Without ``rescorable`` its hits cannot be
-    scored again by its ``qrels``. ``kept_digests`` are digests of whole rankings if ``hits`` gives only their
-    beginning, None if all hits are there; ``kept_ranks`` are the ranks, to depth k, at which they hold the documents
+    scored again by its ``qrels``. ``stored_digests`` are digests of whole rankings if ``hits`` gives only their
+    beginning, None if all hits are there; ``stored_ranks`` are the ranks, to depth k, at which they hold the documents
     relevant to each query, None if they were not kept. ``rename`` gives documents of an ordered ranking their ids in
     ``qrels``, if questions expect documents and chunks of these are searched. None if ids match exactly.
     """

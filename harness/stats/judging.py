@@ -208,7 +208,7 @@ def _gate(
     significant: bool,
     comparisons: int = 1,
 ) -> Gate:
-    """Make the gate of a change; ``shown`` says whether the test finds a loss beyond the allowed drop."""
+    """Make the gate of a change; ``significant`` says whether the test finds a loss beyond the allowed drop."""
     if change.allowed_drop is None:
         return Gate(None, None, None, None, failed=False)
     lost = measured.total_loss.p_adjusted

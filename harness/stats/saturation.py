@@ -50,7 +50,7 @@ class RateLevel(NamedTuple):
 class Knee(NamedTuple):
     """The end of a backend's throughput.
 
-    ``at`` is the largest sustained rate, None if even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
+    ``level`` is the largest sustained rate, None if even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
     percentile at rest, of ``unloaded_queries``. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why
     not; both are None if every rate was sustained.
     """

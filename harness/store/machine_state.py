@@ -51,7 +51,7 @@ def machine_error(error: BaseException, *paths: Path) -> MachineError | None:
 
     Args:
         error: the exception.
-        places: folders that were written to; their free space is named if the error names no file.
+        paths: folders that were written to; their free space is named if the error names no file.
 
     Returns:
         None for an error of another cause.
@@ -75,7 +75,7 @@ def killed_error(signal_name: str, log: Iterable[str], *paths: Path) -> MachineE
     Args:
         signal_name: the signal's name, empty for a process that ended without a signal.
         log: the last lines that it wrote.
-        places: folders that it wrote to.
+        paths: folders that it wrote to.
 
     Returns:
         None unless the signal is SIGBUS or SIGKILL, or a line of the log shows one of the known states.
@@ -98,7 +98,7 @@ def killed_error(signal_name: str, log: Iterable[str], *paths: Path) -> MachineE
 
 
 def free_in_words(reason: str, paths: Iterable[Path]) -> str:
-    """Return how much room the disks of ``places`` and of temporary files have, or how much memory is free."""
+    """Return how much room the disks of ``paths`` and of temporary files have, or how much memory is free."""
     if reason == _NO_MEMORY:
         return f"; free memory: {psutil.virtual_memory().available:,} bytes"
     if reason == _NO_DESCRIPTORS:

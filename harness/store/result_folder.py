@@ -29,7 +29,7 @@ _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 
 @dataclass(slots=True)
 class Building:
-    """A result that is being written in ``folder``; ``place`` is its final path."""
+    """A result that is being written in ``folder``; ``target`` is its final path."""
 
     folder: Path
     target: Path

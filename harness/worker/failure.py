@@ -45,7 +45,7 @@ def failure_of(error: HarnessError) -> Failure:
 def harness_error(error: Exception, *paths: Path) -> HarnessError:
     """Return the error to report.
 
-    The error is a MachineError if the machine's state caused it (``places`` are folders that were written to), else the
+    The error is a MachineError if the machine's state caused it (``paths`` are folders that were written to), else the
     error itself, or for an unforeseen one an EngineFailureError with its traceback as the log.
     """
     state = machine_error(error, *paths)

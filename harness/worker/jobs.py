@@ -232,7 +232,7 @@ class ChurnRecord:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankJob:
-    """Score pairs of texts with the ``parameters`` of a ``reranker``; the result is a ``Reranked``.
+    """Score pairs of texts with the ``parameters`` of a ``reranker``; the result is a ``RerankedRun``.
 
     ``corpus`` and ``queries`` are Arrow files with columns id and text, ``query_rows`` int32 (P,) ascending and
     ``document_rows`` int32 (P,) the pairs' rows in them. ``cache`` is the root of the cache.
@@ -317,8 +317,9 @@ class Identity:
 class AskJob:
     """Query a callable, ``module:name``, with every question of an Arrow file with columns id and text.
 
-    Each question runs ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
-    ``framework`` names the library of a retriever, "" for a function; ``id_key`` the field of its documents' ids.
+    Each question runs ``repeats`` times, with ``warm_up`` the first once more before. The result is an
+    ``AnsweredQueries``. ``framework`` names the library of a retriever, "" for a function; ``id_key`` the field of its
+    documents' ids.
     """
 
     target: str
@@ -376,7 +377,7 @@ class TrialRecord:
     backend that built it, None for the trial's own: ``index`` was measured then. ``lists`` are the lists that an engine
     fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it compares if they differ from the
     vectors it was sent. ``placement`` is set for an index whose engine reports it. ``remeasured`` are its searches with
-    vectors in place of codes, by list. ``others`` is the use of other processes in the same time, by phase.
+    vectors in place of codes, by list. ``other_processes`` is the use of other processes in the same time, by phase.
     """
 
     engine: EngineInfo

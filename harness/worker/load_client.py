@@ -199,8 +199,8 @@ class Schedule(NamedTuple):
 class Client:
     """One client of an engine: its loops, the times of all its calls, and the first answer to each.
 
-    Answers are compared at the end. With ``kept``, only hits among the candidates are stored, as for a single client.
-    ``gave_up`` says why it stopped early.
+    Answers are compared at the end. With ``candidate_hits``, only hits among the candidates are stored, as for a
+    single client. ``gave_up`` says why it stopped early.
     """
 
     engine: EngineInterface

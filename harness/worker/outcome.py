@@ -30,7 +30,7 @@ class CombinedRuns:
     """Origin and cost of a run that is made of others.
 
     ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is their total time for each query: they were searched one
-    after another; None if one of them was not timed. ``own_ns`` is the time of combining their hits, all queries
+    after another; None if one of them was not timed. ``stage_ns`` is the time of combining their hits, all queries
     together; None if a part of it was done before. ``reranked`` is set for a second stage.
     """
 
@@ -45,8 +45,8 @@ class CombinedRuns:
 class Outcome:
     """The end of one trial: either a ``run`` or a ``failure``.
 
-    With a run comes a ``record`` if an engine made it, ``asked`` if a user's own code answered, ``combined`` if it was
-    made of other backends' hits.
+    With a run comes a ``record`` if an engine made it, ``answers`` if a user's own code answered, ``combined`` if it
+    was made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
     comparison. ``notes`` are sentences for the report. ``measurements`` are the probes'; ``rebuilds`` are the runs of

@@ -47,7 +47,7 @@ class SentFiles(NamedTuple):
     content: Mapping[str, Any]
 
     def unpack(self, target: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
-        """Write all files below ``place``, with the job's record naming them there."""
+        """Write all files below ``target``, with the job's record naming them there."""
         local_roots = {Path(root): target / str(number) / Path(root).name for number, root in enumerate(self.roots)}
         unpacked = UnpackedFiles(local_roots, target / "absent", [], {}, {})
         unpacked.absent.mkdir()

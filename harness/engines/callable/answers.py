@@ -172,8 +172,8 @@ class AnsweredQueries:
     """Answers in the order of the questions, of the first pass.
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative if it failed or was not made. ``notes``
-    are the backend's own. ``others`` is the use of other processes during the calls; they may include a server that it
-    searches.
+    are the backend's own. ``other_processes`` is the use of other processes during the calls; they may include a
+    server that it searches.
     """
 
     answers: tuple[Answer, ...]

@@ -25,8 +25,8 @@ _ID_FIELDS = ("id", "id_", "node_id")
 class Retriever(NamedTuple):
     """The way to query a framework's object: ``call`` returns documents, and ``read`` makes an answer from them.
 
-    ``notes`` describe the object. ``takes_k`` is whether it accepts the number of documents to return. ``own_k`` is the
-    number of documents that it is set to return, None if it is not set.
+    ``notes`` describe the object. ``takes_k`` is whether it accepts the number of documents to return. ``fixed_k`` is
+    the number of documents that it is set to return, None if it is not set.
     """
 
     call: Call

@@ -38,7 +38,7 @@ class PythonBackend:
     ) -> None:
         """Take a function, a reader of its return values, and notes for reports.
 
-        ``own_k`` is the number of documents that a framework's object is set to return, None if it is not set;
+        ``fixed_k`` is the number of documents that a framework's object is set to return, None if it is not set;
         ``takes_k`` is whether it accepts another number.
 
         Raises EngineUnavailableError if it cannot be called with a question and a number.

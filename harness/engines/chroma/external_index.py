@@ -57,7 +57,7 @@ def similarity_of(collection: Collection, requested: str) -> Similarity:
 
     Raises:
         RejectedInputError: The collection has no HNSW graph, is searched by another distance than Chroma reports, or
-            ``wanted``, unless empty, is another similarity: its distances would mean something else.
+            ``requested``, unless empty, is another similarity: its distances would mean something else.
     """
     declared = next((name for name, space in SPACES.items() if space == collection.configured().get("space")), None)
     if declared is None:

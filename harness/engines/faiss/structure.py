@@ -149,7 +149,7 @@ def search_parameters(
     requested: Mapping[str, ParameterValue],
     selector: Any = None,
 ) -> Any:
-    """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
+    """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``requested``.
 
     ``selector`` keeps the documents that may be found; None keeps all. Returns None for a plain index without a
     selector.

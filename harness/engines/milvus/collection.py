@@ -77,8 +77,8 @@ class Schema(NamedTuple):
     """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
 
     ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus computes it from the field that ``made_of``
-    names) or another type's own name; ``dimensions`` belong to dense vectors. ``others`` are the names of the other
-    fields, and ``dynamic`` is true if entities can have further fields.
+    names) or another type's own name; ``dimensions`` belong to dense vectors. ``other_fields`` are the names of the
+    other fields, and ``dynamic`` is true if entities can have further fields.
     """
 
     key: str

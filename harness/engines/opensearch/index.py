@@ -187,7 +187,7 @@ class ServerIndex(ServerClient):
     def pages(self, shard: int, **body_fields: object) -> Iterator[list[Mapping[str, Any]]]:
         """Return the hits of all documents of a shard, page by page, in the order of Lucene's numbers.
 
-        ``wanted`` are further fields that each search returns.
+        ``body_fields`` are further fields that each search returns.
         """
         with self.translated(lambda: f"listing the documents of shard {shard}"):
             body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **body_fields}

@@ -43,7 +43,7 @@ class TableRows(DocumentKeys, ExternalRows):
     def __init__(
         self, session: Session, parameters: Mapping[str, ParameterValue], requested: str, progress: Progress
     ) -> None:
-        """Read all ids; ``wanted`` is the type of vectors that the backend searches.
+        """Read all ids; ``requested`` is the type of vectors that the backend searches.
 
         Raises:
             EngineUnavailableError: The table does not exist.

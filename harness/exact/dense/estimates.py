@@ -75,7 +75,7 @@ def error_bound(dimensions: int) -> float:
 class Rule(NamedTuple):
     """The documents' part of the estimates of one similarity: factors and shifts float32 (n,).
 
-    ``whole`` is the length that is scaled to 1, and ``largest`` the largest factor.
+    ``unit`` is the length that is scaled to 1, and ``largest`` the largest factor.
     """
 
     scale: Float32Array
@@ -91,7 +91,7 @@ def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, unit: flo
         similarity: one of :data:`harness.exact.dense.scores.CODES`.
         lengths: lengths of the documents, float64 (n,).
         scaling: powers of two by which the documents are multiplied.
-        whole: at least the length of every document, and for l2 of every query; not used under cosine. 0 means 1.
+        unit: at least the length of every document, and for l2 of every query; not used under cosine. 0 means 1.
     """
     factors = np.ones(len(lengths)) if scaling.factors is None else scaling.factors
     unit = unit if unit > 0.0 else 1.0

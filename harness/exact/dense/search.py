@@ -95,8 +95,8 @@ class _Lists(NamedTuple):
 
     ``keys`` uint64 (Q, c): the first ``counts`` (int64) of each row are in use; c is more than k. The high half of a
     key orders the estimate, the low half is the position. ``floors`` float32: the least estimate that is listed;
-    ``thresholds`` float32: the highest floor that was only estimated. ``places``, ``exact``, ``copy`` and ``spare``
-    uint64 are scratch space for as many values as a list or a block has, ``vector`` float64 for a query.
+    ``thresholds`` float32: the highest floor that was only estimated. ``candidate_positions``, ``exact``, ``copy`` and
+    ``spare`` uint64 are scratch space for as many values as a list or a block has, ``vector`` float64 for a query.
     """
 
     keys: UInt64Array
@@ -364,7 +364,7 @@ def _filter_block(
 def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lists, next_positions: Int64Array) -> None:
     """Replace all keys by exact keys, a few documents at a time for all queries while these documents are in the cache.
 
-    ``next_places`` int64 (Q,), zeros, is scratch space.
+    ``next_positions`` int64 (Q,), zeros, is scratch space.
     """
     vector = lists.vector
     for end in range(_TOGETHER, np.uint64(len(positions.lengths)) + _TOGETHER, _TOGETHER):

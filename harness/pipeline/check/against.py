@@ -55,7 +55,7 @@ _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…
 class Against:
     """An existing backend: ``called``, or an index, whose ``backend`` is its expression.
 
-    ``label`` is unique and may be shown, as may ``shown``, the expression without parts that could be secret.
+    ``label`` is unique and may be shown, as may ``displayed``, the expression without parts that could be secret.
     """
 
     label: str

@@ -49,7 +49,7 @@ class CheckPlan:
     """All that a check will do.
 
     ``metrics`` maps the displayed name to the metric, in the order of the tables; ``slices`` are the fields that make
-    them. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place. ``against`` are the existing
+    them. ``plans`` maps a corpus to the plan of its backends, ``corpora`` to its source. ``against`` are the existing
     backends, None if there are none. Without ``keep_text`` the result holds no texts of questions.
     """
 

@@ -56,8 +56,8 @@ class LoadRecord:
     until then are among ``samples``. ``different_queries`` counts queries, however many clients differ. ``due_ns``
     int64, ``start_ns`` and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` is when it
     stopped sending. Memory is the sum over all client processes, None if the system does not report it.
-    ``index_copies`` counts the copies of the index that were made because the engine cannot share it. ``others`` is the
-    use of the cores by processes other than the clients.
+    ``index_copies`` counts the copies of the index that were made because the engine cannot share it.
+    ``other_processes`` is the use of the cores by processes other than the clients.
     """
 
     kind: LoadKind

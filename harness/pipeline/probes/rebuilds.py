@@ -67,8 +67,8 @@ class BuildCost(NamedTuple):
 class RebuildHits:
     """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
 
-    Rows are the dataset's, as in the first build. ``cost`` is the cost of building it, ``others`` the other processes'
-    use of the cores during that time.
+    Rows are the dataset's, as in the first build. ``cost`` is the cost of building it, ``other_processes`` the other
+    processes' use of the cores during that time.
     """
 
     indptr: Int64Array

@@ -146,7 +146,7 @@ class _Rankings:
         return {query: self.missing(query, self.metric, side=1, other_side=0) for query in self.compared.queries}
 
     def missing(self, query: str, metric: str | None, side: int, other_side: int) -> list[str]:
-        """Return the relevant documents that a metric sees on side ``here`` and surely not on side ``there``."""
+        """Return the relevant documents that a metric sees on side ``side`` and surely not on side ``other_side``."""
         if self.relevant is None:
             return []
         depth = self.relevant_depth(metric)

@@ -100,7 +100,7 @@ def _short_sweeps(result: Result) -> dict[str, str]:
 
 
 def _probe_tables(trials: Sequence[TrialResult], cores: int, title_suffix: str) -> list[Table]:
-    """Return the tables of all probes that have rows; ``where`` ends their titles."""
+    """Return the tables of all probes that have rows; ``title_suffix`` ends their titles."""
     return [
         _add_legend(replace(with_content(table), title=f"{table.title}{title_suffix}"), trials)
         for probe in PROBES

@@ -190,7 +190,7 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
 
 
 def _probe_figures(report: Result, series: Mapping[str, int], title_suffix: str = "") -> list[Figure]:
-    """Return the figures of all probes; ``where`` ends their titles."""
+    """Return the figures of all probes; ``title_suffix`` ends their titles."""
     figures = (figure for probe in PROBES for figure in probe.figures(report.trials, series))
     busy = busy_sentence(report.trials)
     caution = f" Caution: {busy}." if busy else ""

@@ -12,7 +12,7 @@ from harness.results.schema import TrialResult
 def truncation_tables(trials: Sequence[TrialResult], title_suffix: str = "") -> list[Table]:
     """Return the table of truncated texts, a row for each backend and kind of text; empty without any.
 
-    ``where`` ends its title.
+    ``title_suffix`` ends its title.
     """
     columns = [
         BACKEND,

@@ -68,10 +68,10 @@ class Explorer:
     ``corpus`` None leaves out the texts of documents, and ``no_texts`` says why.
 
     ``against`` gives each ranking the ranking that it is compared with, if that is not ``reference`` for all: then only
-    these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; a ranking
-    that was cut has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents that nothing
-    expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer. ``further``
-    maps a query and each later chunk of an expected document in a ranking to that document.
+    these two are shown together. ``stored_depths`` gives how many documents were kept of each ranking, None for all; a
+    ranking that was cut has no scores, but may have ``stored_ranks``. With ``expected``, one list a query, documents
+    that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer.
+    ``further`` maps a query and each later chunk of an expected document in a ranking to that document.
     """
 
     query_ids: Ids

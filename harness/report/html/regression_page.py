@@ -112,7 +112,7 @@ def _explorer(
     *,
     keep_text: bool,
 ) -> Explorer:
-    """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
+    """Return the queries of one dataset; ``depths`` has the rankings that all datasets share, some with hits there."""
     slots, failed = list(depths), [slot not in rankings_by_slot for slot in depths]
     rankings = [rankings_by_slot.get(slot, _Ranking(NO_HITS, {}, depths[slot], None)) for slot in slots]
     metrics = _metrics(change)

@@ -197,7 +197,7 @@ def _advance(character: str) -> float:
 def short_names(labels: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the text next to a picture for each label: at most 24 characters, all different.
 
-    ``known`` are the short labels that the document has for its long ones; others are as short as in narrow tables.
+    ``names`` are the short labels that the document has for its long ones; others are as short as in narrow tables.
     """
     several = list(dict.fromkeys(labels))
     short = dict(zip(several, short_labels(several), strict=True))

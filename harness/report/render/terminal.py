@@ -139,7 +139,7 @@ class _Page:
                 self._console.print(Text(folded(part, self._width, max(wide, _GAP))))
 
     def table(self, table: Table, *, unfolded: bool) -> None:
-        """Print a table in as many columns as there is room for; with ``whole`` the others follow below."""
+        """Print a table in as many columns as there is room for; with ``unfolded`` the others follow below."""
         columns = [replace(column, name=self._short(column.name)) for column in table.columns]
         rows = [[replace(cell, text=self._short(cell.text)) for cell in row] for row in table.rows]
         left = [] if unfolded or table.most is None else rows[table.most :]
@@ -206,7 +206,7 @@ class _Drawing:
         return [f"{TIES}: {'; '.join(ranges)}"]
 
     def parts(self, width: int | None, *, unfolded: bool) -> list[list[int]]:
-        """Return the columns to draw, in one or, with ``whole``, as many parts as it takes."""
+        """Return the columns to draw, in one or, with ``unfolded``, as many parts as it takes."""
         columns = list(range(len(self._columns)))
         if not unfolded:
             return [self._fitting_columns(width)]
