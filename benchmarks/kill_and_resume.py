@@ -1,6 +1,6 @@
-"""Kill or interrupt a comparison, resume it, and hold what comes out against one that nobody disturbed.
+"""Kill or interrupt a comparison, resume it, and compare its result with that of an undisturbed comparison.
 
-Each round has a cache of its own. With `--victims parents` SIGKILL or SIGINT goes to the harness's process alone, so
+Each round has its own cache. With `--victims parents` SIGKILL or SIGINT goes only to the harness's process, so
 after SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that
 it is finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment: the
 comparison ends with exit code 3, and the worker's trial is not stored; or with 0, if the worker had no work yet. `both`
@@ -82,9 +82,9 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 class Moment(NamedTuple):
-    """When a round is ended: so many seconds after its start, or after ``label`` has said that it is finished.
+    """When a round is ended: seconds after its start, or after ``label`` has reported that it is finished.
 
-    ``worker`` is true where a worker is killed then, and not the harness's own process.
+    ``worker`` is true if a worker is killed instead of the harness's process.
     """
 
     seconds: float

@@ -128,7 +128,7 @@ def write_files(folder: Path) -> tuple[Path, Path]:
 
 
 def measure(run: Callable[[], object]) -> Reading:
-    """Call ``run`` twice, and return what the second call passes."""
+    """Call ``run`` twice, and return the functions that the second call passes."""
     run()
     reading = Reading()
     sys.setprofile(reading.profile)

@@ -27,7 +27,7 @@ from harness.loaders.source import Source, open_source
 
 LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 _NO_QUERIES = (
-    'queries.jsonl holds the queries, one {"_id": …, "text": …} a line; or name another file: --queries FILE. '
+    'queries.jsonl holds the queries, one {"_id": …, "text": …} per line; or name another file: --queries FILE. '
     "In Python, harness.loaders.load_corpus reads the documents alone"
 )
 _FOLDER = "qrels/"

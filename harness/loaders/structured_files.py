@@ -189,7 +189,7 @@ def _decoded(content: bytes) -> Any:
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     except ValueError as error:  # malformed JSON, another encoding, a repeated key
-        raise ValueError(f"is not a JSON: {error}") from error
+        raise ValueError(f"is not JSON: {error}") from error
     if is_too_deep(value):
         raise ValueError(TOO_DEEP)
     return value
@@ -210,7 +210,7 @@ def _json_lines(file: Path) -> dict[Any, Any]:
         if not isinstance(values, dict) or not set(_FIELDS) <= values.keys():
             problems.add(number, f"is not an object with the fields {' and '.join(_FIELDS)}")
         elif values["query_id"] in results:
-            problems.add(number, f"query {values['query_id']!r} already exists")
+            problems.add(number, f"query {values['query_id']!r} occurs twice")
         else:
             results[values["query_id"]] = values["results"]
     problems.raise_if_any()

@@ -138,7 +138,7 @@ def _require_within(
         raise MetricError(
             f"metric '{measures[column]}' of query '{query_ids[query]}': {value:g} lies outside the range of the "
             f"best and the worst order of equal scores, {least:g} to {most:g}",
-            fix="it falls when a higher grade moves up, or rises otherwise: declare it with bounded=False",
+            fix="a metric that can fall when a higher grade moves up needs bounded=False",
         )
 
 

@@ -106,7 +106,7 @@ def labelled_expression(name: str, backend: str | Function, form: str) -> str:
     expression = function_expression(backend) if callable(backend) else backend
     if name and not re.fullmatch(form, name):
         allowed = "letters, digits, spaces and . _ -" if " " in form else "letters, digits and . _ -"
-        raise UsageError(f"'{name}' is not a name of a backend", fix=f"{allowed} will do")
+        raise UsageError(f"'{name}' is not the name of a backend", fix=f"{allowed} will do")
     return f"{name}={expression}" if name else expression
 
 

@@ -116,7 +116,7 @@ class MetricJudgement(Record):
     total_loss_p: float | None = Field(
         default=None,
         description="what `gate_p` would be if every query had lost everything in all gated metrics; null if there "
-        "is not a gate or nothing to lose, and below 2 queries",
+        "is no gate or nothing to lose, and below 2 queries",
     )
     gate_reason: str = Field(default="", description="why the gate was not judged; empty if it was")
     reason: str = Field(description="why the verdict is what it is, in words")

@@ -153,7 +153,7 @@ def test_expressions_are_named_and_redacted() -> None:
         ("http:url=ftp://h/{question};ids=a", "is not of the form"),
         ("http:url=http://h/{question}#part;ids=a", "is not of the form"),
         ("http:url=http://h/{question};ids=a[;", "malformed"),
-        ("http:url=http://h/;ids=a;body={question}", "body= is not a JSON"),
+        ("http:url=http://h/;ids=a;body={question}", "body= is not JSON"),
         ("http:url=http://h/{question};ids=a;method=PUT", "method=PUT"),
         ("http:url=http://h/{question};ids=a;timeout_s=soon", "timeout_s=soon is not a number"),
         ("http:url=http://h/{question};ids=a;ids=b", "given twice"),

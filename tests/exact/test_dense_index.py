@@ -118,9 +118,9 @@ def test_bad_input_is_named():
             DenseIndex.build(np.ones(shape))
     with pytest.raises(UsageError, match="shape"):
         DenseIndex.build(np.array([["a"]]))
-    with pytest.raises(UsageError, match=r"documents are not array(.|\n)*vectors of one length"):
+    with pytest.raises(UsageError, match=r"documents are not an array(.|\n)*vectors of one length"):
         DenseIndex.build([[1.0], [1.0, 2.0]])
-    with pytest.raises(UsageError, match="queries are not array"):
+    with pytest.raises(UsageError, match="queries are not an array"):
         index.retrieve([[1.0], [1.0, 2.0]], 1)
 
 

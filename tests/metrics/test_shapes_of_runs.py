@@ -338,7 +338,7 @@ def test_one_of_several_predictions_has_to_be_named(tmp_path):
     ("name", "content", "problem"),
     [
         ("x.json", "", "holds nothing"),
-        ("x.json", "{", "is not a JSON"),
+        ("x.json", "{", "is not JSON"),
         ("x.json", '{"q": {"a": 1, "a": 2}}', "the key 'a' occurs twice"),
         ("x.json", '["a", "b"]', "it holds a list"),
         ("x.json", '{"q": {"a": "high"}}', "the value is a str"),

@@ -384,7 +384,7 @@ def test_functions_of_one_name_are_told_apart_by_the_names_of_a_mapping(tmp_path
     [
         ([ranker("d1"), ranker("d2")], 'ranker.locals.lambda\'; name them: backends={"a": f, "b": g}'),
         (dict.fromkeys(["a", "b"], ranker("d1")), "backends 'a' and 'b' are the same"),
-        ({"my own": ranker("d1")}, "'my own' is not a name of a backend; letters, digits and . _ - will do"),
+        ({"my own": ranker("d1")}, "'my own' is not the name of a backend; letters, digits and . _ - will do"),
         ({"x": "csr", "y": "nonsense"}, "unknown backend 'nonsense'"),
     ],
 )

@@ -260,7 +260,7 @@ def _filled(template: str, question: str, k: int) -> Any:
         parsed = json.loads(template.replace(_K, str(k)))
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"body= is not a JSON: {error.msg} in column {error.colno}",
+            f"body= is not JSON: {error.msg} in column {error.colno}",
             fix='write it like {"query": "{question}", "limit": {k}}, as the last option',
         ) from error
     return _put(parsed, question)

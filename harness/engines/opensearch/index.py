@@ -157,9 +157,7 @@ class ServerIndex(ServerClient):
             except FaultError as error:
                 if error.fault.cause is not Cause.MISSING:
                     raise
-                removed = (
-                    "a collection that the harness made is removed when its engine closes: build it with keep=true"
-                )
+                removed = "an index that the harness made is removed when its engine closes: build it with keep=true"
                 raise EngineUnavailableError(
                     f"there is no index '{self.name}' on the server at {self.address.url}",
                     fix="check 'index' and 'url'" if self._parameters["external"] else removed,

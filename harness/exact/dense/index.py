@@ -277,7 +277,7 @@ def _as_dense(vectors: Any, source: str) -> Float32Array:
     try:
         values = np.atleast_2d(vectors) if source == "queries" else np.asarray(vectors)
     except ValueError as error:
-        raise UsageError(f"{source} are not array: {error}", fix="give vectors of one length") from error
+        raise UsageError(f"{source} are not an array: {error}", fix="give vectors of one length") from error
     if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiub":
         raise UsageError(
             f"{source} are an array of {values.dtype} of shape {values.shape}",
