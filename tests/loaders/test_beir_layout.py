@@ -123,7 +123,7 @@ def test_documents_alone(tmp_path, files):
     folder = write(tmp_path / "toys", {"corpus.jsonl": files["corpus.jsonl"]})
     assert load_corpus(folder).texts.to_pylist() == TEXTS
     with pytest.raises(
-        DataError, match=r"there is no 'queries.jsonl'(.|\n)*one .* a line; or .* In Python, .*load_corpus"
+        DataError, match=r"there is no 'queries.jsonl'(.|\n)*one .* per line; or .* In Python, .*load_corpus"
     ):
         load_dataset(folder)
 

@@ -358,7 +358,7 @@ def test_a_malformed_file_is_named_with_its_fault(tmp_path, name, content, probl
     ("content", "problem"),
     [
         ('{"query_id": 1}\n{"query_id": 2, "results": []}\nnothing', r"2 problems\n  line 1: .*\n  line 3"),
-        ('{"query_id": 1, "results": []}\n{"query_id": 1, "results": []}', "line 2: query 1 already exists"),
+        ('{"query_id": 1, "results": []}\n{"query_id": 1, "results": []}', "line 2: query 1 occurs twice"),
     ],
 )
 def test_malformed_predictions_are_named_with_their_lines(tmp_path, content, problem):

@@ -357,7 +357,7 @@ def test_functions_are_named_by_a_mapping(app):
     assert [(one.backend, one.passed) for one in checked.report.requirements] == [("right", True), ("wrong", False)]
     with pytest.raises(UsageError, match=r"(?s)two functions are called .*against=\{"):
         harness.check(app, against=list(functions.values()))
-    with pytest.raises(UsageError, match="'a=b' is not a name"):
+    with pytest.raises(UsageError, match="'a=b' is not the name of a backend"):
         harness.check(app, against={"a=b": functions["right"]})
     with pytest.raises(UsageError, match=r"a dict\n.* or retriever is named: langchain:MODULE:NAME"):
         harness.check(app, against={"store": object()})
