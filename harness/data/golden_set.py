@@ -20,10 +20,15 @@ _DECIMAL = re.compile(r"^([0-9]+)\.0$")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One id that a question expects: of a document or of a chunk, with its grade (1 unless the file grades)."""
+    """One id that a question expects: of a document or of a chunk, with its grade (1 unless the file grades).
+
+    Expectations of a question with the same ``group`` are alternatives: one of them is enough to have all that is
+    expected. An expectation without a group is a group of its own.
+    """
 
     id: str
     grade: int = 1
+    group: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,9 @@ class GoldenQuestion:
     text: a list has one value an element, so that a question can belong to several slices; an object is kept as its
     JSON. ``line`` is its line in the file, counted from 1. Without ``has_id`` the file gave it no id, and its id is the
     :func:`line_id` of its line, which another file may have for another question.
+
+    ``texts`` are expected texts of a question without expected ids. ``filter`` maps fields of documents to values: the
+    question asks only for documents that have them. ``forbidden`` are ids that no backend may return.
     """
 
     id: str
@@ -44,6 +52,9 @@ class GoldenQuestion:
     line: int
     readings: tuple[tuple[Expectation, ...], ...] = ()
     has_id: bool = True
+    texts: tuple[str, ...] = ()
+    filter: Mapping[str, str] | None = None
+    forbidden: tuple[str, ...] = ()
 
 
 def line_id(line: int) -> str:
