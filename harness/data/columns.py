@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ class Role:
 
     ``sure`` is the field's own name, taken before all others. The first existing one of ``aliases`` is taken if they
     are ``ordered``, else at most one may exist. Names are compared without case if no field has exactly that case.
+    ``synonym`` is another name of the role in ``--columns``.
     """
 
     name: str
@@ -36,6 +37,30 @@ class Role:
     aliases: tuple[str, ...] = ()
     required: bool = True
     ordered: bool = False
+    synonym: str | None = None
+
+    def column(self, columns: Mapping[str, str]) -> str | None:
+        """Return the field that ``--columns`` names for the role; None if it names none."""
+        return columns.get(self.name, columns.get(self.synonym or self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenRole:
+    """Role of a field of a golden set, which ``--columns`` calls by ``name`` or by its ``synonym``.
+
+    At most one field may have one of ``names``. ``further_names`` count if no field has one of ``names``, and at most
+    one field may have one of them. ``content`` describes the field's values, for the reference.
+    """
+
+    name: str
+    content: str
+    names: tuple[str, ...]
+    further_names: tuple[str, ...] = ()
+    synonym: str | None = None
+
+    def column(self, columns: Mapping[str, str]) -> str | None:
+        """Return the field, or dotted path, that ``--columns`` names for the role; None if it names none."""
+        return columns.get(self.synonym or self.name, columns.get(self.name))
 
 
 _DOCUMENT_IDS = ("doc_id", "docid", "docno", "document_id", "pid", "corpus-id", "corpus_id")
@@ -48,14 +73,65 @@ DOCUMENT_ROLES = (
 )
 QUERY_ROLES = (
     Role("query_id", "_id", ("id", *_QUERY_IDS, "num")),
-    Role("query", "text", ("query", "question", "title", "contents")),
+    Role("query", "text", ("query", "question", "title", "contents"), synonym="question"),
 )
 JUDGMENT_ROLES = (
     Role("query_id", QUERY[0], QUERY[1:], ordered=True),
     Role("doc_id", DOCUMENT[0], DOCUMENT[1:], ordered=True),
     Role("grade", GRADE[0], GRADE[1:], required=False, ordered=True),
 )
-_ALL_ROLES = tuple(dict.fromkeys(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES)))
+GOLDEN_ROLES = (
+    GoldenRole(
+        "id",
+        "a string or an integer; a record without an id is called `line-` and its number",
+        ("id", "_id", "query_id", "qid"),
+        synonym="query_id",
+    ),
+    GoldenRole(
+        "question",
+        "the text to search for",
+        ("question", "query"),
+        ("user_input", "input", "query_text", "prompt"),
+        synonym="query",
+    ),
+    GoldenRole(
+        "expected",
+        "ids of documents: a list, one id, or `{id: grade}`; in a list of lists, each inner list holds alternatives; "
+        "`[]` for a question that nothing answers",
+        ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids"),
+        (
+            "relevant_ids",
+            "relevant_docs",
+            "reference_context_ids",
+            "expected_chunk_ids",
+            "relevant_chunk_ids",
+            "gold_doc_ids",
+            "gold_ids",
+            "ground_truth_doc_ids",
+            "expected_sources",
+            "retrieval_gt",
+        ),
+    ),
+    GoldenRole(
+        "expected_texts",
+        "expected texts, a list or one text, of a question without expected ids; `context` counts only as a list",
+        ("reference_contexts",),
+        ("context",),
+    ),
+    GoldenRole(
+        "filter",
+        "`{field: value}`: the question searches only documents with these values. Also a field for slices",
+        ("filter",),
+    ),
+    GoldenRole("forbidden", "ids of documents that no backend may return: a list or one id", ("forbidden",)),
+)
+"""Fields of a golden set; all but the question, and the expected ids or texts, are optional."""
+GOLDEN_ROLE_NAMES = tuple(
+    dict.fromkeys(name for role in GOLDEN_ROLES for name in (role.name, role.synonym) if name is not None)
+)
+_ALL_ROLES = tuple(
+    dict.fromkeys((*(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES)), *GOLDEN_ROLE_NAMES))
+)
 
 
 class RecordBatch(NamedTuple):
@@ -140,11 +216,19 @@ class ColumnMap:
     for the queries, and may differ in the judgments. ``called`` names them in messages.
     """
 
-    def __init__(self, roles: Sequence[Role], columns: Mapping[str, str], option: str = OPTION) -> None:
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        columns: Mapping[str, str],
+        option: str = OPTION,
+        shared_roles: Set[str] = frozenset(),
+    ) -> None:
+        """``shared_roles`` are roles whose field need not exist, because another file of the dataset has it."""
         self.called = option
         self.roles = tuple(roles)
         self.columns = columns
-        self._binding = self.roles != JUDGMENT_ROLES
+        judgments = self.roles == JUDGMENT_ROLES
+        self._not_binding = {role.name for role in roles} if judgments else shared_roles
         self._resolved: dict[tuple[str, ...], Fields | str] = {}
 
     def resolve(self, names: tuple[str, ...]) -> Fields | str:
@@ -162,7 +246,7 @@ class ColumnMap:
         """Return whether fields of these names include one or more for every required role."""
         present = {name.strip().lower() for name in names}
         accepted = [
-            {name.lower() for name in (role.sure, *role.aliases, self.columns.get(role.name, role.sure))}
+            {name.lower() for name in (role.sure, *role.aliases, role.column(self.columns) or role.sure)}
             for role in self.roles
             if role.required
         ]
@@ -177,10 +261,10 @@ class ColumnMap:
             sure = matching_fields(role.sure, names)
             aliases = filter(None, (matching_fields(alias, names) for alias in role.aliases))
             candidates = next(aliases, []) if role.ordered else [name for alias in aliases for name in alias]
-            column = self.columns.get(role.name)
+            column = role.column(self.columns)
             if column is not None and column in names:
                 fields[role.name] = column
-            elif column is not None and self._binding:
+            elif column is not None and role.name not in self._not_binding:
                 near = difflib.get_close_matches(column, names, n=1)
                 hint = f" (did you mean '{near[0]}'?)" if near else ""
                 problems.append(f"there is no field '{column}', which {self.called} names as the {role.name}{hint}")

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.data.arrow import numbers, python_values, strings, take_rows
+from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import (
     DOCUMENT_ROLES,
     QUERY_ROLES,
@@ -21,17 +21,18 @@ from harness.data.columns import (
     RecordBatch,
     Role,
     TextBatch,
-    abbreviated,
     parse_columns,
     text_batches,
 )
-from harness.data.expected_ids import EXPECTED, expected_grades
 from harness.data.filtering import FilterResult
-from harness.data.frames import as_table, first_of, with_article
+from harness.data.frames import as_table, rows_of, with_article
+from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_records import GoldenRecord, read_questions
+from harness.data.golden_set import GoldenQuestion
 from harness.data.judgments import refuse_unknown
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
-from harness.data.python_values import as_id, is_missing, plain
+from harness.data.python_values import is_missing, plain
 from harness.data.texts import (
     TEXT_SCHEMA,
     JoinRule,
@@ -41,7 +42,7 @@ from harness.data.texts import (
     note_duplicates,
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.errors import DataError, UsageError
+from harness.errors import UsageError
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -49,6 +50,8 @@ _SHAPES = """one of
   [(id, text), …] or [(id, title, text), …]
   a pandas or Polars frame, an Arrow table or a Hugging Face Dataset with such columns
 For other field names: columns={"id": "key", "text": "body"}"""
+_SHARED_ROLES = frozenset({"id"})
+"""Roles of ``columns`` that queries and documents have."""
 
 
 class TextColumns(NamedTuple):
@@ -91,28 +94,23 @@ def _texts_of_records(
     return text_columns(text_batches([batch], ColumnMap(roles, columns_by_role, "columns"), problems), problems)
 
 
-def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, Any]]:
-    """Return the grades of the documents that the queries of a golden set expect; nothing of other queries."""
+def _golden_queries(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> tuple[GoldenQuestion, ...]:
+    """Return the questions of records that expect documents; none if the records are plain queries.
+
+    Ids and questions are in the fields that plain queries have, or else in the usual fields of golden sets.
+    """
+    plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
+    fields = ColumnMap(QUERY_ROLES, columns, "columns").resolve(tuple(plain_records[0])) if plain_records else ""
+    if not isinstance(fields, str):
+        columns = {**columns, "query_id": fields["query_id"], "query": fields["query"]}
+    golden_columns = GoldenColumns(columns, "columns", _SHARED_ROLES)
+    if not any(golden_columns.covers(record) for record in plain_records[:1]):
+        return ()
     problems = Problems("queries", "record")
-    expected: dict[str, dict[Any, Any]] = {}
-    for number, (query, record) in enumerate(zip(ids, records, strict=True), 1):
-        name = first_of(EXPECTED, list(record))
-        try:
-            graded = list(expected_grades(plain(record[name]))) if name is not None else []
-        except ValueError as error:
-            problems.add(number, f"'{name}' {error}")
-            continue
-        for document, grade in graded:
-            document_id, grades = as_id(document), expected.setdefault(query, {})
-            if document_id is None:
-                problems.add(number, f"'{name}' holds {abbreviated(document)}, expected an id")
-            elif document_id in grades and grades[document_id] != grade:
-                two = f"{grades[document_id]} and {grade}"
-                problems.add(number, f"'{name}' holds '{document_id}' twice, with the grades {two}")
-            else:
-                grades[document_id] = grade
+    numbered = (GoldenRecord(number, record) for number, record in enumerate(plain_records, 1))
+    questions = read_questions(numbered, golden_columns, problems, [])
     problems.raise_if_any()
-    return expected
+    return questions
 
 
 def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
@@ -162,29 +160,6 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     raise _unfit(value, subject)
 
 
-def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:
-    """Return the rows of a table; the index of a frame counts if it is named. Missing values are None.
-
-    Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
-    UsageError for two columns of one name in the ``subject``, DataError for values that Python lacks.
-    """
-    names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
-    if isinstance(table, pa.Table):
-        flat_columns = [field.name for field in table.schema if nested or not pa.types.is_nested(field.type)]
-        try:
-            columns = {name: python_values(table.column(name), name) for name in flat_columns}
-        except ValueError as error:
-            raise DataError(subject, [str(error)]) from error
-    else:
-        has_named_index = table.index.name is not None and table.index.name not in table.columns
-        frame = table.reset_index() if has_named_index else table
-        columns = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 def _unfit(value: object, subject: str) -> UsageError:
     items: list[object] = []
     if isinstance(value, Mapping | list | tuple):
@@ -200,11 +175,15 @@ IdenticalIds = Literal["keep", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """Description of a dataset in addition to its name: files of its parts, and names of their fields by role."""
+    """Description of a dataset in addition to its name: files of its parts, and names of their fields by role.
+
+    ``shared_roles`` are roles of ``columns`` that the documents may lack, because the questions have them.
+    """
 
     queries: Path | None = None
     qrels: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    shared_roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,9 +274,15 @@ class Dataset:
         columns_by_role = parse_columns(columns, "columns") if columns else {}
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role)
         records, fixed = _records(queries, "queries", QUERY_ROLES)
-        questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
-        if qrels is None:
-            qrels = _expected(questions.ids, records) or None
+        query_columns = {role: field for role, field in columns_by_role.items() if role not in fixed}
+        golden = _golden_queries(records, query_columns) if qrels is None else ()
+        if golden:
+            batch = TextBatch([question.id for question in golden], [question.question for question in golden])
+            questions = text_columns([batch], Problems("queries", "record"))
+            expected = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
+            qrels = {query: grades for query, grades in expected.items() if grades} or None
+        else:
+            questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             refuse_unknown(judged, questions.ids, documents.ids)

@@ -19,7 +19,7 @@ from harness.data.arrow import as_numpy, python_values, strings
 from harness.data.grouping import build_judgments, build_run
 from harness.data.python_values import as_id, is_missing, is_number
 from harness.data.types import Qrels, Run
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.wording import LONE_SURROGATE, counted
 
 _SHORT = Repr()
@@ -99,6 +99,29 @@ def as_table(value: Any) -> Any | None:
 
         return from_dataframe(value)
     return None
+
+
+def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:
+    """Return the rows of a table; the index of a frame counts if it is named. Missing values are None.
+
+    Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
+    UsageError for two columns of one name in the ``subject``, DataError for values that Python lacks.
+    """
+    names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
+    if isinstance(table, pa.Table):
+        flat_columns = [field.name for field in table.schema if nested or not pa.types.is_nested(field.type)]
+        try:
+            columns = {name: python_values(table.column(name), name) for name in flat_columns}
+        except ValueError as error:
+            raise DataError(subject, [str(error)]) from error
+    else:
+        has_named_index = table.index.name is not None and table.index.name not in table.columns
+        frame = table.reset_index() if has_named_index else table
+        columns = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def lacking(table: Any, number: Sequence[str]) -> str | None:

@@ -6,13 +6,16 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from harness.data.dataset import Dataset
 from harness.data.types import Ids
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.wording import counted
+
+if TYPE_CHECKING:
+    from harness.data.dataset import Dataset
 
 _LINE_ID = "line-"
 _DECIMAL = re.compile(r"^([0-9]+)\.0$")
@@ -81,7 +84,8 @@ class GoldenSet:
     """A user's questions in the order of their file. Ids are unique, questions are not empty: the loader's duty.
 
     ``source`` is their origin, for messages; ``sha256`` is the file's. ``notes`` list accepted oddities. ``language``
-    and ``analyzer`` come from the documents' dataset, None if it does not state them.
+    and ``analyzer`` come from the documents' dataset, None if it does not state them. ``columns`` are the fields that
+    ``--columns`` names and a record has, by role.
     """
 
     name: str
@@ -91,6 +95,7 @@ class GoldenSet:
     notes: tuple[str, ...] = field(default=())
     language: str | None = None
     analyzer: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -106,6 +111,16 @@ class GoldenSet:
     def values(self, name: str) -> tuple[str, ...]:
         """Return the values of one field, sorted; empty for a field that no question has."""
         return tuple(sorted({value for question in self.questions for value in question.fields.get(name, ())}))
+
+    def require_ids(self) -> GoldenSet:
+        """Return the set; raises DataError for a question with expected texts, which are not matched to documents."""
+        by_text = [question for question in self if question.texts]
+        if not by_text:
+            return self
+        problem = f"line {by_text[0].line}: expected texts without ids, and so for {len(by_text):,} of {len(self):,}"
+        raise DataError(
+            self.source, [f"{problem} questions"], fix="name the ids of the documents: --columns expected=FIELD"
+        )
 
     def expecting(self, relevance: int = 1) -> tuple[GoldenQuestion, ...]:
         """Return the questions that expect a document of at least that grade; means are taken over them."""

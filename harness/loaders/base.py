@@ -62,13 +62,15 @@ class DatasetSpec:
 
     ``location`` is a path, or a spec of a loader's own (``toy:animals``). ``queries`` and ``qrels`` are files that take
     the place of the loader's own. ``columns`` maps roles (``id``, ``title``, ``text``, ``query_id``, ``query``,
-    ``doc_id``, ``grade``) to the fields of tables that hold them.
+    ``doc_id``, ``grade``, and the roles of golden sets) to the fields of tables that hold them. ``shared_roles`` are
+    roles of ``columns`` that the documents may lack, because the questions have them.
     """
 
     location: str
     queries: Path | None = None
     qrels: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    shared_roles: frozenset[str] = frozenset()
 
     @property
     def path(self) -> Path:

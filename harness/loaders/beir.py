@@ -21,6 +21,7 @@ from harness.loaders.parts import (
     judged_elsewhere,
     judgments_in,
     questions_in,
+    shared_with_questions,
 )
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
@@ -64,6 +65,7 @@ class BeirLoader:
         queries_name = _member(source, "queries") or _member(source, "golden")
         questions = Questions(TextSource.failing(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
         if queries_name is not None and spec.queries is None:
+            spec = shared_with_questions(Files(source, (queries_name,)), spec)
             questions = questions_in(Files(source, (queries_name,)), spec)
         return LoadedDataset(
             documents_in(Files(source, (corpus,)), spec),

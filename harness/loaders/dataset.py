@@ -34,7 +34,7 @@ from harness.loaders.beir import refuse_absent
 from harness.loaders.containers import PACKED, plain_name
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
-from harness.loaders.parts import Files, judgments_in, questions_in
+from harness.loaders.parts import Files, judgments_in, questions_in, shared_with_questions
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
@@ -250,18 +250,26 @@ def _filled_rows(texts: Texts) -> npt.NDArray[np.int64]:
     return np.delete(np.arange(len(texts.ids)), empty)
 
 
-def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tuple[GoldenSet, bool]:
+def load_golden_of(
+    name_or_path: str | Path,
+    *,
+    cards: Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    shared_roles: frozenset[str] = frozenset(),
+) -> tuple[GoldenSet, bool]:
     """Return the golden set of a file or of a dataset; and whether it is from a dataset, with documents.
+
+    ``columns`` and ``shared_roles`` as in :func:`harness.loaders.golden.load_golden`; a card's columns count too.
 
     Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
     """
-    location = _locate(name_or_path, None, cards, "golden set")
+    location = _locate(name_or_path, DatasetFiles(columns=columns or {}), cards, "golden set")
     path = location.spec.path
     if path.is_file() and path.suffix.lower() != ".zip":
-        return load_golden(path), False
+        return load_golden(path, location.spec.columns, shared_roles), False
     source = open_source(path)
     member = source.require(GOLDEN, fix=f"a dataset's golden set is called {GOLDEN}; or name a file of questions")
-    golden = read_golden(source, member)
+    golden = read_golden(source, member, location.spec.columns, shared_roles | {"id"})
     if location.card is not None:
         stated = location.card.sha256.get(source.raw_name(member), golden.sha256)
         if stated != golden.sha256:
@@ -327,6 +335,8 @@ class DatasetLocation(NamedTuple):
         spec, card = self.spec, self.card
         if self.loader is None:
             raise _unreadable(spec)
+        if spec.queries is not None:
+            spec = shared_with_questions(Files.of_path(spec.queries), spec)
         if split is None and card is not None and (spec.qrels is None or card.splits):
             split = card.split
         if card is None or not card.splits:
@@ -395,7 +405,7 @@ def _locate(
     if not text:
         raise UsageError(f"the {kind} is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = user_path(text)
-    spec = DatasetSpec(text, files.queries, files.qrels, files.columns)
+    spec = DatasetSpec(text, files.queries, files.qrels, files.columns, files.shared_roles)
     loader = None
     if not isinstance(name_or_path, Path) and text not in (".", "..", "~"):
         card = find_dataset(text, cards)
@@ -459,6 +469,7 @@ def _locate_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> 
         files.queries or card.queries_file,
         files.qrels or card.qrels_file,
         {**parse_columns(card.columns), **files.columns},
+        files.shared_roles,
     )
     return DatasetLocation(card.name, spec, card, loader_of(card))
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
+from harness.data.columns import ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.containers import is_utf16, plain_name
-from harness.loaders.parts import Files, documents_in, questions_in, text_source
+from harness.loaders.parts import (
+    Files,
+    document_columns,
+    documents_in,
+    questions_in,
+    shared_with_questions,
+    text_source,
+)
 from harness.loaders.records import first_records, format_of
 from harness.loaders.source import Source, read_blocks
 from harness.loaders.trec_markup import is_trectext, read_trectext
@@ -56,7 +62,7 @@ class TrecLoader:
         files = _files_of(spec.path)
         if files is None:
             raise DataError(spec.location, ["holds no files"])
-        columns, unread = ColumnMap(DOCUMENT_ROLES, spec.columns), dict[str, int]()
+        columns, unread = document_columns(spec), dict[str, int]()
         if spec.path.is_dir():
             names = tuple(name for name in files.names if _holds_trectext(files, name))
             files, unread = files._replace(names=names), _unread_files(spec.path, names)
@@ -84,7 +90,8 @@ class GoldenLoader:
             raise DataError(spec.location, ["holds no table called 'golden'"])
         golden, further_tables = tables
         source = Source(spec.path)
-        questions = questions_in(Files(source, (golden,)), replace(spec, columns={}))
+        spec = shared_with_questions(Files(source, (golden,)), spec)
+        questions = questions_in(Files(source, (golden,)), spec)
         if further_tables:
             documents = documents_in(Files(source, (further_tables[0],)), spec)
             return LoadedDataset(documents, questions.queries, questions.judgments)
@@ -124,7 +131,7 @@ def _may_be_documents(name: str, spec: DatasetSpec) -> bool:
         records, start = first_records(source, name), source.start_of(name)
     except DataError:  # it is counted as a file that is not read
         return False
-    columns, ending = ColumnMap(DOCUMENT_ROLES, spec.columns), format_of(name)
+    columns, ending = document_columns(spec), format_of(name)
     if ending in (".tsv", ".tab") and records and not columns.is_header(list(records[0])):
         return len(records[0]) == _COLUMNS_WITHOUT_HEADER
     if ending == ".json" and start.lstrip().startswith(b"{"):

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch
+from harness.data.columns import QUERY_ROLES, ColumnMap, RecordBatch
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
@@ -25,7 +25,7 @@ from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, PrefixLoader, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository
-from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
+from harness.loaders.parts import Files, choose_split, document_columns, judged_elsewhere, text_source
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
@@ -385,7 +385,7 @@ def _provenance(parts: HubParts) -> Mapping[str, str]:
 def _texts(part: Part, kind: str, spec: DatasetSpec, unread: Sequence[str] = ()) -> TextSource:
     """Return documents or queries, with the repository and its commit in the key."""
     files = Files(part.repository.source(), part.names)
-    columns = ColumnMap(DOCUMENT_ROLES if kind == "documents" else QUERY_ROLES, spec.columns)
+    columns = document_columns(spec) if kind == "documents" else ColumnMap(QUERY_ROLES, spec.columns)
     unit = "line" if part.tabbed else unit_of(part.names[0])
 
     def read(problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:

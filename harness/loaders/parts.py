@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, TextBatch, text_batches
+from harness.data.columns import (
+    DOCUMENT_ROLES,
+    GOLDEN_ROLE_NAMES,
+    QUERY_ROLES,
+    ColumnMap,
+    RecordBatch,
+    TextBatch,
+    text_batches,
+)
+from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
@@ -19,13 +29,17 @@ from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
 from harness.loaders.qrels import read_judgments
-from harness.loaders.records import ENDINGS, first_fields, format_of, read_records, unit_of
+from harness.loaders.records import ENDINGS, first_records, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
 from harness.user_path import user_path
 
 _SCHEME = 1
+_SHARED = frozenset({"id"})
+"""Roles that questions and documents have."""
+_GOLDEN_ONLY = frozenset({"expected", "expected_texts", "filter", "forbidden"})
+"""Roles of ``--columns`` that only golden sets have."""
 
 ReadRecords: TypeAlias = Callable[[Problems, list[str]], Iterator[RecordBatch]]
 ReadStream: TypeAlias = Callable[[BinaryIO, Problems, list[str]], Iterator[RecordBatch]]
@@ -107,9 +121,25 @@ def _table(files: Files, columns: ColumnMap) -> TextSource:
     return text_source(files, files.records(read), columns, unit_of(name))
 
 
+def document_columns(spec: DatasetSpec) -> ColumnMap:
+    """Return the fields of documents."""
+    return ColumnMap(DOCUMENT_ROLES, spec.columns, shared_roles=spec.shared_roles)
+
+
 def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
     """Return the documents of a table."""
-    return _table(files, ColumnMap(DOCUMENT_ROLES, spec.columns))
+    return _table(files, document_columns(spec))
+
+
+def shared_with_questions(files: Files, spec: DatasetSpec) -> DatasetSpec:
+    """Return the spec of documents whose ``--columns id=FIELD`` may be meant for a golden set that has the field."""
+    (name,) = files.names
+    if "id" not in spec.columns or format_of(name) is None:
+        return spec
+    columns = GoldenColumns(spec.columns)
+    records = first_records(files.source, name)[:1]
+    is_shared = any(columns.has("id", record) and columns.covers(record) for record in records)
+    return replace(spec, shared_roles=_SHARED) if is_shared else spec
 
 
 class Questions(NamedTuple):
@@ -129,19 +159,17 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
         raise files.source.unread(name) or DataError(
             files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
         )
-    if is_golden(first_fields(files.source, name)):
-        roles = sorted(role.name for role in QUERY_ROLES if role.name in spec.columns)
-        if roles:
-            problem = f"--columns names the {' and the '.join(roles)}, and {files.label} is a golden set"
-            raise UsageError(problem, fix="its fields are id, question and expected_relevant_doc_ids: leave it out")
-        return _golden(files)
+    if _GOLDEN_ONLY & spec.columns.keys() or any(
+        is_golden(record, spec.columns) for record in first_records(files.source, name)[:1]
+    ):
+        return _golden(files, spec.columns)
     return Questions(_table(files, columns), None)
 
 
-def _golden(files: Files) -> Questions:
+def _golden(files: Files, columns: Mapping[str, str]) -> Questions:
     @cache
     def golden() -> GoldenSet:
-        return read_golden(files.source, files.names[0])
+        return read_golden(files.source, files.names[0], columns, _SHARED)
 
     def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         notes.extend(golden().notes)
@@ -149,10 +177,10 @@ def _golden(files: Files) -> Questions:
         yield TextBatch(ids, texts, lines=lines)
 
     def judgments(problems: Problems, notes: list[str]) -> Judgments:
-        return _judgments_of(golden())
+        return _judgments_of(golden().require_ids())
 
     def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:
-        read = golden()
+        read = golden().require_ids()
 
         def find_ids(names: Set[str]) -> Set[str]:
             candidates = sorted(names)
@@ -163,6 +191,8 @@ def _golden(files: Files) -> Questions:
         return _judgments_of(resolved)
 
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
+    if golden_columns := {role: field for role, field in columns.items() if role in GOLDEN_ROLE_NAMES}:
+        key["columns"] = {**golden_columns}
     queries = TextSource(files.label, questions, files.name, key, files.digests, files.state)
     source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
     return Questions(queries, source)

@@ -107,7 +107,8 @@ class ClientKind(StrEnum):
 
 COLUMNS = Option(
     "Fields of tables that are called otherwise: "
-    "id=doc_id,title=headline,text=body,query_id=qid,query=question, and doc_id and grade of judgments.",
+    "id=doc_id,title=headline,text=body,query_id=qid,query=question, doc_id and grade of judgments, and expected, "
+    "expected_texts, filter and forbidden of a golden set, whose fields may be paths: expected=outputs.doc_ids.",
     COMPARED,
     metavar="LIST",
     commas=True,

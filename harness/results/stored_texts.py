@@ -52,7 +52,8 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
     reasons = []
     for source in dict.fromkeys(str(source) for source in sources if source is not None):
         try:
-            corpus = load_corpus(source, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
+            files = DatasetFiles(columns=parse_columns(columns), shared_roles=frozenset({"id"}))
+            corpus = load_corpus(source, files=files, cards=cards)
         except HarnessError as error:
             reasons.append(error.problem)
             continue

@@ -69,7 +69,7 @@ def test_arrays_without_dimensions_hold_an_id() -> None:
 def test_what_is_no_id_is_refused_in_every_place(value: object) -> None:
     assert as_id(value) is None
     with pytest.raises(DataError):
-        golden_of_objects([{"question": "?", "expected": [value, "b"]}])
+        golden_of_objects([{"question": "?", "expected": [[value], "b"]}])
     with pytest.raises((DataError, UsageError)):
         harness.evaluate({"q": [value, "b"]}, {"q": ["a"]})
     with pytest.raises(DataError):
@@ -129,11 +129,33 @@ def test_expected_documents_of_every_shape(expected: object, graded: dict[str, i
     assert dict(zip(qrels.doc_ids, qrels.grades.tolist(), strict=True)) == graded
 
 
-@pytest.mark.parametrize("expected", [[["a"], ["b"]], [["a"], "b"]])
-def test_groups_of_expected_documents_are_refused_in_one_sentence(expected: object) -> None:
-    for read in (golden_of_objects, lambda records: Dataset.of({"a": "x"}, records)):
-        with pytest.raises(DataError, match="several groups of documents are not supported yet"):
-            read([{"id": "q", "question": "?", "expected": expected}])
+@pytest.mark.parametrize(
+    ("expected", "groups"),
+    [
+        ([["a"], ["b"]], {"a": 0, "b": 1}),
+        ([["a"], "b"], {"a": 0, "b": None}),
+        ([["a", "b"], ["c"]], {"a": 0, "b": 0, "c": 1}),
+        ([["a", "b"]], {"a": 0, "b": 0}),
+        ([[["a", "b"], ["c"]]], {"a": 0, "b": 0, "c": 1}),
+        ([[], ["a"], []], {"a": 0}),
+        ([[("a", 2)], [{"id": "b", "grade": 3}]], {"a": 0, "b": 1}),
+        (np.array([np.array(["a"]), np.array(["b", "c"])], dtype=object), {"a": 0, "b": 1, "c": 1}),
+        (["a", "b"], {"a": None, "b": None}),
+    ],
+)
+def test_inner_lists_are_groups_of_alternatives(expected: object, groups: dict[str, int | None]) -> None:
+    (question,) = golden_of_objects([{"id": "q", "question": "?", "expected": expected}])
+    assert {one.id: one.group for one in question.expected} == groups
+
+
+def test_groups_that_cannot_be_told_apart_are_refused() -> None:
+    for expected, problem in (
+        ([["a"], ["a", "b"]], "holds 'a' in two groups of alternatives"),
+        ([["a"], [["b"], "c"]], "lists are nested too deeply"),
+    ):
+        for read in (golden_of_objects, lambda records: Dataset.of({"a": "x"}, records)):
+            with pytest.raises(DataError, match=problem):
+                read([{"id": "q", "question": "?", "expected": expected}])
 
 
 @pytest.mark.parametrize("value", [float("nan"), None, pd.NA, [], [[]], np.array([])])

@@ -702,8 +702,9 @@ def test_a_golden_set_beside_a_folder_brings_its_own_judgments(tmp_path):
     golden = write(tmp_path, "golden.jsonl", json.dumps({"id": "q1", "question": "two", "expected": ["d2"]}))
     dataset = load_dataset(folder, files=DatasetFiles(queries=golden))
     assert dataset.qrels.doc_ids.to_list() == ["d2"]
-    with pytest.raises(UsageError, match=r"names the query, and .* is a golden set"):
-        load_dataset(folder, files=DatasetFiles(queries=golden, columns={"query": "asked"}))
+    write(tmp_path, "golden.jsonl", json.dumps({"id": "q1", "asked": {"in": "two"}, "query": 7, "expected": ["d2"]}))
+    dataset = load_dataset(folder, files=DatasetFiles(queries=golden, columns={"query": "asked.in"}))
+    assert (dataset.queries.texts.to_pylist(), dataset.qrels.doc_ids.to_list()) == (["two"], ["d2"])
 
 
 def test_a_dropped_hit_takes_no_place():
@@ -820,8 +821,10 @@ def test_a_dataset_of_objects_is_not_looked_up_by_its_name(tmp_path):
         harness.regress(tmp_path / "out")
 
 
-def test_a_check_refuses_roles_of_queries(tmp_path):
-    with pytest.raises(UsageError, match="a check reads documents"):
+def test_a_check_refuses_roles_of_judgments(tmp_path):
+    with pytest.raises(UsageError, match="a check reads documents and a golden set"):
+        harness.check([{"question": "a", "expected": ["b"]}], corpus=str(tmp_path), columns="doc_id=ask")
+    with pytest.raises(DataError, match="there is no field 'ask', which columns names as the question"):
         harness.check([{"question": "a", "expected": ["b"]}], corpus=str(tmp_path), columns="query=ask")
 
 

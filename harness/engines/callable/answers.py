@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from harness.data.dataset import rows_of
-from harness.data.frames import as_table
+from harness.data.frames import as_table, rows_of
 from harness.data.progress import Clock, Progress
 from harness.data.python_values import as_id
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.data.columns import DOCUMENT_ROLES, columns_text, parse_columns
+from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, columns_text, parse_columns
 from harness.data.dataset import Dataset
+from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_records import golden_of_objects
 from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
 from harness.loaders.containers import plain_name
-from harness.loaders.golden import golden_of_objects
 from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import metric_texts
@@ -149,7 +150,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     require(request)
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
-    golden, corpus = _golden(request)
+    columns = _columns(request)
+    golden, corpus = _golden(request, columns)
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
     _refuse_empty(golden, request.relevance)
@@ -172,9 +174,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         problem = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
         raise UsageError(problem, fix="leave out one of them")
     match.require_order(TieRule(request.ties))
-    return CheckPlan(
-        request, golden, match, metrics, requirements, slices, corpora, plans, against, _columns(request), keep_text
-    )
+    return CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
 
 
 def _corpus_text(corpus: str | Path | Dataset) -> str:
@@ -198,17 +198,19 @@ def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> No
             raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
 
 
-def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:
+def _golden(request: CheckRequest, columns: Mapping[str, str]) -> tuple[GoldenSet, str | Path | Dataset | None]:
     """Return the golden set, and the dataset that it came with, if any."""
+    reads_documents = bool(request.corpus) or request.backends is not None or not request.against
+    shared_roles = frozenset({"id"}) if reads_documents else frozenset()
     if isinstance(request.golden, Dataset):
         return GoldenSet.of_dataset(request.golden), request.golden
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
-        return golden_of_objects(request.golden), None
+        return golden_of_objects(request.golden, GoldenColumns(columns, "columns", shared_roles)).require_ids(), None
     _refuse_url(str(request.golden), "the golden set")
-    golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
-    return golden, request.golden if of_dataset else None
+    golden, of_dataset = load_golden_of(request.golden, cards=request.cards, columns=columns, shared_roles=shared_roles)
+    return golden.require_ids(), request.golden if of_dataset else None
 
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
@@ -250,15 +252,14 @@ def _stem(path: Path) -> str:
 
 
 def _columns(request: CheckRequest) -> dict[str, str]:
-    """Return role -> field of the documents; a golden set's fields have their own names."""
+    """Return role -> field of the documents and of the golden set."""
     if not request.columns:
         return {}
-    columns, role_names = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
+    columns = parse_columns(request.columns)
+    role_names = list(dict.fromkeys((*(role.name for role in DOCUMENT_ROLES), *GOLDEN_ROLE_NAMES)))
     for role in columns:
         if role not in role_names:
-            problem = (
-                f"--columns {role}={columns[role]}: a check reads documents, and has its queries of the golden set"
-            )
+            problem = f"--columns {role}={columns[role]}: a check reads documents and a golden set"
             raise UsageError(problem, fix=f"roles are: {', '.join(role_names)}")
     return columns
 

@@ -173,7 +173,8 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
             source.corpus, source.identical_ids, source.language, source.analyzer, unread_files=source.unread_files
         )
     else:
-        files, progress = DatasetFiles(columns=plan.columns), display.section("load")
+        shared_roles = frozenset({"id"} & plan.golden.columns.keys())
+        files, progress = DatasetFiles(columns=plan.columns, shared_roles=shared_roles), display.section("load")
         content = load_documents(source, files=files, cards=plan.request.cards, cache=cache, progress=progress)
     documents = counted(len(content.corpus), "document")
     display.done("load", f"{name}, {documents}, {counted(len(plan.golden), 'question')}")

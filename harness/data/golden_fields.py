@@ -1,0 +1,214 @@
+"""Which field of a golden set's record is its question, its expected ids …: by ``--columns``, or by a usual name.
+
+``--columns`` names a field of the record, or a dotted path into nested records: ``outputs.doc_ids``. A path goes into
+every element of a list, and into JSON in a cell of a table. A field whose own name has dots is taken before a path.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+import orjson
+
+from harness.data.columns import GOLDEN_ROLES, OPTION, GoldenRole, matching_fields
+from harness.data.problems import Problems
+from harness.data.python_values import is_missing
+from harness.errors import nearest
+
+ABSENT = object()
+"""The value of a path that a record lacks."""
+
+
+class GoldenFields(NamedTuple):
+    """The field, or dotted path, of each role in one record; None for a role without a field."""
+
+    id: str | None
+    question: str | None
+    expected: str | None
+    expected_texts: str | None
+    filter: str | None
+    forbidden: str | None
+
+
+class GoldenColumns:
+    """The fields of a golden set's records.
+
+    Args:
+        columns: role -> field, or dotted path, as :func:`harness.data.columns.parse_columns` returns it. Roles of
+            documents and judgments are ignored.
+        option: the name of the argument, for messages.
+        shared_roles: roles whose field need not exist, because the documents may have it.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, str] | None = None, option: str = OPTION, shared_roles: Set[str] = frozenset()
+    ) -> None:
+        self.option = option
+        self._columns = {role.name: column for role in GOLDEN_ROLES if (column := role.column(columns or {}))}
+        self._shared = shared_roles if "query_id" not in (columns or {}) else frozenset()
+        self._present = set[str]()
+        self._by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
+
+    def column(self, role: str) -> str | None:
+        """Return the field that ``--columns`` names for a role; None if it names none."""
+        return self._columns.get(role)
+
+    def fields_of(self, record: Mapping[str, Any], line: int, problems: Problems) -> GoldenFields | None:
+        """Return the fields of a record; None after noting what is missing, or what may be two things."""
+        before, names = problems.count, tuple(record)
+        if names not in self._by_names:
+            self._by_names[names] = {role.name: _candidates(role, names) for role in GOLDEN_ROLES}
+        candidates, fields = self._by_names[names], dict[str, str | None]()
+        for role in GOLDEN_ROLES:
+            column = self._columns.get(role.name)
+            if column is not None and value_at(record, column) is not ABSENT:
+                self._present.add(role.name)
+                fields[role.name] = column
+            elif column is not None and role.name not in self._shared:
+                fields[role.name] = None
+            else:
+                fields[role.name] = self._only(candidates[role.name], role, line, problems)
+        if not _is_filled(record, fields["expected"]) and self._has_texts(record, fields):
+            fields["expected"] = None
+        else:
+            fields["expected_texts"] = None
+        self._note_missing(names, fields, line, problems)
+        return GoldenFields(**fields) if problems.count == before else None
+
+    def note_unused(self, problems: Problems, names: Iterable[str]) -> None:
+        """Note fields that ``--columns`` names and no record has; ``names`` are the fields of all records."""
+        present = list(dict.fromkeys(names))
+        for role, column in self._columns.items():
+            if role not in self._present and role not in self._shared:
+                problems.add_once(None, self._absent_column(role, column, present))
+
+    def _absent_column(self, role: str, column: str, names: Sequence[str]) -> str:
+        near = difflib.get_close_matches(column, names, n=1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        fields_text = ", ".join(names) or "no fields"
+        return f"there is no field '{column}', which {self.option} names as the {role}{hint} (there are: {fields_text})"
+
+    def used(self) -> dict[str, str]:
+        """Return role -> field of the fields that ``--columns`` names and a record has."""
+        return {role: column for role, column in self._columns.items() if role in self._present}
+
+    def has(self, role: str, record: Mapping[str, Any]) -> bool:
+        """Return whether ``--columns`` names a field for the role that the record has."""
+        column = self._columns.get(role)
+        return column is not None and value_at(record, column) is not ABSENT
+
+    def covers(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is of a golden set: whether it has a question and expected ids or texts."""
+        fields = self.fields_of(record, 1, Problems("record"))
+        return fields is not None
+
+    def _only(self, candidates: Sequence[str], role: GoldenRole, line: int, problems: Problems) -> str | None:
+        """Return the only field that may have a role; notes two of them."""
+        if len(candidates) > 1:
+            problem = f"both '{candidates[0]}' and '{candidates[1]}' are present: keep one"
+            problems.add_once(line, f"{problem}, or name it, as {self.option} {role.name}={candidates[0]}")
+        return candidates[0] if len(candidates) == 1 else None
+
+    def _has_texts(self, record: Mapping[str, Any], fields: Mapping[str, str | None]) -> bool:
+        """Return whether a record without expected ids has expected texts.
+
+        ``context`` is also a usual name of other things: it counts only as a list, and next to no field of ids.
+        """
+        texts = fields["expected_texts"]
+        if texts is None or is_missing(value := value_at(record, texts)):
+            return False
+        if "expected_texts" in self._columns or texts.lower() != "context":
+            return _is_filled(record, texts)
+        expected = fields["expected"]
+        is_list = isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("["))
+        return is_list and (expected is None or is_missing(record.get(expected)))
+
+    def _note_missing(
+        self, names: Sequence[str], fields: Mapping[str, str | None], line: int, problems: Problems
+    ) -> None:
+        lacking = [] if fields["question"] is not None else ["question"]
+        if fields["expected"] is None and fields["expected_texts"] is None:
+            lacking.append("expected")
+        for role in (role for role in GOLDEN_ROLES if role.name in lacking):
+            column = self._columns.get(role.name)
+            if column is None and len(self._by_names[tuple(names)][role.name]) > 1:
+                continue  # noted already
+            if column is not None:
+                problems.add_once(line, self._absent_column(role.name, column, names))
+                continue
+            expected_names = [*role.names, *role.further_names]
+            near = next(filter(None, (nearest(name, expected_names, cutoff=0.6) for name in names)), "")
+            empty = "; write [] for a question that nothing answers" if role.name == "expected" else ""
+            fields_text = ", ".join(names) or "none"
+            problems.add_once(
+                line, f"the field '{expected_names[0]}' is missing (there are: {fields_text}){near}{empty}"
+            )
+
+
+def _candidates(role: GoldenRole, names: Sequence[str]) -> list[str]:
+    """Return the fields that may have a role by their names."""
+    usual = [field for name in role.names for field in matching_fields(name, names)]
+    return usual or [field for name in role.further_names for field in matching_fields(name, names)]
+
+
+def _is_filled(record: Mapping[str, Any], path: str | None) -> bool:
+    """Return whether a field has a value that is not empty."""
+    if path is None:
+        return False
+    value = value_at(record, path)
+    if isinstance(value, str):
+        return bool(value.strip()) and value.strip() != "[]"
+    return not is_missing(value) and (not hasattr(value, "__len__") or len(value) > 0)
+
+
+def value_at(record: Mapping[str, Any], path: str) -> Any:
+    """Return the value of a field, or at a dotted path; ABSENT if there is none.
+
+    A list on the way gives the list of its elements' values.
+    """
+    if path in record:
+        return record[path]
+    for end in (position for position, character in enumerate(path) if character == "."):
+        if path[:end] in record:
+            value = _value_below(record[path[:end]], path[end + 1 :])
+            if value is not ABSENT:
+                return value
+    return ABSENT
+
+
+def _value_below(value: Any, path: str) -> Any:
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):  # a cell of a table
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return ABSENT
+    if isinstance(value, Mapping):
+        return value_at(value, path)
+    if isinstance(value, list | tuple):
+        values = [_value_below(item, path) for item in value]
+        return values if values and ABSENT not in values else ABSENT
+    return ABSENT
+
+
+def without_path(record: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a record without the value at a path, and without records that become empty by this."""
+    if path in record:
+        return {name: value for name, value in record.items() if name != path}
+    for end in (position for position, character in enumerate(path) if character == "."):
+        name, rest = path[:end], path[end + 1 :]
+        if name in record and _value_below(record[name], rest) is not ABSENT:
+            remaining = _without_below(record[name], rest)
+            rest_of_record = {other: value for other, value in record.items() if other != name}
+            return rest_of_record if remaining in ({}, []) else {**rest_of_record, name: remaining}
+    return dict(record)
+
+
+def _without_below(value: Any, path: str) -> Any:
+    if isinstance(value, str):
+        remaining = _without_below(orjson.loads(value), path)
+        return remaining if remaining in ({}, []) else orjson.dumps(remaining).decode()
+    if isinstance(value, Mapping):
+        return without_path(value, path)
+    return [item for item in (_without_below(item, path) for item in value) if item != {}]

@@ -1,0 +1,383 @@
+"""Questions of a golden set from records: lines of a file, or objects in Python."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import orjson
+
+from harness.data.columns import GOLDEN_ROLES, abbreviated
+from harness.data.expected_ids import expected_grades
+from harness.data.frames import as_table, described, rows_of
+from harness.data.golden_cells import id_readings, is_structure, parse_ids, parse_structure, parse_texts
+from harness.data.golden_fields import GoldenColumns, GoldenFields, value_at, without_path
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, line_id
+from harness.data.problems import Problems
+from harness.data.python_values import as_id, is_missing, plain
+from harness.data.types import BAD_ID, BAD_ID_IS
+from harness.errors import UsageError
+from harness.wording import counted
+
+_READINGS = 3
+"""The other readings of a cell: cut at either separator, and whole."""
+_LIMIT = 2**31
+_IDS, _EXPECTED = (role.names for role in GOLDEN_ROLES if role.name in ("id", "expected"))
+
+
+class GoldenRecord(NamedTuple):
+    """One record: its line, counted from 1, and its fields. Values of a ``table`` are cells, which are text."""
+
+    line: int
+    values: Mapping[str, Any]
+    table: bool = False
+
+
+def golden_of_objects(value: Any, columns: GoldenColumns | None = None) -> GoldenSet:
+    """Return a golden set from a table of any library, or from a list or an iterator of records.
+
+    A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Raises
+    UsageError for anything else, and as :func:`golden_of_records`.
+    """
+    table = as_table(value)
+    if table is not None:
+        return golden_of_records(rows_of(table, "rows of the golden set"), columns=columns)
+    records = plain(value) if isinstance(value, list | tuple | Iterator) else None
+    if records is None or not all(isinstance(record, Mapping) for record in records):
+        raise UsageError(
+            f"the golden set is of type {type(value).__name__}",
+            fix="give a file, a table or objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
+        )
+    return golden_of_records(records, columns=columns)
+
+
+def golden_of_records(
+    records: Sequence[Mapping[str, Any]], name: str = "golden set", columns: GoldenColumns | None = None
+) -> GoldenSet:
+    """Return a golden set from objects as a file's lines hold them.
+
+    Their values may come from other libraries, as :func:`harness.data.python_values.plain` reads them. Raises DataError
+    as :func:`harness.loaders.golden.load_golden`.
+    """
+    problems, notes, columns = Problems(name), list[str](), columns or GoldenColumns()
+    plain_records = [_plain_record(values) for values in records]
+    numbered = (GoldenRecord(number, values) for number, values in enumerate(plain_records, 1))
+    questions = read_questions(numbered, columns, problems, notes)
+    note_without_expectations(questions, columns, problems)
+    content = list[bytes]()
+    for number, record in enumerate(plain_records, 1):
+        try:
+            content.append(orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+        except TypeError as error:  # lone surrogates, deep nesting
+            problems.add(number, f"cannot be written as JSON: {error}")
+    problems.raise_if_any()
+    digest = hashlib.sha256(b"[" + b",".join(content) + b"]").hexdigest()
+    return GoldenSet(name, name, questions, digest, tuple(notes), columns=columns.used())
+
+
+def _plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of Python objects as a file has it; an empty cell for an id means no id."""
+    record = {str(field): value for field, value in plain(values).items()}
+    return {field: value for field, value in record.items() if value is not None or field not in _IDS}
+
+
+def read_questions(
+    records: Iterable[GoldenRecord], columns: GoldenColumns, problems: Problems, notes: list[str]
+) -> tuple[GoldenQuestion, ...]:
+    """Return the questions of records; everything wrong is noted in ``problems``, accepted oddities in ``notes``."""
+    questions: dict[str, GoldenQuestion] = {}
+    repeated, joined = list[str](), list[GoldenQuestion]()
+    without_id: dict[str, str] = {}
+    names: dict[str, None] = {}
+    for record in records:
+        names |= dict.fromkeys(record.values)
+        question = _question(record, columns, problems, repeated)
+        if question is None:
+            continue
+        first = question.id if question.has_id else without_id.setdefault(_words(question.question), question.id)
+        if first != question.id:
+            questions[first] = _joined(questions[first], question, problems)
+            joined.append(question)
+        elif question.id in questions:
+            problems.add(
+                record.line, f"duplicate id '{question.id}', first {problems.location(questions[question.id].line)}"
+            )
+        else:
+            questions[question.id] = question
+    if questions or not problems.count:
+        columns.note_unused(problems, names)
+    if not questions and not problems.count:
+        problems.add(None, "the file holds no questions")
+    if joined:
+        rows = counted(len(joined), "row repeats a question", "rows repeat a question")
+        notes.append(f"{rows} without an id, and their expected ids are joined: {problems.location(joined[0].line)}")
+    if repeated:
+        ids = counted(len(repeated), "repeated expected id")
+        notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
+    return tuple(questions.values())
+
+
+def note_without_expectations(questions: Sequence[GoldenQuestion], columns: GoldenColumns, problems: Problems) -> None:
+    """Note that no question of a golden set expects anything: nothing could be measured."""
+    if questions and not problems.count and not any(question.expected or question.texts for question in questions):
+        field = columns.column("expected") or _EXPECTED[0]
+        problems.add(None, f"no question expects anything: '{field}' is empty everywhere")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) -> GoldenQuestion:
+    """Return a question with all that a later line of the same text expects, and the values of its fields."""
+    earlier_by_id = {expected.id: expected for expected in first.expected}
+    for expected in again.expected:
+        earlier = earlier_by_id.get(expected.id, expected)
+        same_question = f"the same question {problems.location(first.line)}"
+        if earlier.grade != expected.grade:
+            problem = f"the grade of '{expected.id}' is {expected.grade}, and {earlier.grade} for {same_question}"
+            problems.add(again.line, problem)
+        elif earlier is not expected and (earlier.group is not None or expected.group is not None):
+            problems.add(
+                again.line, f"'{expected.id}' is in a group of alternatives here, and expected by {same_question}"
+            )
+    if first.filter != again.filter:
+        problems.add(again.line, f"the filter differs from the same question's {problems.location(first.line)}")
+    again = _after_groups_of(first, again)
+    # a line without other readings has the same expected ids in each
+    sides = [[line.expected, *(line.readings or (line.expected,) * _READINGS)] for line in (first, again)]
+    joined = [tuple({one.id: one for one in (*a, *b)}.values()) for a, b in zip(*sides, strict=True)]
+    names = dict.fromkeys([*first.fields, *again.fields])
+    fields = {name: tuple(dict.fromkeys((*first.fields.get(name, ()), *again.fields.get(name, ())))) for name in names}
+    has_readings = bool(first.readings or again.readings)
+    return replace(
+        first,
+        expected=joined[0],
+        fields=fields,
+        readings=tuple(joined[1:]) if has_readings else (),
+        texts=tuple(dict.fromkeys((*first.texts, *again.texts))),
+        forbidden=tuple(dict.fromkeys((*first.forbidden, *again.forbidden))),
+    )
+
+
+def _after_groups_of(first: GoldenQuestion, again: GoldenQuestion) -> GoldenQuestion:
+    """Return ``again`` with numbers of groups that ``first`` does not have."""
+    used = [expected.group for expected in first.expected if expected.group is not None]
+    if not used:
+        return again
+    return replace(
+        again,
+        expected=tuple(
+            one if one.group is None else replace(one, group=one.group + max(used) + 1) for one in again.expected
+        ),
+    )
+
+
+def _question(
+    record: GoldenRecord, columns: GoldenColumns, problems: Problems, repeated: list[str]
+) -> GoldenQuestion | None:
+    before = problems.count
+    fields = columns.fields_of(record.values, record.line, problems)
+    if fields is None or fields.question is None:
+        return None
+    question_id = _id(record, fields.id, problems)
+    text = value_at(record.values, fields.question)
+    if not isinstance(text, str) or not text.strip():
+        problems.add(record.line, f"'{fields.question}' is {abbreviated(text)}, expected a question")
+    reader = _FieldReader(record, problems)
+    expected, readings = reader.expected(fields.expected, repeated)
+    texts = reader.texts(fields.expected_texts)
+    conditions = reader.filter(fields.filter, explicit=columns.column("filter") is not None)
+    forbidden = reader.forbidden(fields.forbidden, expected)
+    slices = _slices(record, fields, problems)
+    if problems.count > before:
+        return None
+    return GoldenQuestion(
+        question_id or line_id(record.line),
+        str(text),
+        expected,
+        slices,
+        record.line,
+        readings,
+        question_id is not None,
+        texts,
+        conditions,
+        forbidden,
+    )
+
+
+def _id(record: GoldenRecord, name: str | None, problems: Problems) -> str | None:
+    """Return the id of a record; None without one."""
+    value = value_at(record.values, name) if name is not None else None
+    if name is None or (record.table and isinstance(value, str) and not value.strip()):
+        return None
+    question_id = as_id(value)
+    if question_id is None:
+        problems.add(record.line, f"'{name}' is {abbreviated(value)}, expected a string or an integer")
+    elif re.search(BAD_ID, question_id):
+        problems.add(record.line, f"the id {question_id!r} {BAD_ID_IS}")
+    return question_id
+
+
+class _FieldReader(NamedTuple):
+    """Reads the fields of one record; faulty values are noted in ``problems``."""
+
+    record: GoldenRecord
+    problems: Problems
+
+    def expected(
+        self, name: str | None, repeated: list[str]
+    ) -> tuple[tuple[Expectation, ...], tuple[tuple[Expectation, ...], ...]]:
+        """Return the expected ids, and other readings of a cell; repeated ids are added to ``repeated``."""
+        if name is None:
+            return (), ()
+        value = value_at(self.record.values, name)
+        cell = value.strip() if self.record.table and isinstance(value, str) else ""
+        readings = tuple(tuple(map(Expectation, dict.fromkeys(parts))) for parts in id_readings(cell))
+        expectations: dict[str, Expectation] = {}
+        for item, grade, group in self._graded(name, value):
+            expected, integer_grade = _expected_id(item), _as_integer(grade)
+            first = expectations.get(expected or "")
+            problem = None
+            if expected is None or re.search(BAD_ID, expected):
+                problem = f"'{name}' holds {abbreviated(item)}, expected an id"
+            elif integer_grade is None:
+                problem = f"the grade of '{expected}' is {abbreviated(grade)}, expected a whole number from 0"
+            elif first is None:
+                expectations[expected] = Expectation(expected, integer_grade, group)
+            elif first.grade != integer_grade:
+                problem = f"'{name}' holds '{expected}' twice, with the grades {first.grade} and {integer_grade}"
+            elif first.group != group:
+                problem = f"'{name}' holds '{expected}' in two groups of alternatives, expected one"
+            else:
+                repeated.append(expected)
+            if problem is not None:
+                self._note(problem)
+        return tuple(expectations.values()), readings
+
+    def texts(self, name: str | None) -> tuple[str, ...]:
+        """Return the expected texts."""
+        if name is None:
+            return ()
+        value = value_at(self.record.values, name)
+        try:
+            value = parse_texts(value.strip()) if self.record.table and isinstance(value, str) else value
+        except ValueError as error:
+            self._note(f"'{name}' {error}")
+            return ()
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            self._note(f"'{name}' is {abbreviated(value)}, expected texts")
+            return ()
+        if not all(text.strip() for text in texts):
+            self._note(f"'{name}' holds an empty text")
+        return tuple(dict.fromkeys(texts))
+
+    def filter(self, name: str | None, *, explicit: bool) -> Mapping[str, str] | None:
+        """Return field -> value; None without a filter, and for a field that is only called so."""
+        value = value_at(self.record.values, name) if name is not None else None
+        if name is None or is_missing(value):
+            return None
+        try:
+            if self.record.table and isinstance(value, str) and is_structure(value.strip()):
+                value = parse_structure(value.strip())
+            return _conditions(value, name, explicit=explicit)
+        except ValueError as error:
+            self._note(f"'{name}' {error}")
+            return None
+
+    def forbidden(self, name: str | None, expected: Sequence[Expectation]) -> tuple[str, ...]:
+        """Return the ids that no backend may return."""
+        if name is None:
+            return ()
+        ids = dict[str, None]()
+        relevant = {one.id for one in expected if one.grade > 0}
+        for item, _, _ in self._graded(name, value_at(self.record.values, name)):
+            forbidden = _expected_id(item)
+            if forbidden is None or re.search(BAD_ID, forbidden):
+                self._note(f"'{name}' holds {abbreviated(item)}, expected an id")
+            elif forbidden in relevant:
+                self._note(f"'{forbidden}' is expected and forbidden")
+            else:
+                ids[forbidden] = None
+        return tuple(ids)
+
+    def _graded(self, name: str, value: Any) -> list[tuple[Any, Any, int | None]]:
+        try:
+            value = parse_ids(value.strip()) if self.record.table and isinstance(value, str) else value
+            return list(expected_grades(value))
+        except ValueError as error:
+            self._note(f"'{name}' {error}")
+            return []
+
+    def _note(self, problem: str) -> None:
+        self.problems.add(self.record.line, problem)
+
+
+def _conditions(value: Any, name: str, *, explicit: bool) -> dict[str, str] | None:
+    """Return the filter of a value; raises ValueError, in words that follow the name of the field."""
+    if isinstance(value, Mapping):
+        return {str(field): _condition_value(field, item) for field, item in value.items()} or None
+    if not explicit or value in ("", []):
+        return None
+    items = value if isinstance(value, list | tuple) else [value]
+    if all(isinstance(item, str) and "=" in item for item in items):
+        pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in items]
+        if not all(map(all, pairs)) or len(dict(pairs)) < len(pairs):
+            raise ValueError(f"is {abbreviated(value)}, expected field=value, once for each field")
+        return dict(pairs)
+    if isinstance(value, list | tuple):
+        raise ValueError(f"is {abbreviated(value)}, expected {{field: value}}")
+    field = name.rpartition(".")[2]
+    return {field: _condition_value(field, value)}
+
+
+def _condition_value(field: object, value: object) -> str:
+    """Return a value as filters compare it: text, or a number or a boolean as JSON writes it."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, bool | int | float):
+        return orjson.dumps(value).decode()
+    raise ValueError(f"has {abbreviated(value)} for '{field}', expected text, a number, true or false")
+
+
+def _expected_id(value: object) -> str | None:
+    """Return an expected id as a string; a whole float of a file stays text, which may be an id of the corpus."""
+    expected = as_id(value)
+    return str(value) if isinstance(value, float) and expected is not None else expected
+
+
+def _as_integer(grade: object) -> int | None:
+    """Return a grade, None for an invalid one; a whole float is valid, as tables with empty cells have them."""
+    if isinstance(grade, bool) or not isinstance(grade, int | float) or grade != grade // 1:
+        return None
+    return int(grade) if 0 <= grade < _LIMIT else None
+
+
+def _slices(record: GoldenRecord, fields: GoldenFields, problems: Problems) -> dict[str, tuple[str, ...]]:
+    """Return the values of the fields without a role, and of a filter, by which results can be sliced."""
+    remaining = dict(record.values)
+    for path in (fields.id, fields.question, fields.expected, fields.expected_texts, fields.forbidden):
+        if path is not None:
+            remaining = without_path(remaining, path)
+    return {name: _values(record.line, name, value, problems) for name, value in remaining.items()}
+
+
+def _values(line: int, name: str, value: object, problems: Problems) -> tuple[str, ...]:
+    try:
+        return _texts(value)
+    except TypeError:
+        expected = "expected text, a number, or a list or an object of these"
+        problems.add(line, f"'{name}' is {described(value)}, {expected}")
+        return ()
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if value is None or value == "":
+        return ()
+    if isinstance(value, list | tuple):
+        return tuple(dict.fromkeys(text for item in value for text in _texts(item)))
+    return (value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode(),)
