@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,8 +10,6 @@ import click
 from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
 from harness.data.columns import parse_columns
-from harness.data.memory import part_of_file
-from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
@@ -21,10 +18,11 @@ from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.metrics.kind import Release
 from harness.metrics.parse import names_of_release_10
-from harness.pipeline.evaluate import evaluate_run, release_of, require_content, with_later_judgments
+from harness.pipeline.evaluate import EvaluatedRun, evaluate_run, release_of, require_content, with_later_judgments
+from harness.pipeline.evaluated_runs import EvaluatedRuns, reference_name, require_pairs, run_names
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
-from harness.report.documents.evaluate import NamedScores, counts_line, scores_document, ties_line
+from harness.report.documents.evaluate import counts_line, findings_of, ties_line
 from harness.user_path import user_path
 
 _TREC_EVAL = "trec_eval"
@@ -32,7 +30,10 @@ _TREC_EVAL = "trec_eval"
 
 @verb(EvalRequest)
 def evaluate(request: EvalRequest) -> None:
-    """Score runs against relevance judgments.
+    """Score runs against relevance judgments, and test the differences between them.
+
+    Each run is compared with the first, or with --reference, on every metric: a paired test, corrected by Holm over
+    all of them, with the effect and the interval of the difference.
 
     A run that cannot be scored (malformed, empty, or of another dataset) stops none of the others: their scores are
     printed, its errors follow on stderr, and the exit code is 3. Faulty judgments stop everything.
@@ -49,9 +50,11 @@ def evaluate(request: EvalRequest) -> None:
     release = release_of(request) or (9 if request.format == _TREC_EVAL else None)
     measures = _measures(request, release or 9)
     _note_names_of_release_10(request, release)
-    names = _names(runs)
+    names = run_names(runs)
+    require_pairs(request, len(runs))
+    reference = reference_name(request, names, runs)
     judgments, tagged, faults = _read(request, runs)
-    scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
+    scored, tags = dict[str, EvaluatedRun](), dict[str, str]()
     for name, path in zip(names, runs, strict=True):
         if path not in tagged:
             continue
@@ -64,12 +67,11 @@ def evaluate(request: EvalRequest) -> None:
             scores = evaluate_run(
                 hits, judgments, measures, request, ordered=ordered, trec_eval=release, drops_itself=drops
             )
-            of_metrics = of_metrics if scored else scores.metric_findings
-            scored.append(NamedScores(name, tag, scores, scores.run_findings))
+            scored[name], tags[name] = scores, tag
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
     if scored:
-        _show(scored, of_metrics, request, release or 9)
+        _show(EvaluatedRuns.of(scored, request.qrels.name, request, reference), tags, request, release or 9)
     if faults:
         raise DataError.of_files(faults)
 
@@ -79,6 +81,7 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
     settled = {
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
         "--per-query": request.per_query, "--relevance": request.relevance != 1, "--labels": request.labels,
+        "--reference": request.reference, "--all-pairs": request.all_pairs,
     }  # fmt: skip
     options = [name for name, value in settled.items() if value]
     if options:
@@ -88,7 +91,7 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
     if len(runs) > 1:
         raise UsageError(f"--audit takes one run, not {len(runs)}", fix="audit them one by one")
     if request.format == _TREC_EVAL:
-        raise UsageError("--audit has no format 'trec_eval'", fix="use table, markdown, csv or json")
+        raise UsageError("--audit has no format 'trec_eval'", fix="use table, markdown, latex, csv or json")
 
 
 def _print_audit(request: EvalRequest, run: Path) -> None:
@@ -96,7 +99,7 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
     from harness.report.documents.evaluate import audit_document
     from harness.report.render.score_formats import audit_json
 
-    metrics, rule, (name,) = request.metrics or AUDIT_METRICS, request.identical_ids, _names([run])
+    metrics, rule, (name,) = request.metrics or AUDIT_METRICS, request.identical_ids, run_names([run])
     result = audit(str(run), request.qrels, metrics, identical_ids=rule, published=request.published)
     if request.format == "json":
         print_result(audit_json(name, result))
@@ -104,32 +107,31 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
         write_report(audit_document(name, request.qrels.name, result), request.format, verbose=True)
 
 
-def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest, release: Release) -> None:
+def _show(evaluated: EvaluatedRuns, tags: Mapping[str, str], request: EvalRequest, release: Release) -> None:
     """Print scores; notes that formats for programs cannot hold go to stderr."""
-    from harness.report.render.score_formats import query_csv, scores_json, trec_eval_text
+    from harness.report.render.score_formats import scores_output, trec_eval_text
 
+    runs = evaluated.runs
     if request.format == _TREC_EVAL:
         tagged = request.metrics is None or "official" in request.metrics
-        for run in scored:
-            tag = run.tag if tagged else None
+        for name, scores in runs.items():
+            tag = tags[name] if tagged else None
             print_result(
-                trec_eval_text(
-                    run.scores, tag, per_query=request.per_query, relevance=request.relevance, release=release
-                )
+                trec_eval_text(scores, tag, per_query=request.per_query, relevance=request.relevance, release=release)
             )
-        click.echo(f"as trec_eval {release} prints it; ties: {ties_line(scored[0].scores.ties)}", err=True)
-    elif request.format == "json":
-        print_result(scores_json(scored, findings, per_query=request.per_query))
-    elif request.format == "csv" and request.per_query:
-        print_result(query_csv(scored))
+        ties = next(iter(runs.values())).ties
+        click.echo(f"as trec_eval {release} prints it; ties: {ties_line(ties)}", err=True)
     else:
-        document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
-        write_report(document, request.format, verbose=True)
-    if request.format not in ("table", "markdown"):
-        for named_scores in scored:
-            click.echo(counts_line(named_scores), err=True)
+        output = scores_output(evaluated, request.format, per_query=request.per_query)
+        if isinstance(output, str):
+            print_result(output)
+        else:
+            write_report(output, request.format, verbose=True)
+    if request.format in ("csv", "json", _TREC_EVAL):
+        for name, scores in runs.items():
+            click.echo(counts_line(name, scores), err=True)
     if request.format in ("csv", _TREC_EVAL):
-        for finding in [*findings, *(finding for named_scores in scored for finding in named_scores.findings_with_run)]:
+        for finding in findings_of(evaluated):
             click.echo(str(finding), err=True)
 
 
@@ -179,12 +181,3 @@ def _refuse_dataset(qrels: Path) -> None:
             fix=f"{qrels} is a dataset, and --qrels takes a file: `harness compare --dataset {qrels} "
             "--backends run:FILE` scores a run on a dataset",
         )
-
-
-def _names(paths: list[Path]) -> list[str]:
-    """Return file names; full paths if two files share one. Raises UsageError for a run that is named twice."""
-    twice = [str(path) for path, count in Counter(paths).items() if count > 1]
-    if twice:
-        raise UsageError(f"given more than once: {', '.join(twice)}", fix="name each run once")
-    names = [f"{file.name}#{fragment}" if fragment else file.name for file, fragment in map(part_of_file, paths)]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -91,7 +91,7 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     ):
         raise UsageError(
             f"'{folder}' is a single file, and a page also needs the other files of its result folder",
-            fix="name that folder, or print this file with --format table, markdown, csv or json",
+            fix="name that folder, or print this file with --format table, markdown, latex, csv or json",
         )
     page_result: CheckResult | Comparison | Regression
     if report.kind == "check":

@@ -1,4 +1,4 @@
-"""``harness.evaluate``: one call that scores a run, in any of its forms."""
+"""``harness.evaluate``: one call that scores a run or several, in any of their forms."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
+from harness.data.frames import SCORE, as_table, lacking
 from harness.data.grouping import require_hits
 from harness.data.id_spelling import respelling
 from harness.data.judgments import repeated_judgments
-from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
+from harness.data.memory import (
+    HITS,
+    QRELS,
+    RUNS,
+    Shape,
+    are_hits,
+    are_predictions,
+    first_unfit,
+    part_of_file,
+    read_shape,
+)
 from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_identical_ids
 from harness.data.types import Ids, Qrels, Run
@@ -28,6 +39,7 @@ from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, sc
 from harness.metrics.audit import Audit, audit_run
 from harness.metrics.kind import Release
 from harness.metrics.placement import NothingJudgedError
+from harness.pipeline.evaluated_runs import EvaluatedRuns, reference_name, require_pairs, run_names
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.results.findings import JudgedRun, metric_findings, requested_metrics, run_findings
@@ -40,6 +52,11 @@ if TYPE_CHECKING:
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
+SeveralRuns: TypeAlias = (
+    "list[str] | list[Path] | list[Run] | tuple[Run | str | Path, ...] | dict[str, str] | dict[str, Path] | "
+    "dict[str, Run]"
+)
+"""Several runs: a list, or a mapping that names each. They may also be frames and mappings."""
 QrelsLike: TypeAlias = (
     "Qrels | Dataset | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 )
@@ -168,19 +185,32 @@ def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequenc
     return respelling(qrels.doc_ids.to_list(), run.doc_ids) is None
 
 
+@overload
+def evaluate(
+    run: SeveralRuns, qrels: QrelsLike, metrics: str | Iterable[str | Metric] = ..., **options: object
+) -> EvaluatedRuns: ...
+
+
+@overload
+def evaluate(
+    run: RunLike, qrels: QrelsLike, metrics: str | Iterable[str | Metric] = ..., **options: object
+) -> EvaluatedRun: ...
+
+
 @keywords_of(ScoreOptions)
 def evaluate(
-    run: RunLike,
+    run: SeveralRuns | RunLike,
     qrels: QrelsLike,
     metrics: str | Iterable[str | Metric] = EVAL_METRICS,
     **options: object,
-) -> EvaluatedRun:
-    """Score a run against judgments; the command ``harness eval`` is this call.
+) -> EvaluatedRun | EvaluatedRuns:
+    """Score a run, or compare several, by judgments; the command ``harness eval`` is this call.
 
     Args:
         run: ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a TREC
             run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists. Ids that are integers become
-            text.
+            text. A list of runs, or a mapping of names to runs, compares them: the members are paths,
+            ``harness.data.types.Run``, frames, or mappings of queries.
         qrels: the same, with grades.
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
         options: as in :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending as
@@ -190,11 +220,14 @@ def evaluate(
             is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``; ``columns`` are the
             fields of judgments in the file of a table. With ``identical_ids="drop"`` hits that have their query's id
             are left out first; ``auto`` follows the :class:`harness.Dataset` given as ``qrels``, and otherwise keeps
-            them. If a dataset has candidates, as in reranking tasks, only hits among these are scored.
+            them. If a dataset has candidates, as in reranking tasks, only hits among these are scored. Of several runs,
+            ``reference`` is the one with which the others are compared (the first by default), ``all_pairs`` compares
+            every pair, and ``seed`` is the seed of intervals and tests.
 
     Returns:
-        The scores. Their ``findings`` are the pitfalls that the command prints. Metrics are judged when they were
-        options: the default ones are not.
+        The scores; of several runs an ``EvaluatedRuns``, with a paired test of each metric and run. The scores'
+        ``findings`` are the pitfalls that the command prints. Metrics are judged when they were options: the default
+        ones are not.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric or keyword does not exist.
@@ -207,17 +240,69 @@ def evaluate(
     require(how)
     release = release_of(how)
     measures = _measures(metrics, release or 9)
-    hits, judgments, drops = _read(run, qrels, how.identical_ids, parse_columns(how.columns))
-    judgments = with_later_judgments(judgments, how.labels, [hits])
-    with _naming(run):
-        require_content(hits, judgments)
-        if drops:
-            hits = without_identical_ids(hits)
-        ordered = isinstance(run, str | PathLike) and states_order(run)
-        corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
-        return evaluate_run(
-            hits, judgments, measures, how, ordered=ordered, trec_eval=release, drops_itself=drops, corpus=corpus
-        )
+    several = _several_runs(run)
+    require_pairs(how, 1 if several is None else len(several))
+    if several is None:
+        return _evaluate([run], qrels, measures, how)[0]
+    names, runs = list(several), list(several.values())
+    reference = reference_name(how, names, runs)
+    evaluated = dict(zip(names, _evaluate(runs, qrels, measures, how), strict=True))
+    return EvaluatedRuns.of(evaluated, _name_of(qrels), how, reference)
+
+
+def _evaluate(
+    runs: Sequence[RunLike], qrels: QrelsLike, measures: Sequence[Metric], how: ScoreOptions
+) -> list[EvaluatedRun]:
+    """Score each run by the same judgments; raises as :func:`evaluate`."""
+    release, columns = release_of(how), parse_columns(how.columns)
+    if not isinstance(qrels, Dataset):
+        qrels, columns = _as_judgments(qrels, columns), {}
+    read = [_read(run, qrels, how.identical_ids, columns) for run in runs]
+    judgments = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read])
+    corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
+    evaluated = []
+    for run, (hits, _, drops) in zip(runs, read, strict=True):
+        with _naming(run):
+            require_content(hits, judgments)
+            scored = without_identical_ids(hits) if drops else hits
+            ordered = isinstance(run, str | PathLike) and states_order(run)
+            evaluated.append(
+                evaluate_run(
+                    scored, judgments, measures, how, ordered=ordered, trec_eval=release, drops_itself=drops,
+                    corpus=corpus,
+                )
+            )  # fmt: skip
+    return evaluated
+
+
+def _several_runs(value: object) -> dict[str, Any] | None:
+    """Return runs by name if ``value`` is a list or a mapping of runs; None if it is one run."""
+    if isinstance(value, Mapping):
+        are_runs = all(isinstance(name, str) and _is_run(run) for name, run in value.items())
+        return dict(value) if value and are_runs and not are_predictions(value) else None
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields") or not value or not all(map(_is_run, value)):
+        return None
+    if all(isinstance(run, str | PathLike) for run in value):
+        if not any(part_of_file(run).path.exists() or Path(run).suffix for run in value):
+            return None  # ids of documents, for example
+        return dict(zip(run_names([str(run) for run in value]), value, strict=True))
+    return {f"run {number}": run for number, run in enumerate(value, 1)}
+
+
+def _is_run(value: object) -> bool:
+    """Return whether a member of a list or mapping is a whole run: the members of one run are its queries or hits."""
+    if isinstance(value, Mapping):
+        return bool(value) and first_unfit(value, HITS) is None
+    if any(hasattr(value, name) for name in ("columns", "column_names")):
+        table = as_table(value)
+        return table is not None and lacking(table, SCORE) is None
+    return isinstance(value, Run | str | PathLike)
+
+
+def _name_of(qrels: QrelsLike) -> str:
+    if isinstance(qrels, str | PathLike):
+        return Path(qrels).name
+    return qrels.name if isinstance(qrels, Dataset) else "the judgments"
 
 
 def release_of(how: ScoreOptions) -> Release | None:
@@ -337,18 +422,20 @@ def _read(
     unnumbered = are_hits(run)
     if unnumbered and isinstance(qrels, Dataset):
         run, unnumbered = _runs_by_query(run, qrels), False
-    hits = as_run(run)
-    if not columns:
-        judgments = as_qrels(qrels)
-    elif isinstance(qrels, str | PathLike):
-        judgments = trec.read_qrels(Path(qrels), columns)
-    else:
-        raise UsageError("columns are given, and the judgments are not a file", fix="rename the columns of the table")
+    hits, judgments = as_run(run), _as_judgments(qrels, columns)
     if unnumbered and hits.hits:
         _refuse_unnumbered(hits, judgments)
     if isinstance(qrels, Dataset) and qrels.candidates is not None:
         hits = among_candidates(hits, qrels.candidates)
     return hits, judgments, drops
+
+
+def _as_judgments(qrels: QrelsLike, columns: Mapping[str, str] | None) -> Qrels:
+    if not columns:
+        return as_qrels(qrels)
+    if isinstance(qrels, str | PathLike):
+        return trec.read_qrels(Path(qrels), columns)
+    raise UsageError("columns are given, and the judgments are not a file", fix="rename the columns of the table")
 
 
 @contextmanager

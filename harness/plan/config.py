@@ -64,7 +64,7 @@ MATCH_RULES = ("exact", "document", "prefix")
 ACCEPTABLE_CHECKS = ("missing-ids", "no-hits", "query-in-results", "same-list")
 """Checks of answers whose error guesses at their meaning: a user who means these answers has them scored."""
 IDENTICAL_ID_RULES = ("auto", "keep", "drop")
-FORMATS = ("table", "markdown", "csv", "json")
+FORMATS = ("table", "markdown", "latex", "csv", "json")
 
 
 class Resume(StrEnum):
@@ -145,6 +145,13 @@ YES = Option("Do not ask before anything is removed.", SELECTION, flags=("-y",))
 CACHE_KINDS = (
     "texts", "metadata", "terms", "term-texts", "bm25", "embeddings", "rerank", "trials", "digests", "hub", "judgments",
 )  # fmt: skip
+REFERENCE = Option(
+    "The backend or run with which all others are compared, as named in the tables (default: the first).",
+    STATISTICS,
+    metavar="NAME",
+)
+ALL_PAIRS = Option("Compare every pair, not only with the reference.", STATISTICS, two_sided=True)
+SEED = Option("Seed of samples, bootstrap intervals and randomisation tests.", STATISTICS, least=0, most=LARGEST_SEED)
 LABELS = Option(
     "Later judgments, in a filled-in to-label.jsonl of regress or diff: they are added to the dataset's judgments.",
     COMPARED,
@@ -244,9 +251,7 @@ class ScoringOptions(RunOptions):
 
     relevance: int = RELEVANCE.default(1)
     identical_ids: str = IDENTICAL_IDS.default("auto")
-    seed: int = Option(
-        "Seed of samples, bootstrap intervals and randomisation tests.", STATISTICS, least=0, most=LARGEST_SEED
-    ).default(42)
+    seed: int = SEED.default(42)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,14 +336,8 @@ class CompareRequest(ScoringOptions):
     ).parsed()
     metrics: str | Sequence[str] = METRICS.default(COMPARE_METRICS)
     ties: str = TIES.default("trec_eval")
-    reference: str | None = Option(
-        "The backend with which all others are compared, as named in the tables (default: the first).",
-        STATISTICS,
-        metavar="NAME",
-    ).default(None)
-    all_pairs: bool = Option(
-        "Compare every pair of backends, not only with the reference.", STATISTICS, two_sided=True
-    ).default(False)
+    reference: str | None = REFERENCE.default(None)
+    all_pairs: bool = ALL_PAIRS.default(False)
     rebuilds: int = Option(
         "Builds in all, the first among them, of each backend whose engine gives other rankings on each build; the "
         "report shows their spread.",
@@ -616,7 +615,7 @@ class VerifyOutput(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions(Options):
-    """Options of scoring a run with ``harness.evaluate`` and ``harness eval``."""
+    """Options of scoring runs with ``harness.evaluate`` and ``harness eval``."""
 
     relevance: int = RELEVANCE.default(1)
     ties: str | None = replace(TIES, default_text="trec_eval").default(None)
@@ -643,6 +642,9 @@ class ScoreOptions(Options):
     ).default(())
     labels: Path | None = LABELS.default(None)
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
+    reference: str | None = REFERENCE.default(None)
+    all_pairs: bool = ALL_PAIRS.default(False)
+    seed: int = SEED.default(42)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

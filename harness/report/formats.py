@@ -11,12 +11,13 @@ from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.regress import change_document
 from harness.report.documents.verify import verification_document
+from harness.report.render.latex import render_latex
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
-FORMATS = ("table", "markdown", "csv", "json")
+FORMATS = ("table", "markdown", "latex", "csv", "json")
 CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
 Reportable = Result | Verification
 
@@ -45,9 +46,9 @@ def render(
 
     Args:
         subject: The object to render.
-        format_name: ``table``, ``markdown`` or ``csv``; of a result also ``json``.
+        format_name: ``table``, ``markdown``, ``latex`` or ``csv``; of a result also ``json``.
         sort: The sort column of tables.
-        verbose: In ``table`` all tables and notes, not only those that answer the question.
+        verbose: In ``table`` and ``latex`` all tables and notes, not only those that answer the question.
         width: Columns of the terminal for ``table``; None for lines of any length.
         styled: In ``table`` bold and colours (NO_COLOR is honoured).
 
@@ -65,6 +66,8 @@ def render(
         return render_terminal(document, width=width, verbose=verbose, styled=styled)
     if format_name == "markdown":  # if something was judged, in the size of a comment on a pull request
         return render_markdown(document, COMMENT_BYTES if document.suites else None)
+    if format_name == "latex":
+        return render_latex(document, verbose=verbose)
     return _csv(document)
 
 

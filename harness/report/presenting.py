@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from harness.pipeline.check.checked import CheckResult
+from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
 from harness.report.formats import render
 from harness.report.html.check_page import check_html
 from harness.report.html.comparison_page import comparison_html
 from harness.report.html.regression_page import regression_html
+from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
 from harness.results.comparison import Comparison
 from harness.results.presenters import LEFT_OUT
@@ -19,7 +21,7 @@ class ReportPresenter:
     """Shows results by documents and their renderers."""
 
     def text(self, report: Result, format_name: str, *, verbose: bool, sort: str | None) -> str:
-        """Return a result as ``table``, ``markdown``, ``csv`` or ``json``."""
+        """Return a result as ``table``, ``markdown``, ``latex``, ``csv`` or ``json``."""
         return render(report, format_name, verbose=verbose, sort=sort)
 
     def page(self, result: object, *, keep_text: bool) -> str:
@@ -31,6 +33,13 @@ class ReportPresenter:
         if isinstance(result, Regression):
             return _regression_page(result, keep_text=keep_text)
         raise TypeError(f"a {type(result).__name__} has no page")
+
+    def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
+        """Return the scores of several runs as ``harness eval`` prints them."""
+        if not isinstance(evaluated, EvaluatedRuns):
+            raise TypeError(f"a {type(evaluated).__name__} has no scores")
+        output = scores_output(evaluated, format_name, per_query=per_query)
+        return output if isinstance(output, str) else render(output, format_name, verbose=True)
 
     def failures(self, report: Result) -> list[str]:
         """State for each requirement of a check that does not hold the expected and the actual value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -39,11 +39,19 @@ class PairedValues(NamedTuple):
 def paired_differences(
     scored: Sequence[ScoredTrial], dataset: str, reference: str | None, seed: int
 ) -> list[PairedDifference]:
-    """Compare every scored backend with ``reference``, a label, on every metric; every pair if it is None.
-
-    p-values are adjusted by Holm over all of these in which any query differs.
-    """
+    """Compare every scored backend with ``reference``, a label, on every metric; as :func:`score_differences`."""
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
+    return score_differences(scores, dataset, reference, seed)
+
+
+def score_differences(
+    scores: Mapping[str, Scores], dataset: str, reference: str | None, seed: int
+) -> list[PairedDifference]:
+    """Compare the scores of every run with those of ``reference``, on every metric; every pair if it is None.
+
+    The names of ``scores`` are those of the results; all have the same metrics. p-values are adjusted by Holm over all
+    of these in which any query differs.
+    """
     if len(scores) < 2:
         return []
     pairs = []

@@ -19,10 +19,13 @@ class Presenter(Protocol):
     """Shows results. :mod:`harness.report.presenting` is the one that the package registers."""
 
     def text(self, report: Result, format_name: str, *, verbose: bool, sort: str | None) -> str:
-        """Return a result as ``table``, ``markdown``, ``csv`` or ``json``."""
+        """Return a result as ``table``, ``markdown``, ``latex``, ``csv`` or ``json``."""
 
     def page(self, result: object, *, keep_text: bool) -> str:
         """Return a comparison, a check or a regression as one HTML file, with or without texts."""
+
+    def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
+        """Return the scores of several runs in one of these formats, with or without the values of every query."""
 
     def failures(self, report: Result) -> list[str]:
         """Describe each unmet requirement of a check: the expected and the actual value."""
@@ -47,9 +50,10 @@ class Presentable:
     report: Result
 
     def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
-        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
+        """Return the report as ``table``, ``markdown``, ``latex``, ``csv`` or ``json``.
 
-        ``verbose`` adds to ``table`` the parts that the short form omits; ``sort`` names the column that orders rows.
+        ``verbose`` adds to ``table`` and ``latex`` the parts that the short form omits; ``sort`` names the column that
+        orders rows.
         """
         return presenter().text(self.report, format, verbose=verbose, sort=sort)
 

@@ -14,7 +14,8 @@ from harness.cli.app import _build
 from harness.data.types import Ids
 from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.errors import DataError, HarnessError, UsageError
-from harness.report.documents.evaluate import NamedScores, scores_document
+from harness.pipeline.evaluated_runs import EvaluatedRuns
+from harness.report.documents.evaluate import scores_document
 from harness.report.formats import render
 from harness.report.render.github import workflow_commands
 from harness.report.render.junit import junit_xml
@@ -54,7 +55,7 @@ _UNSEEN = "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\uf
 def test_no_renderer_for_other_programs_shows_characters_that_nobody_sees() -> None:
     hostile = f"a{_UNSEEN}b"
     scores = evaluate({hostile: {"d": 1.0}}, {hostile: {"d": 1}}, "RR")
-    markdown = render(scores_document([NamedScores(hostile, "tag", scores)], hostile, per_query=True), "markdown")
+    markdown = render(scores_document(EvaluatedRuns({hostile: scores}, None, [], hostile), per_query=True), "markdown")
     case = Case(name=hostile, classname=hostile, outcome=Outcome.FAILURE, message=hostile, text=hostile, seconds=0.1)
     xml = junit_xml(hostile, [Suite(name=hostile, cases=[case], timestamp="", properties={hostile: hostile})])
     commands = "\n".join(workflow_commands([Annotation(hostile, hostile)], hostile))
@@ -90,7 +91,7 @@ def test_a_refused_ranking_is_told_on_one_line(hits: object) -> None:
 @pytest.mark.parametrize("output", ["table", "markdown"])
 def test_an_id_with_a_line_break_breaks_no_table(output: str) -> None:
     scores = replace(evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}}, "RR"), query_ids=Ids.of(["x\ny\x1b"]))
-    document = scores_document([NamedScores("r\nun", "tag", scores)], "qrels", per_query=True)
+    document = scores_document(EvaluatedRuns({"r\nun": scores}, None, [], "qrels"), per_query=True)
     text = render(document, output, verbose=True)
     rows = [line for line in text.splitlines() if "x\\ny\\x1b" in line]
     assert len(rows) == 1

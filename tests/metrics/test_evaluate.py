@@ -147,7 +147,7 @@ def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
     assert leveled.out.splitlines() == [f"{'map':<22}\tall\t0.1111"]
 
 
-@pytest.mark.parametrize("output", ["table", "markdown", "csv", "json"])
+@pytest.mark.parametrize("output", ["table", "markdown", "latex", "csv", "json"])
 @pytest.mark.parametrize("per_query", [False, True])
 def test_output_is_as_recorded(files, capsys, golden, output, per_query):
     runs = ("run.trec", "other.trec")

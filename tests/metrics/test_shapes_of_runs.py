@@ -450,7 +450,7 @@ def test_a_run_is_no_set_because_that_has_no_order():
         ({"q": {None: 1.0}}, "query 'q': a document id is None"),
         ({"q": [(("a", "b"), 1.0)]}, "query 'q': a document id is a tuple (('a', 'b'))"),
         ({"q": {"a": None}}, "query 'q', document 'a': the value is None, expected a number"),
-        ({"q": {"a": {"b": 1.0}}}, "query 'q', document 'a': the value is a dict ({'b': 1.0})"),
+        ({"q": {"a": {1.0}}}, "query 'q', document 'a': the value is a set ({1.0})"),
         ([("q", "a", "high")], "query 'q', document 'a': the value is a str ('high')"),
         ({1: {"a": 1.0}, "1": {"b": 2.0}}, "query id 1 occurs twice: as int and as text"),
         ({"q": {"\ud800": 1.0}}, "holds a lone surrogate, which is not a character"),

@@ -28,11 +28,11 @@ from harness.pipeline.probes.probe import REUSED
 from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables, scoring_tables
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
-from harness.report.documents.quality import pair_tables, quality_table
+from harness.report.documents.quality import difference_values, pair_tables, quality_table
 from harness.report.documents.truncation_table import truncation_tables
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.backend_info import short_labels
-from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
+from harness.results.schema import FindingInfo, Result, TrialResult
 from harness.results.schema_base import CandidatesInfo, DatasetInfo, Json
 from harness.wording import counted, few_for_interval, unread_files_in_words
 
@@ -252,7 +252,7 @@ def comparison_values(result: Result) -> Iterator[Value]:
         yield Value(trial.dataset, trial.label, "failed", float(trial.status == "failed"))
     across = across_name(result)
     for row in result.differences:
-        yield from _difference(row, across)
+        yield from difference_values(row, row.dataset or across)
     yield from published_values(result)
     for frontier in result.frontiers:
         name = f"on_frontier.{frontier.parameter}"
@@ -270,12 +270,3 @@ def _agreement(trial: TrialResult) -> Iterator[Value]:
         yield replace(value, n=queries)
     for name, loss in trial.parity.loss.items():
         yield Value(trial.dataset, trial.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
-
-
-def _difference(row: PairedDifference, across: str) -> Iterator[Value]:
-    """Yield a difference and the outcome of its test; ``across`` replaces the dataset of a test across datasets."""
-    dataset, about = row.dataset or across, f"{row.metric} from {row.a}"
-    queries = row.wins + row.ties + row.losses
-    yield Value(dataset, row.b, f"difference.{about}", row.difference, row.ci_low, row.ci_high, queries)
-    for name, value in (("p", row.p), ("p_adjusted", row.p_adjusted), ("detectable", row.detectable)):
-        yield Value(dataset, row.b, f"{name}.{about}", value, n=queries)

@@ -1,11 +1,11 @@
-"""Build the documents of ``harness eval``: the scores of runs, and the audit of one run under other conventions."""
+"""Build the documents of ``harness eval``: scores of runs with their differences, and the audit of one run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from harness.data.problems import Finding
 from harness.document.cells import ABSENT, join_names, number, text, tie_range
@@ -14,9 +14,12 @@ from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, PublishedMatch
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
+from harness.report.documents.quality import TIED, difference_table, difference_values, mark_of, meanings
 from harness.wording import counted, short_ids, shortened
 
-_UNDECIDED = "~"
+if TYPE_CHECKING:
+    from harness.pipeline.evaluated_runs import EvaluatedRuns
+
 _DIFFERS = "*"
 _TIE_RULES = {
     TieRule.TREC_EVAL: "score descending as float32, then document id descending",
@@ -31,43 +34,39 @@ _NOT_COMPUTED = (
 )
 
 
-class NamedScores(NamedTuple):
-    """Scores of one run, with its displayed name, the run's tag, and its pitfalls."""
+def scores_document(evaluated: EvaluatedRuns, *, per_query: bool = False) -> Document:
+    """Return everything that is shown of the scores of runs, and of the differences between them.
 
-    name: str
-    tag: str
-    scores: Scores
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def findings_with_run(self) -> list[Finding]:
-        """The pitfalls, with the name of the run in their messages."""
-        return [finding._replace(message=f"{self.name}: {finding.message}") for finding in self.findings]
-
-
-def scores_document(
-    runs: Sequence[NamedScores], judgments: str, *, per_query: bool = False, findings: Sequence[Finding] = ()
-) -> Document:
-    """Return everything that is shown of the scores of runs, all with the same metrics.
-
-    Args:
-        runs: One or more; each makes a row.
-        judgments: The name of the judgments used for scoring.
-        per_query: Show every query's values too.
-        findings: Pitfalls of the metrics; the runs' pitfalls are shown as well.
+    ``per_query`` adds every query's values.
     """
-    ties = runs[0].scores.ties
-    names = join_names([shortened(run.name) for run in runs])
-    warnings = [*findings, *(finding for run in runs for finding in run.findings_with_run)]
+    runs, judgments = evaluated.runs, evaluated.judgments
+    ties = next(iter(runs.values())).ties
+    names = join_names([shortened(name) for name in runs])
+    counts = [counts_line(name, scores) for name, scores in runs.items()]
+    tables = [_means(evaluated), *_differences(evaluated)]
+    tables += [_queries(name, scores) for name, scores in runs.items()] if per_query else []
     return Document(
         title=f"{names} against {shortened(judgments)}",
-        subtitle="\n".join([*map(counts_line, runs), f"ties: {ties_line(ties)}"]),
-        verdicts=[_warning(finding) for finding in warnings],
-        sections=[Section("scores", "Scores", [_means(runs), *(map(_queries, runs) if per_query else ())])],
+        subtitle="\n".join([*counts, f"ties: {ties_line(ties)}"]),
+        verdicts=[_warning(finding) for finding in findings_of(evaluated)],
+        sections=[Section("scores", "Scores", tables)],
         kind="eval",
         name=names,
-        values=[value for run in runs for value in _values(run, judgments)],
+        values=list(_values(evaluated)),
     )
+
+
+def findings_of(evaluated: EvaluatedRuns) -> list[Finding]:
+    """Return the pitfalls of the metrics, which all runs share, then those of each run, with its name."""
+    runs = evaluated.runs
+    return [
+        *next(iter(runs.values())).metric_findings,
+        *(
+            finding._replace(message=f"{name}: {finding.message}")
+            for name, scores in runs.items()
+            for finding in scores.run_findings
+        ),
+    ]
 
 
 def ties_line(ties: TieRule) -> str:
@@ -75,12 +74,12 @@ def ties_line(ties: TieRule) -> str:
     return f"{ties} ({_TIE_RULES[ties]})"
 
 
-def counts_line(run: NamedScores) -> str:
-    """Return how many queries there are, and over which of them was averaged."""
-    counts = run.scores.counts
+def counts_line(name: str, scores: Scores) -> str:
+    """Return how many queries of a run there are, and over which of them was averaged."""
+    counts = scores.counts
     judged = f"{counted(counts.judged, 'query')} judged, {counts.relevant:,} with a relevant document"
-    averaged = f"averaged over {counts.evaluated:,} ({run.scores.queries})"
-    text = f"{shortened(run.name)}: {judged}, {counts.answered:,} answered; {averaged}"
+    averaged = f"averaged over {counts.evaluated:,} ({scores.queries})"
+    text = f"{shortened(name)}: {judged}, {counts.answered:,} answered; {averaged}"
     return f"{text}; {counted(counts.unjudged, 'query')} of the run left out, not judged" if counts.unjudged else text
 
 
@@ -89,26 +88,41 @@ def _warning(finding: Finding) -> Verdict:
     return Verdict("unsure", finding.message, f"{cases}{finding.fix} ({finding.check})")
 
 
-def _means(runs: Sequence[NamedScores]) -> Table:
-    """Tabulate each metric over all queries, one row a run."""
-    means = {run.name: run.scores.means() for run in runs}
+def _means(evaluated: EvaluatedRuns) -> Table:
+    """Tabulate each metric over all queries, one row a run, marked by its difference from the reference."""
+    tested = {(row.b, row.metric): row for row in evaluated.tests} if evaluated.reference is not None else {}
+    means = {name: scores.means() for name, scores in evaluated.runs.items()}
     rows = []
     for name, summaries in means.items():
-        other_means = [other for run, other in means.items() if run != name]
-        cells = [_cell(summary, [other[column] for other in other_means]) for column, summary in enumerate(summaries)]
+        other_means = {run: other for run, other in means.items() if run != name}
+        cells = []
+        for column, summary in enumerate(summaries):
+            row = tested.get((name, str(summary.measure)))
+            rivals = [other[column] for run, other in other_means.items() if row is None or run != evaluated.reference]
+            cells.append(_cell(summary, rivals, mark_of(row) if row is not None else ""))
         rows.append([text(name), *cells])
-    marked = any(cell.mark for row in rows for cell in row)
-    legend = [f"{_UNDECIDED} the difference to another run lies within what ties allow"] if marked else []
-    return Table("Scores", _columns("run", runs[0].scores), rows, legend)
+    marks = {mark for row in rows for cell in row for mark in cell.mark}
+    legend = list(meanings(evaluated.tests, marks, f"than {evaluated.reference}"))
+    return Table("Scores", _columns("run", next(iter(evaluated.runs.values()))), rows, legend)
 
 
-def _queries(run: NamedScores) -> Table:
+def _differences(evaluated: EvaluatedRuns) -> list[Table]:
+    """Tabulate the paired test of each metric, of each run and the reference, or of each pair."""
+    reference, rows = evaluated.reference, evaluated.tests
+    if not rows:
+        return []
+    than = f"than {reference}" if reference is not None else "than the one after the minus sign"
+    title = f"Differences from {shortened(reference)}" if reference is not None else "Differences between runs"
+    return [difference_table(title, "run", rows, than, [row.b if reference else f"{row.b} − {row.a}" for row in rows])]
+
+
+def _queries(name: str, scores: Scores) -> Table:
     """Tabulate each metric for every query of a run."""
-    scores = list(run.scores.per_query())
-    short = short_ids(query for query, _ in scores)
-    rows = [[text(short[query]), *map(_cell, summaries)] for query, summaries in scores]
-    columns = [replace(column, best=None) for column in _columns("query", run.scores)]
-    return Table(f"Queries of {shortened(run.name)}", columns, rows)
+    values = list(scores.per_query())
+    short = short_ids(query for query, _ in values)
+    rows = [[text(short[query]), *map(_cell, summaries)] for query, summaries in values]
+    columns = [replace(column, best=None) for column in _columns("query", scores)]
+    return Table(f"Queries of {shortened(name)}", columns, rows)
 
 
 def _columns(first: str, scores: Scores) -> list[Column]:
@@ -119,23 +133,27 @@ def _columns(first: str, scores: Scores) -> list[Column]:
     return [Column(first, numeric=False), *metrics]
 
 
-def _cell(summary: Summary, other_summaries: Iterable[Summary] = ()) -> Cell:
-    """Return a value with the range that ties leave it, marked if that range meets another run's."""
+def _cell(summary: Summary, other_summaries: Iterable[Summary] = (), mark: str = "") -> Cell:
+    """Return a value with the range that ties leave it; it is also marked if that range meets another run's."""
     if kind_of(summary.measure.name).aggregate == "sum":
         return number(summary.value, ".0f")
     if math.isnan(summary.value):
         return text(ABSENT)
-    mark = _UNDECIDED if any(undecided_by_ties(summary, other) for other in other_summaries) else ""
+    if TIED not in mark and any(undecided_by_ties(summary, other) for other in other_summaries):
+        mark += TIED
     return replace(number(summary.value, ties=tie_range(summary.low, summary.high)), mark=mark)
 
 
-def _values(run: NamedScores, judgments: str) -> Iterator[Value]:
-    evaluated = run.scores.counts.evaluated
-    for summary in run.scores.means():
-        mean = _finite(summary.value)
-        yield Value(judgments, run.name, str(summary.measure), mean, n=evaluated)
-        if not math.isnan(summary.low):
-            yield Value(judgments, run.name, f"ties.{summary.measure}", mean, summary.low, summary.high, evaluated)
+def _values(evaluated: EvaluatedRuns) -> Iterator[Value]:
+    judgments = evaluated.judgments
+    for name, scores in evaluated.runs.items():
+        for summary in scores.means():
+            mean, queries = _finite(summary.value), scores.counts.evaluated
+            yield Value(judgments, name, str(summary.measure), mean, n=queries)
+            if not math.isnan(summary.low):
+                yield Value(judgments, name, f"ties.{summary.measure}", mean, summary.low, summary.high, queries)
+    for row in evaluated.tests:
+        yield from difference_values(row, judgments)
 
 
 def audit_document(name: str, judgments: str, audit: Audit) -> Document:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.document.cells import ABSENT, BACKEND, FAILED, count, interval, mean, signed, text
-from harness.document.model import Cell, Column, Table, Tone
+from harness.document.cells import (
+    ABSENT,
+    BACKEND,
+    FAILED,
+    count,
+    interval,
+    mean,
+    probability,
+    signed,
+    text,
+)
+from harness.document.model import Cell, Column, Table, Tone, Value
 from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
-from harness.wording import counted
+from harness.wording import counted, few_for_interval
 
-_BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
+_BETTER, _WORSE, _UNDECIDED, _EQUAL, TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
 _CUT_SHORT = "*"
 """Appended to the name of a metric that looks at more hits than were requested."""
@@ -56,18 +66,18 @@ def quality_table(result: Result, dataset: str, title_suffix: str = "") -> Table
 
 
 def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
-    for number, name in enumerate(names):
-        first = number == 0
+    for position, name in enumerate(names):
+        first = position == 0
         yield Column(
             marked_name(result, name),
             help=f"mean {name}, and its 95 % interval",
             best="highest" if _is_mean(name) else None,
-            priority=0 if first else _MEAN + number,
+            priority=0 if first else _MEAN + position,
             below="interval of mean",
-            below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + number,
+            below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + position,
         )
         if name in tested:
-            priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + number
+            priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + position
             yield Column(
                 f"− {reference}",
                 help=f"difference from {reference} in {name}, and its 95 % interval",
@@ -103,8 +113,7 @@ def _difference(result: Result, trial: TrialResult, name: str) -> Cell:
     mark = mark_of(row)
     if mark == _EQUAL:
         return Cell("0", mark, value=0.0)
-    interval_text = interval(row.ci_low, row.ci_high, "+.4f")
-    return Cell(signed(row.difference), mark, interval_text, TONES.get(mark, "plain"), row.difference)
+    return Cell(signed(row.difference), mark, _interval(row), TONES.get(mark, "plain"), row.difference)
 
 
 def mark_of(row: PairedDifference) -> str:
@@ -112,7 +121,7 @@ def mark_of(row: PairedDifference) -> str:
     if row.verdict == "same":
         return _EQUAL
     if row.within_ties:
-        return _TIED
+        return TIED
     return {"better": _BETTER, "worse": _WORSE, "undecided": _UNDECIDED}[row.verdict]
 
 
@@ -128,17 +137,69 @@ def pair_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Ta
     rows = [[text(pair), *(_pair(by_metric.get(name)) for name in names)] for pair, by_metric in pairs.items()]
     columns = [
         Column("backends", numeric=False),
-        *(Column(name, priority=number, below="95 % interval", below_priority=50) for number, name in enumerate(names)),
+        *(Column(name, priority=rank, below="95 % interval", below_priority=50) for rank, name in enumerate(names)),
     ]
     marks = {cell.mark for row in rows for cell in row}
     legend = list(meanings(rows_of, marks, "than the one after the minus sign"))
     return [Table(f"Differences between backends{title_suffix}", columns, rows, legend)]
 
 
+def difference_table(title: str, noun: str, rows: Sequence[PairedDifference], than: str, names: Sequence[str]) -> Table:
+    """Tabulate paired tests, one a row: difference with its interval and verdict, p, effect.
+
+    Args:
+        title: Title of the table.
+        noun: Heading of the ``names``, which name the rows.
+        rows: Differences that are adjusted together.
+        than: The other side of each difference in words, as in ``than csr``.
+        names: One for each row.
+    """
+    columns = [
+        Column(noun, numeric=False),
+        Column("metric", numeric=False, names=True),
+        Column("difference", below="95 % interval", below_priority=1),
+        Column("p", help="two-sided paired randomisation test, after Holm over the rows in which a query differs"),
+        Column("effect", priority=1, help="Cohen's d of the differences query by query"),
+        Column("W/T/L", priority=2, help="queries that are better, tied and worse"),
+    ]
+    cells = [[text(name), text(row.metric), *_test(row)] for name, row in zip(names, rows, strict=True)]
+    marks = {mark_of(row) for row in rows}
+    legend = [
+        "p: paired randomisation test, two-sided, after Holm's correction; effect: Cohen's d",
+        "W/T/L: queries that are better, tied and worse",
+        *meanings(rows, marks, than),
+        *few_for_interval(row.wins + row.ties + row.losses for row in rows if row.wins + row.losses),
+    ]
+    return Table(title, columns, cells, legend)
+
+
+def _test(row: PairedDifference) -> list[Cell]:
+    mark = mark_of(row)
+    changed = row.wins + row.losses > 0
+    return [
+        Cell(signed(row.difference), mark, _interval(row) if changed else "", TONES.get(mark, "plain"), row.difference),
+        Cell(probability(row.p_adjusted), value=row.p_adjusted),
+        Cell(signed(row.effect, 2), value=row.effect),
+        Cell(f"{row.wins:,}/{row.ties:,}/{row.losses:,}", value=row.wins - row.losses),
+    ]
+
+
+def difference_values(row: PairedDifference, dataset: str) -> Iterator[Value]:
+    """Yield a difference and the outcome of its test."""
+    about, queries = f"{row.metric} from {row.a}", row.wins + row.ties + row.losses
+    yield Value(dataset, row.b, f"difference.{about}", row.difference, row.ci_low, row.ci_high, queries)
+    for name, value in (("p", row.p), ("p_adjusted", row.p_adjusted), ("detectable", row.detectable)):
+        yield Value(dataset, row.b, f"{name}.{about}", value, n=queries)
+
+
+def _interval(row: PairedDifference) -> str:
+    return interval(row.ci_low, row.ci_high, "+.4f")
+
+
 def _pair(row: PairedDifference | None) -> Cell:
     if row is None:
         return text(ABSENT)
-    return Cell(signed(row.difference), mark_of(row), interval(row.ci_low, row.ci_high, "+.4f"), value=row.difference)
+    return Cell(signed(row.difference), mark_of(row), _interval(row), value=row.difference)
 
 
 def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
@@ -169,7 +230,7 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
         _UNDECIDED: f"{_UNDECIDED} not significant after {family}",
         _EQUAL: f"{_EQUAL} equal on every {of}",
-        _TIED: f"{_TIED} the means that orders of tied documents allow meet: no difference can be claimed",
+        TIED: f"{TIED} the means that orders of tied documents allow meet: no difference can be claimed",
     }
     return (meaning for mark, meaning in meanings.items() if mark in marks)
 

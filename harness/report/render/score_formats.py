@@ -1,4 +1,4 @@
-"""Render scores and audits for programs: JSON, queries as CSV, and trec_eval's output."""
+"""Render scores, differences and audits for programs: JSON, queries as CSV, and trec_eval's output."""
 
 from __future__ import annotations
 
@@ -6,47 +6,63 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.data.problems import Finding
+from harness.document.model import Document
 from harness.metrics import Metric, Scores, Summary
 from harness.metrics.audit import Audit, Difference, Match
 from harness.metrics.conventions import CONVENTIONS
 from harness.metrics.kind import Release
 from harness.metrics.registry import kind_of
 from harness.metrics.trec_names import in_trec_order, trec_name
-from harness.report.documents.evaluate import NamedScores
+from harness.pipeline.evaluated_runs import EvaluatedRuns
+from harness.report.documents.evaluate import scores_document
 
 
-def query_csv(runs: Sequence[NamedScores]) -> str:
+def scores_output(evaluated: EvaluatedRuns, format_name: str, *, per_query: bool) -> str | Document:
+    """Return the scores and differences of runs in a format for programs, or the document for another format."""
+    if format_name == "json":
+        return _scores_json(evaluated, per_query=per_query)
+    if format_name == "csv" and per_query:
+        return _query_csv(evaluated.runs)
+    return scores_document(evaluated, per_query=per_query)
+
+
+def _query_csv(runs: Mapping[str, Scores]) -> str:
     """Return a line for each query's values, in full precision, then the values over all queries as query ``all``."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["run", "query", "measure", "value", "low", "high"])
-    for run in runs:
-        for query, summaries in [*run.scores.per_query(), ("all", run.scores.means())]:
+    for name, scores in runs.items():
+        for query, summaries in [*scores.per_query(), ("all", scores.means())]:
             for summary in summaries:
                 numbers = ("" if math.isnan(number) else repr(number) for number in summary[1:])
-                writer.writerow([run.name, query, str(summary.measure), *numbers])
+                writer.writerow([name, query, str(summary.measure), *numbers])
     return sink.getvalue()
 
 
-def scores_json(runs: Sequence[NamedScores], findings: Sequence[Finding], *, per_query: bool) -> str:
-    """Return everything about the scores: values, counts of queries, and pitfalls of metrics and of runs."""
+def _scores_json(evaluated: EvaluatedRuns, *, per_query: bool) -> str:
+    """Return everything: values, counts of queries, pitfalls of metrics and of runs, and differences of runs."""
     entries = []
-    for run in runs:
+    for name, scores in evaluated.runs.items():
         entry: dict[str, Any] = {
-            "run": run.name,
-            "ties": run.scores.ties.value,
-            "queries": {"set": run.scores.queries.value, **run.scores.counts._asdict()},
-            "measures": _values(run.scores.means()),
-            "findings": _plain_findings(run.findings),
+            "run": name,
+            "ties": scores.ties.value,
+            "queries": {"set": scores.queries.value, **scores.counts._asdict()},
+            "measures": _values(scores.means()),
+            "findings": _plain_findings(scores.run_findings),
         }
         if per_query:
-            entry["per_query"] = {query: _values(summaries) for query, summaries in run.scores.per_query()}
+            entry["per_query"] = {query: _values(summaries) for query, summaries in scores.per_query()}
         entries.append(entry)
-    return _dumped({"runs": entries, "findings": _plain_findings(findings)})
+    findings = next(iter(evaluated.runs.values())).metric_findings
+    content: dict[str, Any] = {"runs": entries, "findings": _plain_findings(findings)}
+    if evaluated.tests:
+        content["reference"] = evaluated.reference
+        content["differences"] = [row.model_dump(exclude={"dataset"}) for row in evaluated.tests]
+    return _dumped(content)
 
 
 def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
