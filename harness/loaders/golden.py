@@ -31,7 +31,7 @@ from harness.data.golden_records import (
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Problems
 from harness.loaders.containers import plain_name
-from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
+from harness.loaders.records import TABLES, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.user_path import user_path
 
@@ -80,4 +80,4 @@ def read_golden(
 def _records(batches: Iterable[RecordBatch], ending: str) -> Iterator[GoldenRecord]:
     for batch in batches:
         for number, values in zip(batch.lines, batch.records, strict=True):
-            yield GoldenRecord(number, values, ending in DELIMITERS)
+            yield GoldenRecord(number, values, ending in TABLES)

@@ -1,4 +1,4 @@
-"""Records of files in every common shape: JSON Lines, a JSON array or object, CSV, TSV and Parquet.
+"""Records of files in every common shape: JSON Lines, a JSON array or object, YAML, CSV, TSV, workbooks and Parquet.
 
 A record is a dictionary of field names to values. JSON and Parquet keep the types of their values; cells of CSV and TSV
 are strings.
@@ -21,7 +21,8 @@ import pyarrow as pa
 from harness.data.arrow import python_values
 from harness.data.columns import RecordBatch, abbreviated
 from harness.data.problems import Problems
-from harness.loaders.containers import plain_name
+from harness.loaders.containers import WORKBOOKS, plain_name
+from harness.loaders.extra_formats import workbook_rows, yaml_value
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 from harness.store.decompression import READ_ERRORS
 
@@ -37,8 +38,11 @@ _IN_STRING = re.compile(rb'\\"[ \t\r\n]*:')
 """The same inside a string, in which a backslash precedes a quotation mark."""
 _OTHER_DELIMITERS = re.compile(r"[,;\t|]")
 _JSON_LINES = (".jsonl", ".ndjson")
-ENDINGS = (*_JSON_LINES, ".json", *DELIMITERS, ".parquet")
+YAML = (".yaml", ".yml")
+ENDINGS = (*_JSON_LINES, ".json", *YAML, *DELIMITERS, *WORKBOOKS, ".parquet")
 """The endings of files that hold records; all but the last also compressed."""
+TABLES = (*DELIMITERS, *WORKBOOKS)
+"""The endings of tables whose cells are text."""
 
 
 IsHeader = Callable[[Sequence[str]], bool]
@@ -52,7 +56,10 @@ def format_of(member: str) -> str | None:
 
 def unit_of(member: str) -> str:
     """Return the unit that the numbers of a file's records count."""
-    return {".parquet": "row", ".json": "record"}.get(format_of(member) or "", "line")
+    ending = format_of(member) or ""
+    if ending == ".json" or ending in YAML:
+        return "record"
+    return "row" if ending == ".parquet" or ending in WORKBOOKS else "line"
 
 
 def read_records(
@@ -64,17 +71,21 @@ def read_records(
     is_header: IsHeader | None = None,
     without_header: Sequence[str] = (),
     nested: bool = False,
+    sheet: str | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the records of a file, read as its ``ending`` says, see :func:`format_of`.
 
     Faulty records are noted in ``problems`` and left out; blank lines are counted in ``notes``. A table of as many
     columns as ``without_header`` names, whose first row is not a header by ``is_header``, is read with those names, and
     its quotes are plain characters. Columns of lists and structures of Parquet are read only if ``nested`` is true.
+    ``sheet`` is the sheet of a workbook, None for the only one.
     """
     if ending in _JSON_LINES:
         return _json_lines(stream, problems, notes)
-    if ending == ".json":
-        return _json(stream, problems, notes)
+    if ending == ".json" or ending in YAML:
+        return _json(stream, problems, notes, ending)
+    if ending in WORKBOOKS:
+        return _workbook(stream, problems, sheet)
     if ending == ".parquet":
         return _parquet(stream, problems, nested=nested)
     names = without_header if is_header is not None else ()
@@ -201,25 +212,13 @@ def explain_malformed(content: bytes, error: orjson.JSONDecodeError) -> str:
     return f"malformed JSON: {error.msg} in {location}"
 
 
-def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
+def _json(stream: BinaryIO, problems: Problems, notes: list[str], ending: str) -> Iterator[RecordBatch]:
     """Yield the objects of a list, or the values of an object with their keys as ``_id``; or JSON Lines."""
-    lines = [line for block in read_blocks(stream, problems, notes) for line in block.lines]
-    content = b"".join(lines)
-    try:
-        content_value = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
-        if len(filled) > 1 and all(line.lstrip().startswith(b"{") for _, line in filled):
-            yield _parse_lines(Block(1, lines), problems)
-        elif not problems.count:
-            problems.add(None, explain_malformed(content, error))
+    content_value = read_value(stream, problems, notes, ending=ending)
+    if isinstance(content_value, RecordBatch):
+        yield content_value
         return
-    if is_too_deep(content_value):
-        problems.add(None, TOO_DEEP)
-        return
-    twice = repeated_key(content, content_value)
-    if twice is not None:
-        problems.add(None, f"the key '{twice}' occurs twice in one object")
+    if content_value is None:
         return
     if (keys := keys_of_list(content_value)) is not None:
         problems.add(None, f"a list of objects is expected; it is under '{keys}': write only that list")
@@ -233,14 +232,58 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         problems.add(None, f"a list of objects is expected, not {abbreviated(content_value)}")
         return
     for start in range(0, len(content_value), _BATCH):
-        batch = RecordBatch([], [])
-        for number, record in enumerate(content_value[start : start + _BATCH], start + 1):
-            if isinstance(record, dict):
-                batch.lines.append(number)
-                batch.records.append(record)
-            else:
-                problems.add(number, f"an object is expected, not {abbreviated(record)}")
-        yield batch
+        yield object_batch(content_value[start : start + _BATCH], start + 1, problems)
+
+
+def object_batch(values: Sequence[object], first: int, problems: Problems) -> RecordBatch:
+    """Return the objects among values, numbered from ``first``; others are noted."""
+    batch = RecordBatch([], [])
+    for number, record in enumerate(values, first):
+        if isinstance(record, dict):
+            batch.lines.append(number)
+            batch.records.append(record)
+        else:
+            problems.add(number, f"an object is expected, not {abbreviated(record)}")
+    return batch
+
+
+def read_value(stream: BinaryIO, problems: Problems, notes: list[str], *, ending: str) -> Any:
+    """Return the value of a JSON or YAML file, a batch of records if it is JSON Lines; None after noting a problem.
+
+    Objects have no key twice, and lists and objects are not nested too deeply.
+    """
+    lines = [line for block in read_blocks(stream, problems, notes) for line in block.lines]
+    if problems.count:
+        return None
+    if ending in YAML:
+        try:
+            value = yaml_value(b"".join(lines), _DEEPEST)
+        except ValueError as error:
+            problems.add(None, str(error))
+            return None
+        if value is None or value == []:
+            problems.add(None, "the file holds nothing")
+            return None
+        return value
+    content = b"".join(lines)
+    try:
+        content_value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
+        if len(filled) > 1 and all(line.lstrip().startswith(b"{") for _, line in filled):
+            return _parse_lines(Block(1, lines), problems)
+        problems.add(None, explain_malformed(content, error))
+        return None
+    if is_too_deep(content_value):
+        problems.add(None, TOO_DEEP)
+        return None
+    twice = repeated_key(content, content_value)
+    if twice is not None:
+        problems.add(None, f"the key '{twice}' occurs twice in one object")
+        return None
+    if content_value is None:
+        problems.add(None, "a list of objects is expected, not null")
+    return content_value
 
 
 def keys_of_list(value: object) -> str | None:
@@ -273,6 +316,30 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
                 first += len(records)
     except (*READ_ERRORS, ValueError, pa.ArrowException) as error:
         problems.add(None, f"cannot be read as Parquet: {error}")
+
+
+def _workbook(stream: BinaryIO, problems: Problems, sheet: str | None) -> Iterator[RecordBatch]:
+    """Yield the rows of a sheet below its header, whose cells are text, as those of CSV."""
+    try:
+        rows = workbook_rows(stream.read(), sheet)
+    except (ValueError, *READ_ERRORS) as error:
+        problems.add(None, str(error))
+        return
+    header = [cell.strip() for cell in rows[0].cells] if rows else []
+    while header and not header[-1]:
+        header.pop()
+    for name in sorted({name for name in header if header.count(name) > 1}):
+        problems.add(rows[0].number, f"the header names the column '{name}' {header.count(name)} times")
+    batch = RecordBatch([], [])
+    for row in rows[1:]:
+        cells = [*row.cells, *[""] * (len(header) - len(row.cells))]
+        if any(cells[len(header) :]):
+            problems.add(row.number, f"{len(cells)} cells, but the header has {len(header)}")
+        else:
+            batch.lines.append(row.number)
+            batch.records.append(dict(zip(header, cells, strict=False)))
+    if batch.lines and not problems.count:
+        yield batch
 
 
 def _table(

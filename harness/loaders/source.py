@@ -16,6 +16,7 @@ from harness.loaders.containers import (
     UTF16,
     Compression,
     compression_of,
+    is_text,
     is_utf16,
     plain_name,
     unread_kind,
@@ -124,7 +125,7 @@ class Source:
         return self._decompressed(member, start, compression_of(start, member)).removeprefix(_BOM)
 
     def _decompressed(self, member: str, start: bytes, compression: Compression | None) -> bytes:
-        if compression is None:
+        if compression is None or compression.is_missing:
             return start
         with self._raw(member) as raw, compression.open(raw, self.label(member), self._size(member)) as stream:
             return _read_start(stream)
@@ -203,8 +204,8 @@ class _Archive(Source):
     def _open_raw(self, member: str) -> BinaryIO:
         packed = self._zip.getinfo(self._prefix + member)
         stream = cast("BinaryIO", self._zip.open(packed))
-        is_text = plain_name(member) == member and not member.lower().endswith(".parquet")
-        return unpacked(stream, self.label(member), packed.compress_size, lines=is_text)
+        lines = plain_name(member) == member and is_text(member)
+        return unpacked(stream, self.label(member), packed.compress_size, lines=lines)
 
 
 def _read_start(stream: BinaryIO) -> bytes:

@@ -8,21 +8,31 @@ import io
 import json
 import lzma
 import re
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import lz4.frame
 import pyarrow as pa
 import pytest
+import zstandard
 from pyarrow import parquet
 
 import harness
 from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, HarnessError
-from harness.loaders import load_corpus, load_dataset
+from harness.loaders import containers, load_corpus, load_dataset
 from harness.loaders.golden import load_golden
 
-COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+    ".zstd": lambda content: zstandard.compress(content[:30]) + zstandard.compress(content[30:]),
+    ".lz4": lambda content: lz4.frame.compress(content, content_checksum=True),
+}
 QRELS = "1 0 a 2\n1 0 b 1\n2 0 c 1\n"
 RUN = "1 Q0 b 1 3 tag\n1 Q0 a 2 2 tag\n2 Q0 d 1 3 tag\n2 Q0 c 2 2 tag\n"
 HITS = {"1": {"b": 3, "a": 2}, "2": {"d": 3, "c": 2}}
@@ -102,19 +112,10 @@ def workbook() -> bytes:
     return content.getvalue()
 
 
-ZSTANDARD = b"\x28\xb5\x2f\xfd\x24\x05\x29\x00\x00hello\x00\x00\x00\x00"
 UNREAD = {
-    "x.yaml": (b"- question: which?\n", "is YAML, which is not read\n  write it as JSON"),
-    "x.yml": (b"- question: which?\n", "is YAML, which is not read"),
-    "x.yaml.gz": (gzip.compress(b"- question: which?\n"), "is YAML, which is not read"),
-    "x.xlsx": (workbook(), "is an Excel workbook, which is not read\n  save its sheet as CSV"),
-    "x.csv": (workbook(), "is an Excel workbook, which is not read"),
-    "x.jsonl.zst": (ZSTANDARD, "is compressed by Zstandard, which is not read\n  decompress it: zstd -d"),
-    "x.jsonl": (ZSTANDARD, "is compressed by Zstandard, which is not read"),
-    "x.jsonl.lz4": (
-        b"\x04\x22\x4d\x18" + b"x" * 20,
-        "is compressed by LZ4, which is not read\n  decompress it: lz4 -d",
-    ),
+    "x.csv": (workbook(), "is an Excel workbook, and its name does not end in .xlsx\n  rename it"),
+    "x.xls": (b"\xd0\xcf\x11\xe0", "is an old or an encrypted Excel workbook, which is not read\n  save it as .xlsx"),
+    "x.xlsx": (b"\xd0\xcf\x11\xe0", "is an old or an encrypted Excel workbook, which is not read\n  save it as .xlsx"),
     "x.feather": (b"ARROW1\0\0", "is an Arrow IPC (Feather) file, which is not read\n  write it as Parquet"),
 }
 
@@ -188,3 +189,59 @@ def test_a_cut_run_is_named_with_the_last_line_that_can_be_read(
     number = int(re.sub(r".*?line ([\d,]+):.*", r"\1", raised.value.problems[0]).replace(",", ""))
     if compress is gzip.compress:
         assert (number == 2000) if lost == 8 else 500 < number < 2000
+
+
+WITHOUT_EXTRA = {
+    "x.yaml": (b"- question: which?\n", "is YAML, which needs the package PyYAML"),
+    "x.yml.gz": (gzip.compress(b"- question: which?\n"), "is YAML, which needs the package PyYAML"),
+    "x.xlsx": (workbook(), "is an Excel workbook, which needs the package openpyxl"),
+    "x.jsonl.zst": (zstandard.compress(b"{}"), "is compressed by Zstandard, which needs the package zstandard"),
+    "x.jsonl": (zstandard.compress(b"{}"), "is compressed by Zstandard, which needs the package zstandard"),
+    "x.jsonl.lz4": (lz4.frame.compress(b"{}"), "is compressed by LZ4, which needs the package lz4"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_EXTRA)
+def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "is_importable", lambda module: False)
+    content, sentence = WITHOUT_EXTRA[name]
+    path, corpus = write(tmp_path / name, content), write(tmp_path / "docs.csv", TABLE)
+    readers: list[Callable[[], object]] = [
+        lambda: load_corpus(path),
+        lambda: load_golden(path),
+        lambda: load_dataset(corpus, files=DatasetFiles(queries=path)),
+        lambda: harness.evaluate(path, {"1": ["a"]}),
+        lambda: harness.evaluate({"1": ["a"]}, path),
+    ]
+    for read in readers:
+        with pytest.raises(HarnessError) as caught:
+            read()
+        message = str(caught.value)
+        assert message.startswith(f"{path}: 1 problem\n  {sentence}\n  pip install 'retrieval-harness[files]', or ")
+    write(tmp_path / "texts" / "a.md", "one")
+    write(tmp_path / "texts" / name, content)
+    assert load_corpus(tmp_path / "texts").ids.to_list() == ["a.md"]
+
+
+def test_the_names_of_packages_are_those_of_the_extra(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = {re.split("[<>=]", line)[0] for line in project["optional-dependencies"][containers.EXTRA]}
+    assert extra == containers.packages()
+
+
+@pytest.mark.parametrize("ending", [".zst", ".lz4"])
+def test_the_limits_of_decompressed_content_hold(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_DECOMPRESSION_LIMITS", "0.001")
+    for content in (b" " * 200_000 + b"\n", b"\n" * 200_000):
+        path = write(tmp_path / f"d.jsonl{ending}", COMPRESS[ending](content))
+        for read in (load_corpus, load_golden):
+            with pytest.raises(DataError, match="is not decompressed further: it holds more than"):
+                read(path)
+
+
+@pytest.mark.parametrize("ending", [".zst", ".zstd", ".lz4"])
+def test_parquet_is_read_compressed(tmp_path: Path, ending: str) -> None:
+    content = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist([{"_id": str(n), "text": "one " * 50} for n in range(2000)]), content)
+    path = write(tmp_path / f"d.parquet{ending}", COMPRESS[ending](content.getvalue()))
+    assert len(load_corpus(path)) == 2000
