@@ -41,8 +41,10 @@ PLACES = {
     "jnius_config": {"java"},
     "ir_measures": {"integrations"},
     "lancedb": {"engines"},
+    "lz4": {"store"},
     "mteb": {"integrations", "loaders"},
     "numba": {"data", "exact", "integrations"},
+    "openpyxl": {"loaders"},
     "pymilvus": {"engines"},
     "psycopg": {"engines"},
     "pyserini": {"java"},
@@ -63,6 +65,7 @@ PLACES = {
     "transformers": {"encoders", "rerank"},
     "usearch": {"engines"},
     "yaml": {"loaders"},
+    "zstandard": {"store"},
 }
 
 
