@@ -24,6 +24,7 @@ from harness.data.columns import (
     parse_columns,
     text_batches,
 )
+from harness.data.field_paths import field_paths
 from harness.data.filtering import FilterResult
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
@@ -42,7 +43,7 @@ from harness.data.texts import (
     note_duplicates,
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.errors import UsageError
+from harness.errors import UnknownNameError, UsageError
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -300,6 +301,18 @@ class Dataset:
             identical_ids=identical_ids,
             language=language,
         )
+
+
+def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
+    """Return a field of a dataset's documents as text, null if a document lacks it.
+
+    Raises UnknownNameError for a field that is not among the dataset's attributes.
+    """
+    attributes = dataset.attributes if dataset.attributes is not None else pa.table({})
+    path = next((path for path in field_paths(field) if path in attributes.column_names), None)
+    if path is None:
+        raise UnknownNameError("metadata field", field, attributes.column_names)
+    return attributes.column(path)
 
 
 def sample_queries(dataset: Dataset, size: int, seed: int) -> Dataset:

@@ -205,6 +205,21 @@ class Qrels:
 
 
 @dataclass(frozen=True, eq=False)
+class DocumentContent:
+    """Facts about the documents of an id column besides their ids, which expectations may name.
+
+    ``values`` are the values of a field, ``texts`` the texts, each a string column with null for an unknown one; None
+    if they were not read. ``complete`` says that all texts were read, not only those of hits. ``repeats`` says that the
+    values are of a field from which ids were to be read, but which several documents share.
+    """
+
+    values: pa.ChunkedArray | None = None
+    texts: pa.ChunkedArray | None = None
+    complete: bool = False
+    repeats: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Run:
     """The ranked documents of every query from one backend, in the order in which the engine gave them.
 
@@ -214,6 +229,8 @@ class Run:
     ``wide_scores`` float64 (H,) are the scores as they were read, kept only if float32 makes two different scores of a
     query equal: tools that compare in double precision order them otherwise. A run that is put in another order does
     not keep them.
+
+    ``content`` are facts about ``doc_ids`` that a backend itself reports, None if its documents are the corpus's.
     """
 
     query_ids: Ids
@@ -222,6 +239,7 @@ class Run:
     rows: Int32Array
     scores: Float32Array
     wide_scores: Float64Array | None = None
+    content: DocumentContent | None = None
 
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
         """Return the run of some queries, given by number, in that order."""

@@ -587,6 +587,8 @@ class External:
         folder: Argument of :meth:`Engine.size`: the user's folder, or a copy.
         changed: For servers: returns a change since the opening, after the last search; None if nothing changed.
         content: Vectors of the index, for an :class:`ExternalVectorIndex`.
+        values: Values of the field that was named for ids, by row, if several documents share some; ids are then the
+            engine's keys.
     """
 
     info: EngineInfo
@@ -595,6 +597,7 @@ class External:
     folder: Path
     changed: Callable[[], str | None] | None = None
     content: ExternalRows | None = None
+    values: pa.StringArray | None = None
 
 
 class ExternalIndex(Engine[Column]):
@@ -633,7 +636,7 @@ class ExternalIndex(Engine[Column]):
         with self._closed_on_failure(), opening:
             external = self.open_external(folder, progress)
         self._keep(_folder=external.folder, ids=external.ids, _loaded=external.loaded, opened=external)
-        return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)
+        return IndexHandle(external.info, external.ids, external.loaded.state, external.changed, external.values)
 
 
 class ExternalVectorIndex(ExternalIndex[Column]):
@@ -646,6 +649,10 @@ class ExternalVectorIndex(ExternalIndex[Column]):
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents sampled across the external index, with their texts if it keeps them."""
         return self._external_content().stored_documents(count)
+
+    def stored_texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the texts of documents of the external index, None for a document without a known text."""
+        return self._external_content().texts(rows)
 
     def _external_content(self) -> ExternalRows:
         if self.opened is None or self.opened.content is None:

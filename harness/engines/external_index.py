@@ -11,7 +11,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from harness.data.arrow import strings
+from harness.data.field_paths import field_paths
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.engines.interface import ExpectedContent, StoredDocuments
@@ -20,6 +23,7 @@ from harness.registry.parameters import ParameterValue
 from harness.user_path import user_path
 
 _MAX_EXAMPLES = 5
+_PAGE_OF_TEXTS = 500
 NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
     "with the same model, or for BM25 with the same dataset, analyzer, k1 and b"
@@ -44,10 +48,12 @@ class DocumentKeys:
 
     Attributes:
         ids: Ids of the documents, by row.
+        values: Values of the named id field, by row, if several documents share some: ids are then the engine's keys.
         noun: The engine's own word for a document, in messages.
     """
 
     ids: Ids
+    values: pa.StringArray | None = None
     noun: ClassVar[str] = "document"
 
     def __init__(self, pages: Iterable[tuple[Iterable[Any], Iterable[str | None]]], field: str, key: str = "") -> None:
@@ -57,10 +63,10 @@ class DocumentKeys:
             pages: Keys of documents, and their values in the id field, aligned.
             field: Name of the id field in messages.
             key: Name of the engine's keys in messages: they are the ids if no document has a value in the field. "" if
-                every document must have a value.
+                the user named the field: every document must have a value then, and several may share it.
 
         Raises:
-            RejectedInputError: Documents have no id, or share an id.
+            RejectedInputError: Documents have no id, or share an id in a field that the user did not name.
         """
         ids: list[str | None] = []
         self._keys: list[Any] = []
@@ -69,7 +75,10 @@ class DocumentKeys:
             ids += values
         if key and not any(value is not None for value in ids):
             ids, field = [str(name) for name in self._keys], key
-        self.ids = unique_ids(ids, field)
+        if key:
+            self.ids = unique_ids(ids, field)
+        else:
+            self.ids, self.values = ids_or_values(ids, field, self._keys)
         self._row_of = {name: row for row, name in enumerate(self._keys)}
 
     def keys(self, rows: Int32Array) -> list[Any]:
@@ -130,6 +139,17 @@ class ExternalRows(ABC):
             return compare_sparse(content, len(self.ids), self.pages(), progress)
         return compare_dense(content, len(self.ids), self.pages(), progress, self.stored_as, half=self.half)
 
+    def texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the text of each of some documents, from the first location that has it; None if there is none."""
+        text_of: dict[int, str] = {}
+        for start in range(0, len(rows), _PAGE_OF_TEXTS):
+            page = self.sample(rows[start : start + _PAGE_OF_TEXTS])
+            for values in page.texts.values():
+                for row, text in zip(page.rows.tolist(), values, strict=True):
+                    if text:
+                        text_of.setdefault(row, text)
+        return [text_of.get(row) for row in rows.tolist()]
+
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents with a vector, sampled across the index, by row ascending.
 
@@ -184,6 +204,20 @@ def unique_ids(ids: Sequence[str | None], source: str) -> Ids:
             fix="a ranking must not hold an id twice: name a unique column",
         )
     return Ids.of(present)
+
+
+def ids_or_values(
+    names: Sequence[str | None], source: str, keys: Iterable[object]
+) -> tuple[Ids, pa.StringArray | None]:
+    """Return the ids that a user-named field gives, and None; or the engine's ``keys``, and the field's values.
+
+    The values are returned if several documents share some, as chunks of a file share its name. Raises as
+    :func:`unique_ids` for documents without a value.
+    """
+    key_texts = list(map(str, keys))
+    if None in names or len(set(names)) == len(names) or len(set(key_texts)) < len(key_texts):
+        return unique_ids(names, source), None
+    return Ids.of(key_texts), strings(names)
 
 
 def as_id(value: object) -> str | None:
@@ -250,9 +284,11 @@ def choose_columns(
         RejectedInputError: There is no such column, or more than one.
     """
     text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
+    id_column = str(parameters["id_column"])
+    id_column = next((path for path in field_paths(id_column) if path in plain), id_column)
     return Columns(
         choose_column(table, "vector_column", str(parameters["vector_column"]), vectors),
-        choose_column(table, "id_column", str(parameters["id_column"]), plain, id_names),
+        choose_column(table, "id_column", id_column, plain, id_names),
         choose_column(table, "text_column", text, texts) if text else "",
     )
 

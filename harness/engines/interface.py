@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
@@ -150,13 +151,15 @@ class IndexHandle:
 
     ``ids`` are its documents' ids, each once: their positions are the rows of its results. ``state`` is as in
     :class:`IndexReport`. ``changed``, for servers, returns after the last search any change since the opening, None if
-    nothing changed.
+    nothing changed. ``values`` are the values of the field that was named for ids, by row, if several documents share
+    some: ids are then the engine's keys.
     """
 
     info: EngineInfo
     ids: Ids
     state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     changed: Callable[[], str | None] | None = None
+    values: pa.StringArray | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -418,6 +421,10 @@ class EngineInterface(ABC):
         Returns no documents if the index does not return its vectors.
         """
         return StoredDocuments(np.empty(0, dtype=np.int32), ())
+
+    def stored_texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the texts of documents of the external index, by row; None for a document without a known text."""
+        return [None] * len(rows)
 
 
 @runtime_checkable

@@ -1,8 +1,8 @@
 """Metadata of documents: the fields of their records that filters name.
 
 A field is looked up in a document's ``metadata`` object, as BEIR has it, and if that lacks it among the fields at the
-top, except the id and the searched text. Its value is a string, a number or a boolean, kept as text; null, an empty
-string, a list and an object count as no value.
+top, except the id and the searched text; a path with dots, such as ``metadata.source``, leads into nested objects. Its
+value is a string, a number or a boolean, kept as text; null, an empty string, a list and an object count as no value.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from harness.data.arrow import strings
+from harness.data.field_paths import field_of, text_of
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
@@ -67,17 +67,6 @@ def _schema(fields: Sequence[str]) -> pa.Schema:
     return pa.schema([(field, pa.string()) for field in fields])
 
 
-def text_of(value: object) -> str | None:
-    """Return the text by which filters compare a value; None for other types."""
-    match value:
-        case str():
-            return value or None
-        case bool() | int() | float():
-            return orjson.dumps(value).decode()
-        case _:
-            return None
-
-
 def _batches(
     source: TextSource, fields: Sequence[str], progress: Progress | None, total: int
 ) -> Iterator[pa.RecordBatch]:
@@ -103,6 +92,8 @@ def _batches(
 
 
 def _require(field: str, present: Mapping[str, int], filled: int, label: str) -> None:
+    if filled:
+        return
     if not present:
         raise UsageError(
             f"no filter by '{field}': the documents of {label} have no metadata",
@@ -110,15 +101,16 @@ def _require(field: str, present: Mapping[str, int], filled: int, label: str) ->
         )
     if field not in present:
         raise UnknownNameError("metadata field", field, present)
-    if not filled:
-        raise UsageError(
-            f"no filter by '{field}': it never holds a string, a number or a boolean in {label}",
-            fix="lists and objects cannot be used in filters: give each value its own field",
-        )
+    raise UsageError(
+        f"no filter by '{field}': it never holds a string, a number or a boolean in {label}",
+        fix="lists and objects cannot be used in filters: give each value its own field",
+    )
 
 
 def _value(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> str | None:
     nested = record.get(_NESTED)
     if isinstance(nested, dict) and field in nested:
         return text_of(nested[field])
-    return None if field in reserved else text_of(record.get(field))
+    if field in reserved:
+        return None
+    return text_of(field_of(record, field) if "." in field and field not in record else record.get(field))

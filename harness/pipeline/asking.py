@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from harness.data.arrow import strings
 from harness.data.id_spelling import respelling
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Queries, Run
-from harness.engines.callable.answers import Answer, AnsweredQueries, ask
+from harness.data.types import DocumentContent, Float32Array, Ids, Queries, Run
+from harness.engines.callable.answers import PLAIN, Answer, AnsweredQueries, HitContent, ask
 from harness.engines.callable.http_endpoint import HttpBackend
 from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import EngineFailureError, RankingError
@@ -37,12 +38,13 @@ def ask_callable(
     progress: Progress,
     *,
     max_calls: int | None = None,
+    content: HitContent = PLAIN,
 ) -> AnsweredQueries:
     """Send every query, ``options.repeat`` times.
 
     Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
     function that was given as an object. ``folder`` is the job's own. ``max_calls``
-    limits the calls of an endpoint.
+    limits the calls of an endpoint. ``content`` is the content of hits that is matched besides their ids.
 
     Raises:
         HarnessError: It cannot be imported, called or reached, dies, or takes longer than the deadline. A query that
@@ -51,15 +53,15 @@ def ask_callable(
     if called.http is None and called.function is None:
         file = folder / "queries.arrow"
         save_table(file, pa.table({"id": queries.ids.values, "text": queries.texts}))
-        job = AskJob(called.target, file, k, options.repeat, options.warms_up, called.framework, called.id_key)
+        job = AskJob(called.target, file, k, options.repeat, options.warms_up, called.framework, called.id_key, content)
         save(folder, job)
         create_executor(options).run(folder, progress)
         return load(folder, AnsweredQueries)
     if called.http is not None:
         limits = replace(called.http.limits, max_calls=max_calls)
-        backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits))
+        backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits), content=content)
     elif called.function is not None:
-        backend = PythonBackend(called.function, called.target)
+        backend = PythonBackend(called.function, called.target, content=content)
     with contextlib.redirect_stdout(sys.stderr), backend:  # a function's prints are not the result
         return ask(
             backend,
@@ -78,7 +80,8 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
 
     Ids without scores are scored by minus their position, and scores that rise in every list are taken for distances:
     their negative is kept. The documents are those that were found, and the ``expected`` documents: a backend that
-    finds none of these has a run of the same collection in which everything is missed.
+    finds none of these has a run of the same collection in which everything is missed. Texts and values that hits have
+    are the content of the documents; of several, a document has the first.
     """
     distinct_ids = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, distinct_ids, strict=True)]
@@ -92,7 +95,21 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
         indptr=np.cumsum([0, *map(len, distinct_ids)], dtype=np.int64),
         rows=np.array([row_of[doc_id] for hits in distinct_ids for doc_id in hits], dtype=np.int32),
         scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
+        content=_content(doc_ids, answers),
     )
+
+
+def _content(doc_ids: Ids, answers: Sequence[Answer]) -> DocumentContent:
+    texts, values = dict[str, str](), dict[str, str]()
+    for answer in answers:
+        for column, by_id in ((answer.texts, texts), (answer.values, values)):
+            for doc_id, value in zip(answer.ids, column, strict=False):  # an empty column was not requested
+                if value is not None:
+                    by_id.setdefault(doc_id, value)
+    text_column, value_column = (
+        pa.chunked_array([strings(by_id.get(doc_id) for doc_id in doc_ids)]) for by_id in (texts, values)
+    )
+    return DocumentContent(value_column, text_column)
 
 
 def taken_for_distances(answers: Sequence[Answer], k: int) -> bool:

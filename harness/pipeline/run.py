@@ -422,6 +422,7 @@ class _Trials:
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
+            content=self.plan.content_of(trial),
         )
 
 

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.plan.option_fields import Option, OptionField, Options, option_fields
 from harness.plan.option_values import (
+    MATCH_FORM,
     SWEEP,
     Churn,
+    match_rule,
     memory_limit,
     parse_churn,
     parse_filter_sweep,
@@ -60,8 +62,7 @@ QUERY_RULES = ("relevant", "judged", "answered")
 PAIRED_TESTS = ("randomisation", "t", "wilcoxon")
 GATE_RULES = ("test", "tolerance")
 NOT_JUDGED_RULES = ("pass", "fail", "invalid")
-MATCH_RULES = ("exact", "document", "prefix")
-ACCEPTABLE_CHECKS = ("missing-ids", "no-hits", "query-in-results", "same-list")
+ACCEPTABLE_CHECKS = ("missing-ids", "missing-texts", "no-hits", "query-in-results", "same-list")
 """Checks of answers whose error guesses at their meaning: a user who means these answers has them scored."""
 IDENTICAL_ID_RULES = ("auto", "keep", "drop")
 FORMATS = ("table", "markdown", "latex", "csv", "json")
@@ -520,9 +521,13 @@ class CheckRequest(ScoringOptions):
     metrics: str | Sequence[str] = replace(METRICS, default_text="Hit, MRR, Recall and nDCG at k").default(())
     match: str = Option(
         "exact: expected ids are ids of the corpus. document, prefix: the corpus holds chunks of the expected "
-        "documents.",
+        "documents. field:NAME: expected ids are values of that field of the documents, such as metadata.source. text: "
+        "expected are texts, which documents contain or are a part of; text:0.8 also takes documents with that share "
+        "of the words in order.",
         MEASURED,
-        choices=MATCH_RULES,
+        metavar="RULE",
+        form=MATCH_FORM,
+        parse=match_rule,
     ).default("exact")
     delimiter: str | None = Option(
         "Delimiter between a document's id and its chunk's, for --match.", MEASURED, metavar="TEXT"

@@ -6,13 +6,15 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from harness.errors import UsageError
+from harness.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from harness.data.filter_sweep import FilterSweep
 
+MATCH_RULES = ("exact", "document", "prefix", "text", "field")
+MATCH_FORM = "exact, document, prefix, field:NAME, text, or text:SHARE"
 SWEEP = "sweep"
 """The value of ``--rate`` for rates that rise to saturation."""
 WARM_UP_SECONDS = 5.0
@@ -71,6 +73,44 @@ def parse_churn(value: str | None) -> Churn | None:
         option_text = f"{option_text}: in some step more documents would be deleted and updated than there are"
         raise UsageError(option_text, fix="give smaller shares, or fewer steps")
     return churn
+
+
+class MatchExpression(NamedTuple):
+    """A rule by which expectations are matched, and its argument: the field, or the share of words; "" without one."""
+
+    rule: str
+    argument: str
+
+
+def parse_match(text: str) -> MatchExpression:
+    """Parse ``exact``, ``document``, ``prefix``, ``text``, ``text:0.8`` or ``field:NAME``; raises UsageError."""
+    rule, colon, argument = (part.strip() for part in text.partition(":"))
+    option_text = f"--match {text}"
+    if rule not in MATCH_RULES:
+        raise UsageError(f"{option_text}: no such choice{nearest(rule, MATCH_RULES)}", fix=f"write {MATCH_FORM}")
+    if rule == "field":
+        if not argument:
+            raise UsageError(
+                f"{option_text} names no field", fix="name a field of the documents: --match field:metadata.source"
+            )
+        return MatchExpression(rule, argument)
+    if colon and rule != "text":
+        raise UsageError(f"{option_text}: '{rule}' takes nothing after a colon", fix=f"write --match {rule}")
+    if colon:
+        share = _number(argument)
+        if not 0 < share <= 1:
+            raise UsageError(
+                f"{option_text}: '{argument}' is not a share of words, above 0 and up to 1",
+                fix="write --match text:0.8, or --match text if one text must contain the other",
+            )
+        return MatchExpression(rule, argument)
+    return MatchExpression(rule, "")
+
+
+def match_rule(value: str) -> str:
+    """Return a rule as :func:`parse_match` reads it, unchanged; raises UsageError as it does."""
+    parse_match(value)
+    return value
 
 
 def warm_up_seconds(value: float | None) -> float:

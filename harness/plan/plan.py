@@ -15,6 +15,7 @@ from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.encoders.sources import refuse_missing
+from harness.engines.callable.answers import PLAIN, HitContent
 from harness.errors import (
     DataError,
     EngineFailureError,
@@ -68,6 +69,13 @@ class Trial:
         return self.spec.parameters.get("analyzer") == _AUTO
 
     @property
+    def id_field(self) -> str:
+        """The field that an external index reads ids from, "" by default and for an engine without fields."""
+        card = self.spec.card
+        parameter = card.external.field if card is not None and card.external is not None else ""
+        return str(self.parameters.get(parameter, "")) if self.external else ""
+
+    @property
     def external(self) -> bool:
         """True for an external index: its content is in no key, so its outcome is never stored."""
         return bool(self.parameters.get("external", False))
@@ -96,7 +104,8 @@ class Plan:
     ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers
     (:func:`set_language`) and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
     ``lucene_available`` says whether Lucene's analyzers can run here. ``sweeps`` name the backend
-    of each value of each sweep.
+    of each value of each sweep. ``content`` is the content of external indexes' documents that expectations of a golden
+    set are matched with.
     """
 
     request: CompareRequest
@@ -114,6 +123,13 @@ class Plan:
     on_candidates: tuple[str, ...] = ()
     lucene_available: bool = False
     sweeps: tuple[PlannedSweep, ...] = ()
+    content: HitContent = PLAIN
+
+    def content_of(self, trial: Trial) -> HitContent:
+        """Return the content that a trial reads from an external index: a field only if its engine reads fields."""
+        if not trial.external:
+            return PLAIN
+        return self.content if trial.id_field else replace(self.content, field="")
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -56,19 +56,25 @@ class ReferenceRule:
         return self.kind != "none" and not any(parameters[name] in values for name, values in self.unless.items())
 
 
+FIELD_PARAMETERS = ("id_key", "id_column", "id_field")
+"""Names of the parameter of an external index that names the field of ids: of documents, rows, or stored fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalIndexRules:
     """The parameters that go with ``external=true``, an index that is searched unchanged.
 
     Of ``required_options`` exactly one must be given: it names the index. Parameters in ``only`` mean nothing for a
     new index, those in ``building`` nothing for an existing one. The engine reads omitted parameters in ``read`` from
-    the index: it gets "" for them then, and its ``IndexHandle.state`` has their values.
+    the index: it gets "" for them then, and its ``IndexHandle.state`` has their values. ``field`` is the parameter that
+    names the field of ids, "" for an engine whose documents have no fields.
     """
 
     required_options: tuple[str, ...]
     only: tuple[str, ...]
     building: tuple[str, ...]
     read: tuple[str, ...] = ()
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,9 @@ def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRu
 def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:
     if not table.values:
         return None
-    rules = ExternalIndexRules(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
+    location, only, building, read = (table.strings(key) or () for key in ("where", "only", "building", "read"))
+    field_parameter = next((name for name in FIELD_PARAMETERS if name in only), "")
+    rules = ExternalIndexRules(location, only, building, read, field_parameter)
     switch = parameters.get("external")
     if switch is None or switch.type != "bool" or switch.default is not False:
         table.problem("[external_index] needs the bool parameter 'external', false by default: [parameters.external]")

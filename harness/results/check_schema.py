@@ -11,6 +11,17 @@ from harness.results.schema_base import Count, MetricValue, Record
 Verdict = Literal["passed", "failed", "invalid"]
 
 
+class MatchCount(Record):
+    """How many of the expected texts, or of the expected values of a field, match documents."""
+
+    by: Literal["text", "field"]
+    dataset: str = Field(description="name of the corpus; for a backend with its own documents, of the golden set")
+    backend: str | None = Field(description="label of a backend whose hits were compared; null for a corpus")
+    expected: Count = Field(description="distinct expected texts or values")
+    matched: Count = Field(description="those that a document matches; of a backend, a document that it returned")
+    by_share: Count = Field(default=0, description="texts among them that match only by a share of their words")
+
+
 class GoldenInfo(Record):
     """The golden set, and how its ids are matched."""
 
@@ -22,10 +33,14 @@ class GoldenInfo(Record):
     without_expectation: list[str] = Field(
         description="ids of the questions that expect nothing; left out of all means"
     )
-    match: str = Field(description="`exact`, `document` or `prefix`")
+    match: str = Field(description="`exact`, `document`, `prefix`, `text`, `text:SHARE` or `field:NAME`")
     delimiter: str | None = Field(description="delimiter between a document's id and its chunk's; null for `exact`")
     relevance: int = Field(description="lowest grade that counts as relevant")
     notes: list[str]
+    with_texts: Count = Field(default=0, description="questions whose expectations are texts, matched by text")
+    matched: list[MatchCount] = Field(
+        default=[], description="how many expected texts or values match a document; empty if ids are compared"
+    )
 
 
 class SliceResult(Record):
@@ -43,7 +58,17 @@ class ExpectationResult(Record):
     id: str
     grade: int
     rank: int | None = Field(description="rank of the first hit, counted from 1; null if it is not among the k hits")
-    hit: str | None = Field(description="the document at that rank: the id itself, or a chunk of it")
+    hit: str | None = Field(
+        description="the document at that rank: the id itself, a chunk of it, or a document matched"
+    )
+    matched_by: str | None = Field(
+        default=None,
+        description="how the document at that rank matches: `contains` or `part` of the expected text, `share 0.85` of "
+        "its words, or `field`; null if ids are compared",
+    )
+    documents: list[str] = Field(
+        default=[], description="the first documents that match a text or a value; empty if ids are compared"
+    )
     reference_rank: Count | None = Field(
         description="rank in the exact reference, followed to rank 1,000; null if it is not among these, and "
         "without a reference",

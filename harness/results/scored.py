@@ -79,10 +79,11 @@ def score_outcome(
     parity = compared.parity if compared is not None else None
     if outcome.run is None:
         return ScoredTrial(outcome, None, parity, rebuilds=rebuilds)
+    scores = _score(outcome.run, qrels_of, plan, documents)  # first: its run has the content of the documents
     exact_run = compared.exact if compared is not None else None
     exact = _score(exact_run, qrels_of, plan, documents) if exact_run is not None else None
     deeper = compared.deeper if compared is not None else None
-    return ScoredTrial(outcome, _score(outcome.run, qrels_of, plan, documents), parity, exact, rebuilds, deeper)
+    return ScoredTrial(outcome, scores, parity, exact, rebuilds, deeper)
 
 
 def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array
+from harness.engines.external_index import unique_ids
 from harness.engines.interface import (
     EngineInfo,
     EngineInterface,
@@ -98,6 +99,9 @@ def attach(
     started = clock()
     handle = engine.attach(job.index_folder, progress)
     opened = clock()
+    if handle.values is not None and len(documents):
+        unique_ids(handle.values.to_pylist(), "value in the field that was named for ids")
+    values = handle.ids.values if handle.values is None and job.content.field else handle.values
     rows = _collection_rows(handle, documents.ids)
     sample = vectors = None
     if len(documents):
@@ -114,6 +118,8 @@ def attach(
         sha256=files.sha256 if files is not None else None,
         sample=sample,
         vectors=vectors,
+        values=tuple(values.to_pylist()) if values is not None else None,
+        repeats=handle.values is not None,
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
     report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})
@@ -172,6 +178,12 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
             fix="name the dataset that was indexed, or the location of the document ids in the index (see its card)",
         )
     return rows
+
+
+def add_texts(engine: EngineInterface, external: ExternalIndexRecord, hits: Int32Array) -> ExternalIndexRecord:
+    """Return the record with the texts by which documents match: of all if its vectors were read, else of ``hits``."""
+    rows = np.arange(len(external.ids), dtype=np.int32) if external.vectors is not None else np.unique(hits)
+    return replace(external, text_rows=rows, texts=tuple(engine.stored_texts(rows)))
 
 
 @dataclass(frozen=True, slots=True)

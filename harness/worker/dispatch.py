@@ -110,7 +110,7 @@ def _ask(job: AskJob, context: _Context) -> object:
     from harness.store.columns import load_table
 
     questions = load_table(job.questions)
-    with load_retriever(job.target, job.framework, job.id_key) as backend:
+    with load_retriever(job.target, job.framework, job.id_key, job.content) as backend:
         return ask(
             backend,
             questions.column("text").to_pylist(),

@@ -21,6 +21,7 @@ from harness.data.types import (
     SparseVectors,
     UInt32Array,
 )
+from harness.engines.callable.answers import PLAIN, HitContent
 from harness.engines.interface import (
     Caveats,
     ComparedVectors,
@@ -126,6 +127,7 @@ class TrialJob:
         candidates: Arrow file with the rows of each query's candidates, all that is kept of its hits; None keeps every
             hit.
         term_texts: Folder of the analysed terms as texts, for engines that weigh terms themselves.
+        content: Content of an external index's documents that expectations are matched with, besides ids.
     """
 
     engine: str
@@ -150,6 +152,7 @@ class TrialJob:
     metadata: Path | None = None
     candidates: Path | None = None
     term_texts: Path | None = None
+    content: HitContent = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +322,7 @@ class AskJob:
 
     Each question runs ``repeats`` times, with ``warm_up`` the first once more before. The result is an
     ``AnsweredQueries``. ``framework`` names the library of a retriever, "" for a function; ``id_key`` the field of its
-    documents' ids.
+    documents' ids, and ``content`` the content of hits that is matched besides ids.
     """
 
     target: str
@@ -329,6 +332,7 @@ class AskJob:
     warm_up: bool
     framework: str = ""
     id_key: str = ""
+    content: HitContent = PLAIN
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -339,7 +343,9 @@ class ExternalIndexRecord:
     documents it lacks. ``no_reference`` is why results are not compared with a reference, None if the index is proven
     to hold the data of a reference. ``sample`` are some of its documents, None if it returns none. ``vectors`` float32
     (n, d) are the vectors of all its documents, for a reference without a dataset. ``files``, ``file_bytes`` and
-    ``sha256`` are None for an index without files here.
+    ``sha256`` are None for an index without files here. ``values`` are the documents' values of the field that is
+    matched, or that was named for ids although several documents share its values (``repeats``); ``texts`` are the
+    texts of the documents in ``text_rows`` (int32), if texts are matched. All are None otherwise.
     """
 
     ids: Ids
@@ -350,6 +356,10 @@ class ExternalIndexRecord:
     sha256: str | None
     sample: StoredDocuments | None = None
     vectors: Float32Array | None = None
+    values: tuple[str, ...] | None = None
+    repeats: bool = False
+    text_rows: Int32Array | None = None
+    texts: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from harness.data import ranking
+from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.filtering import format_filter
-from harness.data.types import Int64Array, Run
+from harness.data.types import DocumentContent, Int64Array, Run
 from harness.engines.callable.answers import AnsweredQueries
 from harness.errors import LostDocumentsError, RankingError
 from harness.plan.plan import Trial
 from harness.rerank.stage import RerankedRun
 from harness.worker.failure import Failure
-from harness.worker.jobs import TrialRecord
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.process import FinishedProcess
 from harness.worker.vectors import Vectors
 
@@ -89,11 +91,25 @@ class Outcome:
 def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
     """Return the run of a trial's hits; raises RankingError if it is not valid, or breaks the dataset's filter."""
     doc_ids = dataset.corpus.ids if record.external is None else record.external.ids
-    run = Run(dataset.queries.ids, doc_ids, record.hits.indptr, record.hits.rows, record.hits.scores)
+    content = _content(record.external) if record.external is not None else None
+    hits = record.hits
+    run = Run(dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores, content=content)
     ranking.check(run, finite=True)
     if dataset.filtered is not None:
         refuse_unmatched(run, dataset)
     return run
+
+
+def _content(external: ExternalIndexRecord) -> DocumentContent:
+    """Return the texts and values of an external index's documents, as far as they were read."""
+    values = pa.chunked_array([strings(external.values)]) if external.values is not None else None
+    if external.text_rows is None or external.texts is None:
+        return DocumentContent(values, repeats=external.repeats)
+    texts: list[str | None] = [None] * len(external.ids)
+    for row, text in zip(external.text_rows.tolist(), external.texts, strict=True):
+        texts[row] = text
+    complete = len(external.text_rows) == len(external.ids) and None not in texts
+    return DocumentContent(values, pa.chunked_array([strings(texts)]), complete, external.repeats)
 
 
 def refuse_unmatched(run: Run, dataset: Dataset) -> None:

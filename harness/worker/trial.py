@@ -19,7 +19,7 @@ from harness.errors import EngineFailureError
 from harness.registry.parameters import ParameterValue
 from harness.store.cpu_use import SHORTEST_S, OtherProcesses, other_processes, read_cpu
 from harness.store.record_files import load
-from harness.worker.attach import Ready, attach, read_only
+from harness.worker.attach import Ready, add_texts, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
 
@@ -138,6 +138,9 @@ def _measure(
         search_all(engine, queries, ready.documents, job.k, progress, clock, candidate_hits) for _ in range(job.repeats)
     ]
     other_use = timeline.other_processes(server=ready.info.is_server)
+    external = ready.external
+    if external is not None and job.content.texts:
+        external = add_texts(engine, external, passes[0].rows)
     return TrialRecord(
         engine=ready.info,
         input=engine.capabilities.reads(external=job.external),
@@ -151,7 +154,7 @@ def _measure(
         k=job.k,
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
-        external=ready.external,
+        external=external,
         lists=engine.lists(queries, job.k, clock) if queries.dense is not None else {},
         caveats=engine.caveats(job.k),
         compared=engine.compared_vectors(queries) if queries.dense is not None else None,

@@ -129,6 +129,72 @@ def test_the_store_of_a_retriever_is_searched_next_to_it(tmp_path: Path) -> None
     assert lists[0] == lists[1]
 
 
+FILES = [
+    ("fruit.md", "apples and ripe pears"), ("fruit.md", "ripe apples fall"), ("fish.md", "trout and smoked salmon"),
+    ("fish.md", "smoked trout"), ("road.md", "round wheels and tar"),
+]  # fmt: skip
+GOLDEN_OF_FILES = [{**question, "expected": [f"{question['expected'][0]}.md"]} for question in GOLDEN]
+
+
+def write_files(folder: Path) -> None:
+    """Chunks of files: each has a random id in its store, and its file in the metadata."""
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in FILES]
+    (folder / "chunks.jsonl").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("langchain_chroma", "langchain:{}:chroma_retriever"),
+        ("langchain_core", "langchain:{}:langchain_store"),
+        ("llama_index.core", "llamaindex:{}:llama_index"),
+        ("haystack", "haystack:{}:haystack_pipeline"),
+    ],
+)
+def test_files_are_expected_and_chunks_with_random_ids_are_returned(tmp_path: Path, package: str, name: str) -> None:
+    skip_without(package)
+    write_files(tmp_path)
+    backend = name.format(MODULE)
+    options = {"k": 2, "metrics": "Hit@2,MRR@2,Recall@2", "timing": False}
+    by_field = harness.check(GOLDEN_OF_FILES, against=f"mine={backend}", match="field:metadata.source", **options)
+    by_key = harness.check(GOLDEN_OF_FILES, against=f"mine={backend};id_key=source", **options)
+    for result in (by_field, by_key):
+        assert [value.mean for value in result.trial("mine").metrics.values()] == [1.0, 1.0, 1.0], result.render()
+        assert result.report.golden_set.matched[0].matched == 3
+    assert "several documents share a value of 'source'" in notes_of(by_key)
+
+
+def test_a_store_with_random_ids_is_searched_by_file_and_by_text(tmp_path: Path) -> None:
+    skip_without("langchain_chroma")
+    write_files(tmp_path)
+    vectors = tmp_path / "vectors"
+    vectors.mkdir()
+    np.save(vectors / "queries.npy", embed_words([question["question"] for question in GOLDEN]))
+    (vectors / "queries.ids.txt").write_text("a\nb\nc\n")
+    store = f"store=chroma:path=chroma;collection=notes;similarity=l2;model=precomputed:{vectors}"
+    options = {"k": 2, "metrics": "Hit@2,MRR@2", "timing": False}
+    harness.check(  # makes the store
+        GOLDEN_OF_FILES, against=f"langchain:{MODULE}:chroma_store", match="field:metadata.source", **options
+    )
+    texts = [
+        {"id": one["id"], "question": one["question"], "reference_contexts": [CHUNKS[one["expected"][0]]]}
+        for one in GOLDEN
+    ]
+    for golden, expression, match in [
+        (GOLDEN_OF_FILES, store, "field:metadata.source"),
+        (GOLDEN_OF_FILES, store.replace(";similarity", ";id_key=source;similarity"), "exact"),
+        (texts, store, "exact"),
+    ]:
+        result = harness.check(golden, against=expression, match=match, **options)
+        assert [value.mean for value in result.trial("store").metrics.values()] == [1.0, 1.0], result.render()
+        assert result.report.golden_set.matched[0].matched == 3
+        assert result.trial("store").parity is not None
+    with pytest.raises(UsageError, match="leave id_key= out"):
+        harness.check(
+            GOLDEN_OF_FILES, against=store.replace(";sim", ";id_key=source;sim"), match="field:source", **options
+        )
+
+
 @pytest.mark.parametrize(
     ("package", "backend", "message"),
     [

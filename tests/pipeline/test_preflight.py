@@ -11,7 +11,7 @@ import pytest
 
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Ids, Run
+from harness.data.types import Corpus, DocumentContent, Ids, Run
 from harness.engines.callable.answers import Answer, AnsweredQueries
 from harness.errors import RankingError
 from harness.loaders.golden import golden_of_records
@@ -19,7 +19,15 @@ from harness.metrics import parse_metrics
 from harness.pipeline.asking import require_rankings, run_of_answers
 from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.id_match import ExpectedDocuments, Match
-from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
+from harness.pipeline.check.preflight import (
+    Answers,
+    Examiner,
+    LoadedContent,
+    answers_of,
+    missing_ids,
+    preflight,
+    repeated_questions,
+)
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.schema_base import ErrorInfo
 
@@ -255,7 +263,7 @@ def test_an_index_without_any_expected_id_may_have_been_indexed_again() -> None:
         "no expected id is in the index: all of its ids differ ('5f0c', '77aa', '81b2' …); they are new if it was "
         "indexed again"
     )
-    assert "(id_key=FIELD)" in finding.fix
+    assert "(--match field:NAME)" in finding.fix
     for corpus, external in (([*ids, "a"], True), (["B", "'a'"], True), (ids, False)):  # some are there, spelling
         (finding,) = missing_ids(
             golden, ExpectedDocuments(golden, Match(), Ids.of(corpus)), "the index", external=external
@@ -327,7 +335,8 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
 )
 def test_ids_of_a_corpus_at_hand_decide_about_hits_that_no_question_expects(corpora, expected) -> None:
     """Of three questions of a function; without a corpus, fewer than ten are too few to refuse."""
-    looking = replace(examiner(None), loaded_ids=tuple(map(Ids.of, corpora)))
+    loaded = tuple(LoadedContent(Ids.of(ids), DocumentContent()) for ids in corpora)
+    looking = replace(examiner(None), loaded=loaded)
     answers = [answer(f"new-{number}") for number in (1, 2, 3)]
     answered = GoldenRun(trial_of_backend("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
     examined = looking.examined_answers(answered, answers, parse_metrics("Hit@3"), 1)

@@ -24,7 +24,6 @@ from harness.plan.config import (
     FORMATS,
     GATE,
     GROUPS,
-    MATCH_RULES,
     PAIRED_TESTS,
     QUERY_RULES,
     SELECTION,
@@ -34,6 +33,7 @@ from harness.plan.config import (
     CompareRequest,
 )
 from harness.plan.option_fields import command_words, from_keywords, option_fields
+from harness.plan.option_values import MATCH_RULES
 from harness.report import formats
 
 KINDS = (CompareRequest, CompareOutput)

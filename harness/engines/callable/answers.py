@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from harness.data.field_paths import field_of, text_of
 from harness.data.frames import as_table, rows_of
 from harness.data.progress import Clock, Progress
 from harness.data.python_values import as_id
@@ -18,7 +21,19 @@ from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.store.cpu_use import OtherProcesses, other_processes, read_cpu
 
-__all__ = ["SCORES", "TEXTS", "Answer", "AnsweredQueries", "CalledBackend", "ask", "first_of", "read_answer"]
+__all__ = [
+    "PLAIN",
+    "SCORES",
+    "TEXTS",
+    "Answer",
+    "AnsweredQueries",
+    "CalledBackend",
+    "HitContent",
+    "ask",
+    "first_of",
+    "read_answer",
+    "separate_ids",
+]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 SCORES = ("score", "_score", "similarity")
@@ -32,6 +47,23 @@ _GIVE_UP = 5
 _NEVER = -1
 _NS_PER_S = 1e9
 _LINES = 6
+_DIGEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class HitContent:
+    """The content of hits by which expectations are matched, besides ids.
+
+    ``field`` names a field of each hit, perhaps a dotted path, "" for none; ``texts`` is whether texts are compared.
+    Hits then need no id.
+    """
+
+    field: str = ""
+    texts: bool = False
+
+
+PLAIN = HitContent()
+"""Only ids are matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +72,33 @@ class Answer:
 
     ``scores`` is None if the backend gives no scores; otherwise a score per hit, higher is better unless they rise.
     ``texts`` holds None for a hit without its text. ``failure`` is why there is no answer, None for an answer, even an
-    empty one.
+    empty one. ``values`` are the values of the field of :class:`HitContent`, None for a hit without the field, and ()
+    if no field was requested. ``keys`` are the documents' ids if ``ids`` are the values of another field, () otherwise.
     """
 
     ids: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     texts: tuple[str | None, ...] = ()
     failure: str | None = None
+    values: tuple[str | None, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 class _Hit(NamedTuple):
-    id: str
+    id: str | None
     score: float | None
     text: str | None
+    value: str | None = None
 
 
-def read_answer(returned: object) -> Answer:
+def read_answer(returned: object, content: HitContent = PLAIN) -> Answer:
     """Read a callable's answer: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
 
     A table, of pandas or any library that Arrow reads, has a row for each hit. Ids are those of
     :func:`harness.data.python_values.as_id`. Mappings and objects are read by ``id``, ``score`` and ``text`` and by
     LangChain's, LlamaIndex's and Haystack's names for these; the first of a pair may be a mapping or an object. Raises
     TypeError or ValueError, naming the hit, for anything else: no id, a score that is not a finite number, scores for
-    only some hits.
+    only some hits. A hit without an id gets one from its ``content``, if that is matched.
     """
     table = as_table(returned)
     if table is not None:
@@ -73,37 +109,74 @@ def read_answer(returned: object) -> Answer:
         raise TypeError(f"it returned {_as_text(returned)}, expected a list of ids, or of pairs of id and score")
     if isinstance(returned, Set) and len(returned) > 1 and not isinstance(returned, MappingView):
         raise TypeError(f"it returned {_as_text(returned)}, a set, which has no first hit: expected a list")
-    hits = [_hit(rank, hit) for rank, hit in enumerate(returned, 1)]
+    hits = [_hit(rank, hit, content) for rank, hit in enumerate(returned, 1)]
     scores = [hit.score for hit in hits if hit.score is not None]
     if scores and len(scores) < len(hits):
         rank = next(rank for rank, hit in enumerate(hits, 1) if hit.score is None)
         raise ValueError(f"hit {rank} has no score, but others have: give all of them a score, or none")
-    return Answer(tuple(hit.id for hit in hits), tuple(scores) or None, tuple(hit.text for hit in hits))
+    values = tuple(hit.value for hit in hits) if content.field else ()
+    return Answer(_distinct_ids(hits), tuple(scores) or None, tuple(hit.text for hit in hits), values=values)
 
 
-def _hit(rank: int, returned: object) -> _Hit:
+def _distinct_ids(hits: Sequence[_Hit]) -> tuple[str, ...]:
+    """Return the ids of hits. Hits without an id, or with the compared value as their id, are numbered if they repeat.
+
+    An id that repeats otherwise is left so: it is a document that was returned twice.
+    """
+    ids, counts = list[str](), Counter[str]()
+    for hit in hits:
+        name = made_id(hit.value, hit.text) if hit.id is None else hit.id
+        if hit.id is None or hit.id == hit.value:
+            counts[name] += 1
+            name = name if counts[name] == 1 else f"{name} ({counts[name]})"
+        ids.append(name)
+    return tuple(ids)
+
+
+def made_id(value: str | None, text: str | None) -> str:
+    """Return an id for a document that has none: its value, and a digest of its text."""
+    digest = "" if text is None else f"#{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:_DIGEST]}"
+    return f"{value or 'text'}{digest}"
+
+
+def separate_ids(answers: Sequence[Answer]) -> list[Answer]:
+    """Return answers whose ids are unique in each if they were read from a field that several documents share.
+
+    The field's values then are ``values``, and the ids are the documents' own. Nothing changes if no answer repeats an
+    id, or if documents were asked for no other field.
+    """
+    if not any(answer.keys and len(set(answer.ids)) < len(answer.ids) for answer in answers):
+        return list(answers)
+    return [replace(answer, ids=answer.keys, values=answer.values or answer.ids, keys=()) for answer in answers]
+
+
+def _hit(rank: int, returned: object, content: HitContent = PLAIN) -> _Hit:
     if isinstance(returned, Sequence) and not isinstance(returned, str | bytes) and not _has_id(returned):
         if len(returned) != _PAIR:
             raise ValueError(f"hit {rank} is {_as_text(returned)}, expected an id, or a pair of id and score")
-        hit = _hit(rank, returned[0])
+        hit = _hit(rank, returned[0], content)
         return hit if returned[1] is None else hit._replace(score=_score(rank, returned[1]))
     returned_id = _id(returned)
     if returned_id is not None:
-        return _Hit(_printable(rank, returned_id), None, None)
+        return _Hit(_printable(rank, returned_id), None, None, returned_id if content.field in _IDS else None)
     score = first_of(returned, SCORES)
     document = first_of(returned, ("node",))  # LlamaIndex's NodeWithScore
     document = returned if document is None else document
-    document_id = _id(first_of(document, _IDS))
-    if document_id is None:
+    document_id, text = _id(first_of(document, _IDS)), first_of(document, TEXTS)
+    text = str.__str__(text) if isinstance(text, str) else None
+    field_value = field_of(document, content.field) if content.field else None
+    value = _id(field_value) or text_of(field_value)
+    if document_id is None and value is None and not (content.texts and text is not None):
+        missing = f" and no '{content.field}'" if content.field else ""
         raise ValueError(
-            f"hit {rank} is {_as_text(returned)} and has no id: give each document an id, or return pairs of id and "
-            "score"
+            f"hit {rank} is {_as_text(returned)} and has no id{missing}: give each document an id, or return pairs of "
+            "id and score"
         )
-    text = first_of(document, TEXTS)
     return _Hit(
-        _printable(rank, document_id),
+        None if document_id is None else _printable(rank, document_id),
         None if score is None else _score(rank, score),
-        str.__str__(text) if isinstance(text, str) else None,
+        text,
+        None if value is None else _printable(rank, value),
     )
 
 

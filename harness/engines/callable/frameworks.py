@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from harness.engines.callable.answers import SCORES, TEXTS, Answer, first_of, read_answer
+from harness.engines.callable.answers import PLAIN, SCORES, TEXTS, Answer, HitContent, first_of, read_answer
 from harness.errors import EngineUnavailableError
 
 __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
@@ -42,7 +43,7 @@ class _Adapter(NamedTuple):
     own_k: object = None
 
 
-def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:
+def retriever_of(framework: str, candidate: Any, name: str, id_key: str, content: HitContent = PLAIN) -> Retriever:
     """Return the way to query a framework's object.
 
     Args:
@@ -50,6 +51,7 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
         candidate: The retriever, vector store, index, component or pipeline, or a function that returns it.
         name: Its name in messages.
         id_key: The field of a document's metadata that holds its id; "" for the document's own id.
+        content: The content of documents that is matched besides their ids.
 
     Raises:
         EngineUnavailableError: It is none of these.
@@ -66,7 +68,9 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
         )
     notes = [f"queried as {title}'s {type(candidate).__name__}, whose own code answers"]
     fixed_k = asking.own_k if isinstance(asking.own_k, int) else None
-    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), fixed_k, asking.takes_k)
+    return Retriever(
+        asking.call, lambda returned: _read(returned, id_key, content), tuple(notes), fixed_k, asking.takes_k
+    )
 
 
 def _adapt_langchain(candidate: Any) -> _Adapter | None:
@@ -176,23 +180,23 @@ FRAMEWORKS: Mapping[str, _Framework] = {
 }
 
 
-def _read(returned: object, id_key: str) -> Answer:
+def _read(returned: object, id_key: str, content: HitContent) -> Answer:
     """Read documents as :func:`read_answer` does, with ids from their metadata if ``id_key`` names a field.
 
     Raises TypeError or ValueError as it does; if an id is missing, the message lists the existing metadata names.
     """
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
-        return read_answer(returned)
+        return read_answer(returned, content)
     hits = list(returned)
     documents = [_document(hit) for hit in hits]
     if not id_key:
-        if documents and all(first_of(document, _ID_FIELDS) is None for document in documents):
+        if content == PLAIN and documents and all(first_of(document, _ID_FIELDS) is None for document in documents):
             metadata_fields = _join_fields(_metadata(documents[0]))
             raise ValueError(
                 f"its documents have no id: name the field of their metadata, id_key= (there is: {metadata_fields})"
             )
-        return read_answer(hits)
-    rows = []
+        return read_answer(hits, content)
+    rows, keys = [], []
     for rank, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
         metadata = _metadata(document)
         value = metadata.get(id_key)
@@ -201,8 +205,11 @@ def _read(returned: object, id_key: str) -> Answer:
         if value is None:
             raise ValueError(f"hit {rank} has no '{id_key}' in its metadata (there is: {_join_fields(metadata)})")
         score = hit[1] if isinstance(hit, tuple) else first_of(hit, SCORES)
-        rows.append({"id": value, "score": score, "text": first_of(document, TEXTS)})
-    return read_answer(rows)
+        text = first_of(document, TEXTS)
+        rows.append({"id": value, "score": score, "text": text, "metadata": metadata})
+        keys.append({"id": first_of(document, _ID_FIELDS), "text": text, "value": value})
+    answer = read_answer(rows, content)
+    return replace(answer, keys=read_answer(keys, HitContent("value")).ids)
 
 
 def _document(hit: Any) -> Any:

@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from harness.engines.callable.answers import Answer, read_answer
+from harness.data.field_paths import field_of
+from harness.engines.callable.answers import PLAIN, Answer, HitContent, read_answer
 from harness.errors import UsageError
 from harness.plain_url import HIDDEN, PLAIN_FORM, is_plain_url, names_secret, without_secrets
 from harness.remote.calls import Limits, RemoteCalls
@@ -28,6 +29,7 @@ HTTP_OPTIONS: Mapping[str, str] = {
     "ids": "JSON path to the ids of the hits, best first",
     "scores": "JSON path to their scores",
     "texts": "JSON path to their texts",
+    "field": "JSON path to the values that --match field:NAME compares; by default that field next to each id",
     "method": "GET, or POST if there is a body",
     "body": "the JSON that is sent, with {question} inside strings and {k} as a number",
     "key_env": "environment variable that holds a key",
@@ -128,6 +130,7 @@ class HttpSettings:
     limits: Limits
     login: tuple[str, str] | None
     fixed: tuple[tuple[str, str], ...]
+    field: JsonPath | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HttpSettings:
@@ -149,7 +152,8 @@ class HttpSettings:
             raise UsageError(
                 f"the endpoint '{base}' is not told the question", fix="put {question} into url=, or into body="
             )
-        paths = {name: JsonPath.parse(options[name]) if options.get(name) else None for name in ("scores", "texts")}
+        optional = ("scores", "texts", "field")
+        paths = {name: JsonPath.parse(options[name]) if options.get(name) else None for name in optional}
         limits = Limits(
             timeout_s=_seconds(options, "timeout_s", 30.0),
             retry_s=_seconds(options, "retry_s", 10.0),
@@ -168,6 +172,7 @@ class HttpSettings:
             limits=limits,
             login=login,
             fixed=(*fixed, *_fixed_texts(body)),
+            field=paths["field"],
         )
 
 
@@ -176,9 +181,14 @@ class HttpBackend:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:
-        """Prepare calls; ``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""
-        self._settings = settings
+    def __init__(
+        self, settings: HttpSettings, calls: RemoteCalls | None = None, *, content: HitContent = PLAIN
+    ) -> None:
+        """Prepare calls; ``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent.
+
+        ``content`` is the content of hits that is matched besides their ids.
+        """
+        self._settings, self._content = settings, content
         self._calls = calls or RemoteCalls(
             settings.base,
             key_env=settings.key_env,
@@ -212,19 +222,36 @@ class HttpBackend:
     def _read(self, content: Any) -> Answer:
         settings = self._settings
         ids = settings.ids.find(content)
-        columns = {"scores": settings.scores, "texts": settings.texts}
+        columns = {"scores": settings.scores, "texts": settings.texts, "field": settings.field}
         values_of = {name: path.find(content) for name, path in columns.items() if path is not None}
         for name, values in values_of.items():
             if len(values) != len(ids):
                 raise ValueError(f"{len(ids)} ids and {len(values)} {name}")
-        empty = [None] * len(ids)
-        lines = "\n".join(text for text in ids if isinstance(text, str))
+        empty: list[Any] = [None] * len(ids)
+        fields = values_of.get("field") or self._fields(content, len(ids))
+        lines = "\n".join(text for text in (*ids, *fields) if isinstance(text, str))
         if self._calls.hide(lines) != lines:
             raise ValueError("the ids repeat a key, password or token that was sent")
         texts = values_of.get("texts", empty)
         values_of["texts"] = [self._calls.hide(text) if isinstance(text, str) else text for text in texts]
-        rows = zip(ids, values_of.get("scores", empty), values_of.get("texts", empty), strict=True)
-        return read_answer([{"id": document_id, "score": score, "text": text} for document_id, score, text in rows])
+        rows = zip(ids, values_of.get("scores", empty), values_of.get("texts", empty), fields, strict=True)
+        hits = [
+            {"id": document_id, "score": score, "text": text, **({self._content.field: value} if value else {})}
+            for document_id, score, text, value in rows
+        ]
+        return read_answer(hits, self._content)
+
+    def _fields(self, content: Any, count: int) -> list[Any]:
+        """Return the compared field of each hit, from the innermost object around its id that has the field."""
+        steps, name = self._settings.ids.steps, self._content.field
+        if name:
+            inside = max((position for position, step in enumerate(steps) if step is None), default=-1) + 1
+            for end in range(len(steps) - 1, inside - 1, -1):
+                hits = JsonPath("", steps[:end]).find(content)
+                values = [field_of(hit, name) if isinstance(hit, dict) else None for hit in hits]
+                if len(values) == count and any(value is not None for value in values):
+                    return values
+        return [None] * count
 
 
 def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str, str], ...]]:

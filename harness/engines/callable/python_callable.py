@@ -8,11 +8,12 @@ import inspect
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from harness.engines.callable.answers import Answer, read_answer
+from harness.engines.callable.answers import PLAIN, Answer, HitContent, read_answer
 from harness.engines.callable.frameworks import retriever_of
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, nearest
 from harness.plain_url import without_secrets
@@ -31,12 +32,15 @@ class PythonBackend:
         function: Callable[..., object],
         name: str,
         *,
-        read: Callable[[object], Answer] = read_answer,
+        read: Callable[[object], Answer] | None = None,
+        content: HitContent = PLAIN,
         notes: tuple[str, ...] = (),
         fixed_k: int | None = None,
         takes_k: bool = True,
     ) -> None:
         """Take a function, a reader of its return values, and notes for reports.
+
+        Without a reader, hits are read as :func:`read_answer` does, with their ``content``.
 
         ``fixed_k`` is the number of documents that a framework's object is set to return, None if it is not set;
         ``takes_k`` is whether it accepts another number.
@@ -49,7 +53,8 @@ class PythonBackend:
                 fix=f"name a function or a bound method: {_CALLED}",
             )
         _require_two_arguments(function, name)
-        self._function, self._name, self._read = function, name, read
+        self._function, self._name = function, name
+        self._read = read or partial(read_answer, content=content)
         self._notes = notes
         self._fixed_k, self._requested_k = fixed_k, fixed_k
         self._takes_k, self._most = takes_k, 0
@@ -107,16 +112,20 @@ class PythonBackend:
         return self._loop.run(_awaited(returned))
 
 
-def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
+def load_retriever(target: str, framework: str, id_key: str, content: HitContent = PLAIN) -> PythonBackend:
     """Import a function, or a retriever of a framework; ``framework`` is "" for a function.
+
+    ``content`` is the content of hits that is matched besides their ids.
 
     Raises as :func:`load_callable` and :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError
     if a function that makes the retriever fails.
     """
     target_object = load_callable(target, framework or "python")
     if not framework:
-        return PythonBackend(target_object, target)
-    retriever = _run_user_code(f"'{target}' raised", lambda: retriever_of(framework, target_object, target, id_key))
+        return PythonBackend(target_object, target, content=content)
+    retriever = _run_user_code(
+        f"'{target}' raised", lambda: retriever_of(framework, target_object, target, id_key, content)
+    )
     return PythonBackend(
         retriever.call,
         target,

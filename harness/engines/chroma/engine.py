@@ -169,7 +169,7 @@ class ChromaEngine(
         self._external = ExternalRecords(collection, self._settings.id_key, progress)
         ids = self._external.ids
         loaded = LoadedIndex(len(ids), {"similarity": self._similarity, **collection.state()}, collection.dimensions)
-        return External(collection.info, ids, loaded, folder, collection.changed, self._external)
+        return External(collection.info, ids, loaded, folder, collection.changed, self._external, self._external.values)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the ``ef_search`` that is in effect, by Chroma's own account."""

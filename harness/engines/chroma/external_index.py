@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from harness.data.field_paths import field_of
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
@@ -28,11 +29,11 @@ class ExternalRecords(DocumentKeys, ExternalRows):
     stored_as = "product"  # for a cosine graph Chroma keeps direction and length, and returns their product
 
     def __init__(self, collection: Collection, id_key: str, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for missing or repeated ids."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids, unless ``id_key`` names their field."""
         progress.start("attach", None)
         self._collection, key = collection, id_key or ID_FIELD
         pages = (
-            (page["ids"], [as_id((metadata or {}).get(key)) for metadata in page["metadatas"]])
+            (page["ids"], [as_id(field_of(metadata or {}, key)) for metadata in page["metadatas"]])
             for page in collection.pages(_PAGE, "metadatas")
         )
         super().__init__(pages, f"text or whole number in the metadata under '{key}'", "" if id_key else "id")

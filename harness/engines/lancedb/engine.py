@@ -350,4 +350,4 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         content = ExternalTable(self.parameters, progress)
         self._table, self._column, self._row_ids = content.table, content.column, content.row_ids
         self._similarity = content.similarity
-        return External(info, content.ids, self.opened_table(), self.source, content=content)
+        return External(info, content.ids, self.opened_table(), self.source, content=content, values=content.values)

@@ -14,6 +14,7 @@ from harness.engines.external_index import (
     DocumentSample,
     ExternalRows,
     choose_columns,
+    ids_or_values,
     source_folder,
     unique_ids,
 )
@@ -39,7 +40,10 @@ class ExternalTable(ExternalRows):
             parameter's or LanceDB's default.
         row_ids: LanceDB's ids of the rows.
         ids: Ids of the documents.
+        values: Values of the named column if several rows share some; ids are then LanceDB's.
     """
+
+    values: pa.StringArray | None = None
 
     def __init__(self, parameters: Mapping[str, ParameterValue], progress: Progress) -> None:
         """Read all ids.
@@ -65,7 +69,11 @@ class ExternalTable(ExternalRows):
         id_table = self._read([self._id_column])
         self.row_ids = RowIds(id_table[ROW_ID].to_numpy())
         names = [None if value is None else str(value) for value in id_table[self._id_column].to_pylist()]
-        self.ids = unique_ids(names, f"value in the column '{self._id_column}'")
+        id_source = f"value in the column '{self._id_column}'"
+        if parameters["id_column"]:
+            self.ids, self.values = ids_or_values(names, id_source, id_table[ROW_ID].to_pylist())
+        else:
+            self.ids = unique_ids(names, id_source)
 
     def _similarity_of(self, requested: str) -> str:
         index = describe_index(self.table, self.column)

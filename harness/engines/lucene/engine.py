@@ -252,10 +252,10 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
             self._open_reader(source)
             require_intact(self.reader, source)
             self.require_field()
-            ids, self.row_of = map_documents(self.reader, str(self.parameters["id_field"]))
+            ids, self.row_of, values = map_documents(self.reader, str(self.parameters["id_field"]))
             self._open_searcher()
             loaded = LoadedIndex(len(ids), self._state())
-        return External(self._info("embedded, an external index"), ids, loaded, source)
+        return External(self._info("embedded, an external index"), ids, loaded, source, values=values)
 
     # Java objects.
 

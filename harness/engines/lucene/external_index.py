@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from harness.data.field_paths import field_paths
 from harness.data.types import Ids, Int32Array
-from harness.engines.external_index import foreign_index_errors, unique_ids
+from harness.engines.external_index import foreign_index_errors, ids_or_values, unique_ids
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
@@ -22,11 +24,19 @@ READABLE = (
 """Remedy for a user's index that cannot be read."""
 
 
+_ID_FIELD = "id"
+"""The default of ``id_field``, Anserini's name: a user who names another field may mean one that documents share."""
+
+
 class DocumentMap(NamedTuple):
-    """Documents of an external index: their ids by row, and the row of each Lucene number (int32, -1 if deleted)."""
+    """Documents of an external index: their ids by row, and the row of each Lucene number (int32, -1 if deleted).
+
+    ``values`` are the values of the named field if several documents share some; ids are then Lucene's numbers.
+    """
 
     ids: Ids
     row_of: Int32Array
+    values: pa.StringArray | None = None
 
 
 def require_intact(reader: IndexReader, folder: Path) -> None:
@@ -77,16 +87,25 @@ def map_documents(reader: IndexReader, id_field: str) -> DocumentMap:
         RejectedInputError: The field is missing, or missing in some documents, or an id occurs twice.
     """
     live = reader.live_documents()
-    names = reader.stored_values(id_field)
-    if all(name is None for name in names):
-        names = reader.doc_values(id_field)
+    names: list[str | None] = []
+    for path in field_paths(id_field):
+        names = reader.stored_values(path)
+        if all(name is None for name in names):
+            names = reader.doc_values(path)
+        if any(name is not None for name in names):
+            break
     if names and all(name is None for name in names):
         stored = ", ".join(reader.stored_fields()) or "none"
         raise RejectedInputError(
             f"no document of the index has the stored field '{id_field}', and none has doc values of it",
             fix=f"name the one that holds the ids (id_field=); the first document stores {stored}",
         )
-    ids = unique_ids([names[number] for number in live.tolist()], f"stored field '{id_field}'")
+    numbers, source = live.tolist(), f"stored field '{id_field}'"
+    of_live, values = [names[number] for number in numbers], None
+    if id_field == _ID_FIELD:
+        ids = unique_ids(of_live, source)
+    else:
+        ids, values = ids_or_values(of_live, source, numbers)
     row_of = np.full(len(names), -1, dtype=np.int32)
     row_of[live] = np.arange(len(live), dtype=np.int32)
-    return DocumentMap(ids, row_of)
+    return DocumentMap(ids, row_of, values)

@@ -249,7 +249,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self.index_type = str(index.get("index_type", ""))
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
         changed = collection.changed if self._on_server else None
-        return External(collection.info, ids, loaded, folder, changed, self._external)
+        return External(collection.info, ids, loaded, folder, changed, self._external, self._external.values)
 
 
 class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Array]):

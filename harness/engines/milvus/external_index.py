@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from harness.data.field_paths import field_paths
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
@@ -82,12 +83,13 @@ class ExternalEntities(DocumentKeys, ExternalRows):
     noun = "entity"
 
     def __init__(self, collection: Collection, kind: Kind, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for missing or repeated ids."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids, unless ``id_key`` names their field."""
         progress.start("attach", None)
         self._collection, self._schema, self.sparse = collection, collection.schema(), kind != "dense"
         self.stored_as = "direction" if collection.index().get("metric_type") == METRICS["cosine"] else "bits"
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
+        key = next((path for path in field_paths(key) if self._schema.may_have(path)), key)
         if key and not self._schema.may_have(key):
             raise RejectedInputError(
                 f"the collection '{collection.name}' has no field '{key}'",

@@ -271,7 +271,8 @@ class OpenSearchEngine(
         self._documents = ExternalDocuments(self._index, self.parameters)
         documents, info = self._documents, self._info("server, an external index")
         state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
-        return External(info, documents.ids, LoadedIndex(len(documents.ids), state), folder, documents.changed)
+        loaded = LoadedIndex(len(documents.ids), state)
+        return External(info, documents.ids, loaded, folder, documents.changed, values=documents.values)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Return that nothing can be compared: the index makes terms by its own analyzer."""

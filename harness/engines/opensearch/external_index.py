@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.data.field_paths import field_of, field_paths
 from harness.engines.external_index import DocumentKeys, as_id, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.opensearch.index import ServerIndex
@@ -33,9 +34,9 @@ class ExternalDocuments(DocumentKeys):
         id_field = str(parameters["id_field"])
         field = id_field or ID_FIELD
         pages = [
-            ([str(hit["_id"]) for hit in page], [_value(hit.get("_source", {}), field) for hit in page])
+            ([str(hit["_id"]) for hit in page], [as_id(field_of(hit.get("_source", {}), field)) for hit in page])
             for shard in range(index.shards)
-            for page in index.pages(shard, _source=[field])
+            for page in index.pages(shard, _source=field_paths(field))
         ]
         unique_ids([name for names, _ in pages for name in names], "_id")
         super().__init__(pages, f"text or whole number in the field '{field}'", "" if id_field else "_id")
@@ -67,11 +68,3 @@ def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str
         inner = {"properties": {**(field.get("properties") or {}), **(field.get("fields") or {})}}
         fields += _text_fields(inner, f"{prefix}{name}.")
     return fields
-
-
-def _value(source: Mapping[str, Any], path: str) -> str | None:
-    """Return the text or whole number at a dotted path; None for anything else."""
-    value: Any = source
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return as_id(value)

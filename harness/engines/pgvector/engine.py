@@ -238,7 +238,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self.similarity, self._dimensions = rows.similarity, rows.dimensions
         info = self._connected("server, an external table")
         loaded = self._described(len(rows.ids), np.empty(0, dtype=np.int32))
-        return External(info, rows.ids, loaded, folder, rows.changed, rows)
+        return External(info, rows.ids, loaded, folder, rows.changed, rows, rows.values)
 
     def load(self, folder: Path) -> LoadedIndex:
         """Find the table, count its rows, and describe its index."""

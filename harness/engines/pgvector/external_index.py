@@ -12,6 +12,7 @@ from harness.engines.external_index import (
     DocumentKeys,
     DocumentSample,
     ExternalRows,
+    choose_column,
     choose_columns,
 )
 from harness.engines.pgvector.session import Session, quoted
@@ -66,9 +67,17 @@ class TableRows(DocumentKeys, ExternalRows):
         self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
         self.sparse, self.half = self.type == "sparsevec", self.type == "halfvec"
         self.stored_as = "direction" if self.similarity == "cosine" else "bits"
+        id_source = f"value in the column '{self.id_column}'"
         names = [name for (name,) in self._select("listing the ids", [self.id_column])]
+        keys = names
+        if parameters["id_column"] and None not in names and len(set(names)) < len(names):  # a column that rows share
+            shared = self.id_column
+            other_columns = [name for name in plain if name != shared]
+            self.id_column = choose_column(source, "key beside id_column", "", other_columns, _IDS)
+            rows = self._select("listing the keys", [self.id_column, shared])
+            keys, names = [key for key, _ in rows], [name for _, name in rows]
         ids = [None if name is None else str(name) for name in names]
-        super().__init__([(names, ids)], f"value in the column '{self.id_column}'")
+        super().__init__([(keys, ids)], id_source)
         self._content = self._summary()
 
     def _columns(self, kinds: Sequence[str]) -> dict[str, str]:

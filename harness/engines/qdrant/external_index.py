@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.data.field_paths import field_paths
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
@@ -179,7 +180,7 @@ class ExternalPoints(DocumentKeys, ExternalRows):
     noun = "point"
 
     def __init__(self, collection: Collection, external: ExternalSettings, progress: Progress) -> None:
-        """Read all ids; raises RejectedInputError for missing or repeated ids."""
+        """Read all ids; raises RejectedInputError for missing or repeated ids, unless ``id_key`` names their field."""
         progress.start("attach", None)
         self._collection, self._text_key, dense = collection, external.text_key, collection.settings.dense
         self.sparse = dense is None
@@ -188,13 +189,17 @@ class ExternalPoints(DocumentKeys, ExternalRows):
             self.stored_as = "unit" if dense.similarity == "cosine" and dense.datatype != "uint8" else "bits"
             self.half = dense.datatype == "float16"
         key = external.id_key or ID_FIELD
-        path = _path(key)
-        # Qdrant requires quotation marks around all steps that are not words
-        selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
-        id_pages = (
-            ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
-            for page in pages(collection, key=selector or None)
-        )
+        id_pages: list[tuple[list[Hashable], list[str | None]]] = []
+        for name in field_paths(key):  # a payload holds LangChain's metadata nested, LlamaIndex's beside the text
+            path = _path(name)
+            # Qdrant requires quotation marks around all steps that are not words
+            selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
+            id_pages = [
+                ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
+                for page in pages(collection, key=selector or None)
+            ]
+            if any(value is not None for _, values in id_pages for value in values):
+                break
         super().__init__(
             id_pages, f"text or whole number in the payload under '{key}'", "" if external.id_key else "id"
         )

@@ -17,7 +17,7 @@ from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries
-from harness.engines.callable.answers import Answer
+from harness.engines.callable.answers import PLAIN, Answer, HitContent, separate_ids
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
 from harness.pipeline.asking import ask_callable, run_of_answers
@@ -30,10 +30,12 @@ from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
 from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, labelled_expression, parse_callable
 from harness.plan.config import CompareRequest
+from harness.plan.expressions import quoted
 from harness.plan.option_fields import raise_together
 from harness.plan.options import contradictions
 from harness.plan.plan import Plan, Trial
 from harness.plan.stages import fusions, rerankers
+from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.backend_info import short_labels
 from harness.results.schema_base import ErrorInfo
@@ -101,20 +103,26 @@ class AgainstPlan:
     """All existing backends, in the order in which they were named.
 
     ``indexes`` is the plan of the indexes among them, in their order; ``request`` says how all are searched.
+    ``content`` is the content of hits that is matched besides their ids.
     """
 
     backends: tuple[Against, ...]
     indexes: Plan | None
     request: CompareRequest
+    content: HitContent = PLAIN
 
 
-def plan_against(expressions: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
+def plan_against(
+    expressions: Sequence[tuple[str, str | Function]], request: CompareRequest, content: HitContent = PLAIN
+) -> AgainstPlan:
     """Resolve expressions and callables, each with its name, "" for none.
 
-    ``request`` is the request that searches indexes, without its backends.
+    ``request`` is the request that searches indexes, without its backends. ``content`` is the content of documents that
+    is matched besides their ids.
 
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
-    whose vectors need a model that is not named.
+    whose vectors need a model that is not named, and for one that names a field of ids besides the field of
+    ``content``.
     """
     parsed = parse_against([labelled_expression(name, expression, NAME) for name, expression in expressions])
     for position, (backend, (_, expression)) in enumerate(zip(parsed, expressions, strict=True)):
@@ -127,13 +135,30 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
         raise_together(list(contradictions(request)))
-        return AgainstPlan(tuple(parsed), None, request)
-    plan = plan_of_backends(replace(request, backends=backends))
+        return AgainstPlan(tuple(parsed), None, request, content)
+    if content.field:
+        cards = find_cards("backends", request.cards)
+        backends = [_add_field(backend, cards, content.field) for backend in backends]
+    plan = replace(plan_of_backends(replace(request, backends=backends)), content=content)
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(parsed), plan, request)
+    return AgainstPlan(tuple(parsed), plan, request, content)
+
+
+def _add_field(backend: str, cards: Mapping[str, BackendCard], field: str) -> str:
+    """Return an index's expression with the parameter that names the field; unchanged if its engine reads none."""
+    card = cards[backend.partition(":")[0]]
+    parameter = card.external.field if card.external is not None else ""
+    if not parameter:
+        return backend
+    if re.search(rf"[:;]\s*{parameter}\s*=", backend):
+        raise UsageError(
+            f"--match field:{field} with {parameter}= of '{without_secrets(backend)}': each names a field to match by",
+            fix=f"leave {parameter}= out",
+        )
+    return f"{backend};{parameter}={quoted(field)}"
 
 
 def _require_kind(name: str, backends: Sequence[str]) -> None:
@@ -231,7 +256,7 @@ def ask_backend(
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
-            outcome = ask_callable(called, queries, k, options, work, progress, max_calls=limit)
+            outcome = ask_callable(called, queries, k, options, work, progress, max_calls=limit, content=plan.content)
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
@@ -247,17 +272,24 @@ def ask_backend(
     if outcome.repeated:
         notes.append(f"made again after a failure: {counted(outcome.repeated, 'call')}; its milliseconds include that")
     expected = [expectation.id for question in golden for expectation in question.expected]
-    run = run_of_answers(queries.ids, outcome.answers, k, expected)
+    answers = separate_ids(outcome.answers)
+    run = run_of_answers(queries.ids, answers, k, expected)
+    if answers != list(outcome.answers) and run.content is not None:
+        run = replace(run, content=replace(run.content, repeats=True))
+        notes.append(
+            f"several documents share a value of '{called.id_key}', the field of ids: the first hit with an expected "
+            "value counts, further ones keep their rank"
+        )
     search = answered_search(outcome, run, k, timed=options.timing)
     answered = GoldenRun(
         trial_of_backend(dataset, backend.label, backend.displayed, search=search, notes=notes),
         run=run,
         search_ns=outcome.search_ns if options.timing else None,
         unanswered=frozenset(
-            question.id for question, answer in zip(golden, outcome.answers, strict=True) if answer.failure is not None
+            question.id for question, answer in zip(golden, answers, strict=True) if answer.failure is not None
         ),
     )
-    return AskedBackend(answered, list(outcome.answers))
+    return AskedBackend(answered, answers)
 
 
 class AskedBackend(NamedTuple):

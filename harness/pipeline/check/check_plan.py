@@ -13,6 +13,7 @@ from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import golden_of_objects
 from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
+from harness.engines.callable.answers import HitContent
 from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
 from harness.loaders.containers import plain_name
@@ -20,7 +21,7 @@ from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import metric_texts
 from harness.pipeline.check.against import AgainstPlan, plan_against
-from harness.pipeline.check.id_match import Match
+from harness.pipeline.check.id_match import Match, MatchRule
 from harness.pipeline.check.requirements import (
     LATENCIES,
     Requirement,
@@ -28,6 +29,7 @@ from harness.pipeline.check.requirements import (
     display_name,
     parse_requirements,
 )
+from harness.pipeline.check.text_match import expect_texts
 from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import with_names
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
@@ -154,6 +156,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     golden, corpus = _golden(request, columns)
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
+    golden = expect_texts(golden, all_questions=match.rule is MatchRule.TEXT, keep_text=keep_text)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
@@ -161,7 +164,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     metrics = _reported_metrics(request, requirements)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
-    against = plan_against(existing, compared) if existing else None
+    content = HitContent(match.field, any(question.texts for question in golden))
+    against = plan_against(existing, compared, content) if existing else None
     if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
         raise UsageError(
             "--identical-ids drop with --against: an existing backend is judged by all of its answers",
@@ -173,7 +177,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     if timed and not request.timing:
         problem = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
         raise UsageError(problem, fix="leave out one of them")
-    match.require_order(TieRule(request.ties))
+    match.require_order(TieRule(request.ties), texts=any(question.texts for question in golden))
     return CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
 
 
@@ -207,10 +211,10 @@ def _golden(request: CheckRequest, columns: Mapping[str, str]) -> tuple[GoldenSe
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
-        return golden_of_objects(request.golden, GoldenColumns(columns, "columns", shared_roles)).require_ids(), None
+        return golden_of_objects(request.golden, GoldenColumns(columns, "columns", shared_roles)), None
     _refuse_url(str(request.golden), "the golden set")
     golden, of_dataset = load_golden_of(request.golden, cards=request.cards, columns=columns, shared_roles=shared_roles)
-    return golden.require_ids(), request.golden if of_dataset else None
+    return golden, request.golden if of_dataset else None
 
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:

@@ -24,6 +24,7 @@ from harness.results.snapshot import text_digest
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
 _NS_PER_MS = 1e6
+_MOST_DOCUMENTS = 3
 _NEVER_MS = 1e9
 """A query that takes eleven days: as slow as one could have become."""
 _TAIL = 0.025
@@ -66,6 +67,11 @@ def _expectations(
 ) -> list[schema.ExpectationResult]:
     """Describe what a question expects, with its rank among the hits and the exact reference's hits."""
     hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
+    matched_by = {
+        expectation.id: expected.matched_by(expectation, hits[expectation.id].doc_id)
+        for expectation in question.expected
+        if expectation.id in hits
+    }
     return [
         schema.ExpectationResult(
             id=expectation.id,
@@ -73,6 +79,8 @@ def _expectations(
             rank=hits[expectation.id].rank if expectation.id in hits else None,
             hit=hits[expectation.id].doc_id if expectation.id in hits else None,
             reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
+            matched_by=matched_by.get(expectation.id),
+            documents=list(expected.matching_documents(expectation)[:_MOST_DOCUMENTS]),
         )
         for expectation in question.expected
     ]
@@ -235,7 +243,8 @@ class CheckJudge:
         chosen, column = _chosen(scored, mask), scores.column_of(requirement.quantity, self._relevance)
         return Sample(
             values=scores.values[mask, column],
-            best=self._best(requirement.quantity, chosen),
+            # a document that meets several expected texts makes more possible than one document for each
+            best=np.maximum(self._best(requirement.quantity, chosen), scores.values[mask, column]),
             worst=np.zeros(len(chosen)),
             statistic=_exact_mean,
             interval=lambda values: mean_interval(values, self._seed),

@@ -1,8 +1,9 @@
 """Match hits with the documents that questions expect, and advise on expected ids that no document has.
 
-A golden set may name chunks as the corpus does, or documents that the corpus holds as chunks. A document belongs to at
-most one expectation of a question: the most specific that it matches. Several hits for the same expectation count once,
-at the first of them; later hits keep their rank and are not relevant.
+A golden set may name chunks as the corpus does, documents that the corpus holds as chunks, values of a field such as
+the file of a chunk, or texts. A document belongs to at most one expected id of a question, the most specific that it
+matches, and to every expected text that it matches. Several hits for the same expectation count once, at the first of
+them; later hits keep their rank and are not relevant. A hit that is the first for several texts counts once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -22,8 +24,10 @@ from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.id_spelling import respellings, spelled_otherwise
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
-from harness.data.types import Ids, Qrels, Run
+from harness.data.types import DocumentContent, Ids, Qrels, Run
 from harness.errors import UsageError
+from harness.pipeline.check.text_match import TextMatch, expected_texts, match_texts
+from harness.plan.option_values import parse_match
 
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
@@ -42,55 +46,112 @@ _NEAR = 0.8
 
 
 class MatchRule(StrEnum):
-    """How an expected id is compared with the id of a document."""
+    """How an expectation is compared with a document."""
 
     EXACT = "exact"
-    """They are the same."""
+    """The expected id is the document's."""
     DOCUMENT = "document"
     """They are the same, or the expected id is the part before the last delimiter: ``a#1`` is a chunk of ``a``."""
     PREFIX = "prefix"
     """They are the same, or the expected id is the part before any delimiter: ``a#1#2`` belongs to ``a`` too."""
+    TEXT = "text"
+    """One text contains the other, or both share enough words in the same order."""
+    FIELD = "field"
+    """The expected id is the value of a field of the document."""
+
+
+_BY_ID = (MatchRule.EXACT, MatchRule.DOCUMENT, MatchRule.PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule with its delimiter. ``chunk-1`` never matches ``chunk-10``: there must be a delimiter between."""
+    """A rule with its delimiter. ``chunk-1`` never matches ``chunk-10``: there must be a delimiter between.
+
+    Attributes:
+        rule: The rule for expected ids. Expected texts are matched by text under every rule.
+        delimiter: Delimiter between a document's id and its chunk's.
+        field: The field that is compared by :attr:`MatchRule.FIELD`.
+        share: Least share of words in order by which a text matches; 1 if one text must contain the other.
+        values: The value that is compared in place of a document's id, by id: of the field, or of the field from which
+            a backend read ids although several documents share its values.
+        texts: How each document matches expected texts: by its id, then by the expectation's id.
+    """
 
     rule: MatchRule = MatchRule.EXACT
     delimiter: str = ""
+    field: str = ""
+    share: float = 1.0
+    values: Mapping[str, str] = dataclass_field(default_factory=dict, compare=False, repr=False)
+    texts: Mapping[str, Mapping[str, TextMatch]] = dataclass_field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, rule: str, delimiter: str | None) -> Match:
-        """Return a rule by its name; raises UsageError for a missing delimiter, and one that would do nothing."""
-        if rule == MatchRule.EXACT and delimiter:
-            raise UsageError("--delimiter with --match exact: it would change nothing", fix="add --match document")
-        if rule != MatchRule.EXACT and not delimiter:
+    def of(cls, expression: str, delimiter: str | None) -> Match:
+        """Return a rule by its expression: a rule's name, ``text:0.8`` or ``field:NAME``.
+
+        Raises UsageError for an unknown rule, a missing delimiter, and a delimiter that would do nothing.
+        """
+        rule, argument = parse_match(expression)
+        takes_delimiter = rule in ("document", "prefix")
+        if delimiter and not takes_delimiter:
+            raise UsageError(
+                f"--delimiter with --match {expression}: it would change nothing", fix="add --match document"
+            )
+        if takes_delimiter and not delimiter:
             fix = "name the delimiter between a document's id and its chunk's: --delimiter '#'"
             raise UsageError(f"--match {rule} without --delimiter", fix=fix)
-        return cls(MatchRule(rule), delimiter or "")
+        share = float(argument) if rule == MatchRule.TEXT and argument else 1.0
+        return cls(MatchRule(rule), delimiter or "", argument if rule == MatchRule.FIELD else "", share)
 
-    def require_order(self, ties: TieRule) -> None:
-        """Raise UsageError for ``average``, under which no hit is the first, unless ids match exactly."""
-        if ties is TieRule.AVERAGE and self.rule is not MatchRule.EXACT:
-            problem = f"--ties average with --match {self.rule}: no hit of an expectation is the first"
-            raise UsageError(problem, fix="use --ties engine, or expect the ids of chunks")
+    def __str__(self) -> str:
+        """Return the expression of the rule, which :meth:`of` reads."""
+        if self.rule is MatchRule.TEXT and self.share < 1:
+            return f"{self.rule}:{self.share:g}"
+        return f"{self.rule}:{self.field}" if self.rule is MatchRule.FIELD else str(self.rule)
+
+    @property
+    def by_id(self) -> bool:
+        """Return whether expected ids are compared with ids, not with texts or with a field."""
+        return self.rule in _BY_ID
+
+    def require_order(self, ties: TieRule, *, texts: bool = False) -> None:
+        """Raise UsageError for ``average``, under which no hit is the first, unless ids match exactly.
+
+        ``texts`` is whether the golden set expects texts.
+        """
+        if ties is TieRule.AVERAGE and (texts or self.rule is not MatchRule.EXACT):
+            problem = (
+                f"--ties average with {'expected texts' if texts else f'--match {self}'}: no hit of an expectation"
+            )
+            raise UsageError(f"{problem} is the first", fix="use --ties engine, or expect the ids of chunks")
 
     def owners(self, doc_id: str) -> Iterator[str]:
-        """Yield every expected id that a document matches: itself, then prefixes of its id, the longest first."""
-        yield doc_id
-        end = doc_id.rfind(self.delimiter) if self.rule is not MatchRule.EXACT else -1
+        """Yield every expectation that a document matches: its id or value, then prefixes of it, then texts."""
+        yield from self.owners_by_id(doc_id)
+        yield from self.texts.get(doc_id, ())
+
+    def owners_by_id(self, doc_id: str) -> Iterator[str]:
+        """Yield a document's id, or the value in its place, then prefixes of it, the longest first."""
+        if self.rule is MatchRule.TEXT or (self.rule is MatchRule.FIELD and doc_id not in self.values):
+            return
+        name = self.values.get(doc_id, doc_id)
+        yield name
+        end = name.rfind(self.delimiter) if self.delimiter else -1
         while end > 0:
-            yield doc_id[:end]
+            yield name[:end]
             before = end + len(self.delimiter) - 1  # delimiters may overlap: `--` occurs twice in `a---b`
-            end = doc_id.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
+            end = name.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
 
     def owner(self, doc_id: str, expected: Mapping[str, object]) -> str | None:
         """Return which of the ``expected`` ids a document belongs to, None for a document that matches none."""
-        if doc_id in expected:
-            return doc_id
-        if self.rule is MatchRule.EXACT:  # most hits do not match: this avoids a generator for each
-            return None
-        return next((owner for owner in self.owners(doc_id) if owner in expected), None)
+        return next(iter(self.owners_among(doc_id, expected)), None)
+
+    def owners_among(self, doc_id: str, expected: Mapping[str, object]) -> list[str]:
+        """Return the ``expected`` ids that a document meets: of ids the most specific, and every text."""
+        if self.rule is MatchRule.EXACT and not self.values and not self.texts:  # most hits match nothing
+            return [doc_id] if doc_id in expected else []
+        first = next((owner for owner in self.owners_by_id(doc_id) if owner in expected), None)
+        texts = [owner for owner in self.texts.get(doc_id, ()) if owner in expected]
+        return texts if first is None else [first, *texts]
 
 
 class Missing(NamedTuple):
@@ -111,11 +172,13 @@ class ExpectedDocuments:
     """The expectations of a golden set against the documents of one corpus.
 
     ``corpus_ids`` is None if the documents are not known (a backend that only answers questions): then no missing id
-    can be found.
+    can be found. Without ``all_texts`` only the texts of hits are known, and no missing text can be found.
     """
 
-    def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None) -> None:
+    def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None, *, all_texts: bool = True) -> None:
         self.golden, self.match, self.corpus_ids = golden, match, corpus_ids
+        self.texts = expected_texts(golden)
+        self._all_texts = all_texts
         self._expectations = {
             question.id: {expectation.id: expectation for expectation in question.expected} for question in golden
         }
@@ -124,24 +187,49 @@ class ExpectedDocuments:
     def _documents_of_each(self, corpus_ids: Ids) -> dict[str, list[str]]:
         """Return the documents that match each expected id."""
         expected_ids = {expectation.id for question in self.golden for expectation in question.expected}
-        if self.match.rule is MatchRule.EXACT:
-            present = corpus_ids.rows_of(Ids.of(sorted(expected_ids))) >= 0
-            return {
-                name: [name]
-                for name, is_present in zip(sorted(expected_ids), present.tolist(), strict=True)
-                if is_present
-            }
         documents: dict[str, list[str]] = {}
+        for doc_id, labels in self.match.texts.items():
+            for label in labels:
+                documents.setdefault(label, []).append(doc_id)
+        if self.match.rule is MatchRule.TEXT:
+            return documents
+        if self.match.rule is MatchRule.EXACT and not self.match.values:
+            names = sorted(expected_ids - documents.keys())
+            present = corpus_ids.rows_of(Ids.of(names)) >= 0
+            documents.update(
+                (name, [name]) for name, is_present in zip(names, present.tolist(), strict=True) if is_present
+            )
+            return documents
         for doc_id in corpus_ids:
-            for owner in self.match.owners(doc_id):
+            for owner in self.match.owners_by_id(doc_id):
                 if owner in expected_ids:
                     documents.setdefault(owner, []).append(doc_id)
         return documents
 
+    @property
+    def _is_exact(self) -> bool:
+        """True if every expectation is the id of its only document."""
+        return self.match.rule is MatchRule.EXACT and not self.match.values and not self.match.texts
+
+    def matched_by(self, expectation: Expectation, doc_id: str) -> str | None:
+        """Return how a document matches an expected text or value; None if ids are compared."""
+        if expectation.id in self.texts:
+            match = self.match.texts.get(doc_id, {}).get(expectation.id)
+            return str(match) if match is not None else None
+        return "field" if doc_id in self.match.values else None
+
+    def matching_documents(self, expectation: Expectation) -> Sequence[str]:
+        """Return the known documents that match an expected text or value; none if ids are compared."""
+        by_content = expectation.id in self.texts or self.match.rule is MatchRule.FIELD
+        return self.members(expectation) if by_content else ()
+
+    def members(self, expectation: Expectation) -> Sequence[str]:
+        """Return the documents that match an expectation; none if the documents are not known."""
+        return (self._members or {}).get(expectation.id, ())
+
     def documents(self, question: GoldenQuestion) -> list[str]:
         """Return the documents of the corpus that match what a question expects; none if they are not known."""
-        members = self._members or {}
-        return [doc_id for expectation in question.expected for doc_id in members.get(expectation.id, ())]
+        return [doc_id for expectation in question.expected for doc_id in self.members(expectation)]
 
     @property
     def missing(self) -> list[Missing]:
@@ -152,7 +240,7 @@ class ExpectedDocuments:
             Missing(question, expectation)
             for question in self.golden
             for expectation in question.expected
-            if self._stand_in(question, expectation) is None
+            if self._stand_in(question, expectation) is None and (self._all_texts or expectation.id not in self.texts)
         ]
 
     def _stand_in(self, question: GoldenQuestion, expectation: Expectation) -> str | None:
@@ -160,28 +248,28 @@ class ExpectedDocuments:
         if self._members is None:
             return expectation.id
         expectations, members = self._expectations[question.id], self._members.get(expectation.id, ())
-        return next((doc_id for doc_id in members if self.match.owner(doc_id, expectations) == expectation.id), None)
+        return next((name for name in members if expectation.id in self.match.owners_among(name, expectations)), None)
 
     def first_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> dict[str, FirstHit]:
         """Return the first hit of each expected id among the ``ranked`` documents, without ids that have no hit."""
         expectations = self._expectations[question.id]
         hits: dict[str, FirstHit] = {}
         for rank, doc_id in enumerate(ranked, 1):
-            owner = self.match.owner(doc_id, expectations)
-            if owner is not None and owner not in hits:
-                hits[owner] = FirstHit(rank, doc_id)
-                if len(hits) == len(expectations):
-                    break
+            for owner in self.match.owners_among(doc_id, expectations):
+                hits.setdefault(owner, FirstHit(rank, doc_id))
+            if len(hits) == len(expectations):
+                break
         return hits
 
     def judgments(self, run: Run, ties: TieRule) -> Qrels:
         """Return judgments by which to score a run: of the first document that it has for each expectation.
 
-        If the ranking has none, any other document that belongs to the expectation takes its place. Questions without
-        an expectation are unjudged.
+        If the ranking has none, any other document that belongs to the expectation takes its place. A document that is
+        the first hit of several expectations has the highest grade of them. Questions without an expectation are
+        unjudged.
         """
         ordered = run
-        if self.match.rule is not MatchRule.EXACT and ties is not TieRule.ENGINE:
+        if not self._is_exact and ties is not TieRule.ENGINE:
             ordered = ranking.order(run, wide=ties is TieRule.TREC_EVAL_10)
         position_of = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         judged: dict[str, dict[str, int]] = {}
@@ -192,20 +280,39 @@ class ExpectedDocuments:
             hits = ordered.rows[ordered.of_query(position)] if position is not None else ordered.rows[:0]
             first = self.first_hits(question, ordered.doc_ids.take(hits))
             of_question = judged.setdefault(question.id, {})
+            taken = {hit.doc_id for hit in first.values()}
             for expectation in question.expected:
                 hit = first.get(expectation.id)
-                doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation) or expectation.id
-                of_question[doc_id] = expectation.grade
+                doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation)
+                if doc_id is None or (hit is None and doc_id in taken):
+                    doc_id = expectation.id
+                taken.add(doc_id)
+                of_question[doc_id] = max(expectation.grade, of_question.get(doc_id, expectation.grade))
         return qrels_from_dict(judged)
 
 
+def bind_content(match: Match, golden: GoldenSet, ids: Ids, content: DocumentContent) -> Match:
+    """Return a rule that knows how documents match by their ``content``: by the compared field, and by text."""
+    values: dict[str, str] = {}
+    if content.values is not None and (match.rule is MatchRule.FIELD or content.repeats):
+        pairs = zip(ids, content.values.to_pylist(), strict=True)
+        values = {doc_id: value for doc_id, value in pairs if value is not None}
+    texts = expected_texts(golden)
+    if not texts or content.texts is None:
+        return replace(match, values=values)
+    return replace(match, values=values, texts=match_texts(texts, ids, content.texts, match.share))
+
+
 def resolve_ids(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
-    """Return a golden set whose expected ids are read as the corpora write them; unchanged without any corpus."""
+    """Return a golden set whose expected ids are read as the corpora write them; unchanged without any corpus.
+
+    ``corpora`` are the ids of their documents, or the values of the field by which they are matched.
+    """
     ids = list(corpora)
 
     def find_ids(names: Set[str]) -> Set[str]:
         candidates = sorted(names)
-        if match.rule is MatchRule.EXACT:
+        if not match.delimiter:
             present = [corpus.rows_of(Ids.of(candidates)) >= 0 for corpus in ids]
             return {name for row, name in enumerate(candidates) if any(rows[row] for rows in present)}
         return {owner for corpus in ids for doc_id in corpus for owner in match.owners(doc_id) if owner in names}
@@ -353,6 +460,16 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     fixes += [*map(str, spellings), *(["write ids alike in both"] if spellings else [])]
     left = [name for name in distinct if name not in explained][:_SAMPLED_IDS] if spellings or not causes else []
     return IdAdvice("; ".join(fixes), _spelled_nearly(left, corpus) if len(corpus) <= _MOST else {})
+
+
+def value_advice(missing: Sequence[str], values: Ids) -> IdAdvice:
+    """Advise on expected ids that no document has as its ``values`` of the compared field, by their spelling."""
+    distinct = list(dict.fromkeys(missing))
+    spellings = respellings(distinct, values, any_number=True)
+    explained = {name for spelling in spellings for name in spelling.names}
+    left = [name for name in distinct if name not in explained][:_SAMPLED_IDS]
+    fixes = [*map(str, spellings), *(["write ids alike in both"] if spellings else [])]
+    return IdAdvice("; ".join(fixes), _spelled_nearly(left, values) if len(values) <= _MOST else {})
 
 
 class _Cause(NamedTuple):

@@ -8,23 +8,36 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
 
-from harness.data.arrow import take_rows
+from harness.data.arrow import strings, take_rows
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.id_spelling import respellings
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Ids, Qrels, Run
+from harness.data.types import Corpus, DocumentContent, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Metric, score
 from harness.pipeline.check.answered import GoldenRun
-from harness.pipeline.check.id_match import ExpectedDocuments, IdAdvice, Match, MatchRule, id_advice, id_kinds
+from harness.pipeline.check.id_match import (
+    ExpectedDocuments,
+    IdAdvice,
+    Match,
+    MatchRule,
+    Missing,
+    bind_content,
+    id_advice,
+    id_kinds,
+    value_advice,
+)
+from harness.pipeline.check.text_match import nearest_documents
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
@@ -34,6 +47,7 @@ _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
 _EXAMPLES = 20
 _SEVERAL = 2
+_ALMOST = 0.5
 _MANY = 10
 """This many questions without any expected id cannot be chance."""
 
@@ -68,7 +82,7 @@ class Answers(NamedTuple):
 
     def is_in_corpora(self, hits: Collection[str]) -> bool:
         """Return whether one of the hits, or a document that it is a chunk of, is in a corpus at hand."""
-        names = Ids.of({owner for doc_id in hits for owner in self.match.owners(doc_id)})
+        names = Ids.of({owner for doc_id in hits for owner in (doc_id, *self.match.owners(doc_id))})
         return any(bool((corpus.rows_of(names) >= 0).any()) for corpus in self.corpora)
 
 
@@ -316,6 +330,10 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         return
     if answers.is_in_corpora(hits):
         return
+    if all(question.texts for question, _ in expecting):
+        yield _no_text_matched(answers, len(expecting))
+        return
+    hits = {answers.match.values.get(doc_id, doc_id) for doc_id in hits}
     count = "the one question" if len(expecting) == 1 else f"any of {len(expecting):,} questions"
     nor_corpus = " or that is in the corpus" if answers.corpora else ""
     message = (
@@ -336,11 +354,25 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     )
 
 
+def _no_text_matched(answers: Answers, count: int) -> Finding:
+    """Return the finding that no hit matches any expected text."""
+    questions = "the one question" if count == 1 else f"any of {count:,} questions"
+    return Finding(
+        "missing-texts",
+        "error" if count >= _MANY else "warning",
+        f"no hit of {questions} contains an expected text, or is a part of one",
+        "look whether the backend searches the documents that the golden set was made from, and returns their texts "
+        "unchanged"
+        + ("" if answers.match.share < 1 else "; to take documents with most of a text's words: --match text:0.8"),
+    )
+
+
 def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
     """Find expected ids that hits have in another spelling, if the documents cannot be listed and some ids match."""
     if answers.documents is not None:
         return
-    expected_ids = {expectation.id for question, _ in answers.expecting for expectation in question.expected}
+    by_id = [question for question, _ in answers.expecting if not question.texts]
+    expected_ids = {expectation.id for question in by_id for expectation in question.expected}
     hits = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
     missing = sorted(expected_ids - hits)
     spellings = respellings(missing, Ids.of(sorted(hits))) if len(missing) < len(expected_ids) else []
@@ -414,6 +446,47 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+class LoadedContent(NamedTuple):
+    """A corpus that was loaded: its ids, and the content by which its documents match."""
+
+    ids: Ids
+    content: DocumentContent
+
+    def complete(self, values: list[str | None], ids: Ids, name: str) -> None:
+        """Fill in the missing texts or values of documents by their ids; ``name`` is a column of the content."""
+        column = getattr(self.content, name)
+        if column is None:
+            return
+        rows = self.ids.rows_of(ids)
+        absent = [position for position, value in enumerate(values) if value is None and rows[position] >= 0]
+        for position, value in zip(absent, take_rows(column, rows[absent]).to_pylist(), strict=True):
+            values[position] = value
+
+
+def _column(column: pa.ChunkedArray | None, run: Run) -> pa.ChunkedArray:
+    return column if column is not None else pa.chunked_array([strings([None] * len(run.doc_ids))])
+
+
+def _absent(column: pa.ChunkedArray, noun: str, fix: str) -> list[Finding]:
+    """Find documents without content by which they could match: an error if none has it."""
+    if not column.null_count:
+        return []
+    all_absent = column.null_count == len(column)
+    count = (
+        f"none of {counted(len(column), 'returned document')} has"
+        if all_absent
+        else (f"{column.null_count:,} of {len(column):,} returned documents have no")
+    )
+    return [
+        Finding(
+            "no-content",
+            "error" if all_absent else "warning",
+            f"{count} {noun}, so {'nothing can match' if all_absent else 'these match nothing'}",
+            fix,
+        )
+    ]
+
+
 class CheckFindings(NamedTuple):
     """Answers of a backend, its questions' expectations, and the findings before it was scored."""
 
@@ -427,7 +500,7 @@ class Examiner:
     """Examines runs of a golden set. ``corpus`` is None if a backend has its own documents.
 
     Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
-    ``loaded_ids`` are the ids of corpora that backends with their own documents may share.
+    ``loaded`` are corpora whose documents backends with their own documents may share.
     """
 
     golden: GoldenSet
@@ -438,8 +511,9 @@ class Examiner:
     corpus: Corpus | None = None
     accept: Collection[str] = ()
     drops_itself: bool = False
-    loaded_ids: tuple[Ids, ...] = ()
+    loaded: tuple[LoadedContent, ...] = ()
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
+    _expected: WeakKeyDictionary[Ids, ExpectedDocuments] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
         """Return judgments by which to score a run; None for a run that cannot be scored."""
@@ -451,11 +525,14 @@ class Examiner:
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
-            missing: list[Finding] = []
+            missing, expected = list[Finding](), self._expected_of(run)
             if self.corpus is None:
-                missing = missing_ids(self.golden, self._expected_of(run), "the index", self.accept, external=True)
+                missing = [
+                    *self._unmatchable(run),
+                    *missing_ids(self.golden, expected, "the index", self.accept, external=True),
+                ]
             pairs = answers_of(run, self.golden, self.k, corpus)
-            self._findings[run] = tuple(self._preflight(pairs, documents, missing))
+            self._findings[run] = tuple(self._preflight(pairs, documents, missing, expected))
         return self._findings[run]
 
     def examined(self, answered: GoldenRun) -> CheckFindings:
@@ -472,28 +549,79 @@ class Examiner:
         if answered.run is None:
             return CheckFindings(answered, self.expected, ())
         pairs = list(zip(self.golden, answers, strict=True))
-        findings = tuple(self._preflight(pairs, None, []))
+        expected = self._expected_of(answered.run, has_all=False)
+        findings = tuple(self._preflight(pairs, None, self._unmatchable(answered.run), expected))
         scores = answered.scores
         if not _errors(findings):
-            judged = self.expected.judgments(answered.run, self.ties)
+            judged = expected.judgments(answered.run, self.ties)
             scores = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
-        return CheckFindings(replace(answered, scores=scores, problems=_errors(findings)), self.expected, findings)
+        return CheckFindings(replace(answered, scores=scores, problems=_errors(findings)), expected, findings)
 
-    def _expected_of(self, run: Run) -> ExpectedDocuments:
-        return self.expected if self.corpus is not None else ExpectedDocuments(self.golden, self.match, run.doc_ids)
+    def _expected_of(self, run: Run, *, has_all: bool = True) -> ExpectedDocuments:
+        """Return the expectations against the documents of a run; ``has_all`` says that it lists every document."""
+        if self.corpus is not None:
+            return self.expected
+        if run.doc_ids not in self._expected:
+            content = self._content_of(run)
+            match = bind_content(self.match, self.golden, run.doc_ids, content)
+            self._expected[run.doc_ids] = ExpectedDocuments(
+                self.golden, match, run.doc_ids if has_all else None, all_texts=content.complete
+            )
+        return self._expected[run.doc_ids]
+
+    def _content_of(self, run: Run) -> DocumentContent:
+        """Return the content of a run's documents: from the backend, or else by their ids from loaded corpora."""
+        content = run.content if run.content is not None else DocumentContent()
+        if self.match.by_id and not self.expected.texts:
+            return content
+        columns = {}
+        for name in ("values", "texts"):
+            column = getattr(content, name)
+            values = [None] * len(run.doc_ids) if column is None else column.to_pylist()
+            for corpus in self.loaded if None in values else ():
+                corpus.complete(values, run.doc_ids, name)
+            columns[name] = pa.chunked_array([strings(values)])
+        return replace(content, **columns)
+
+    def _unmatchable(self, run: Run) -> list[Finding]:
+        """Find hits that cannot match because their text or the compared field is not known."""
+        hits = np.unique(run.rows)
+        if not len(hits):
+            return []
+        content, findings = self._content_of(run), []
+        expects_texts = any(question.texts for question in self.golden)
+        if self.match.rule is MatchRule.FIELD:
+            findings += _absent(
+                take_rows(_column(content.values, run), hits),
+                f"'{self.match.field}'",
+                "return documents with that field, give the corpus that has it (--corpus), or name another field "
+                "(--match field:NAME)",
+            )
+        if expects_texts:
+            findings += _absent(
+                take_rows(_column(content.texts, run), hits),
+                "text",
+                "expected texts need the texts of hits: return them (page_content or text of an object, texts= of an "
+                "endpoint), or give the corpus that has them (--corpus)",
+            )
+        return findings
 
     def _preflight(
-        self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None, earlier: Sequence[Finding]
+        self,
+        pairs: Sequence[tuple[GoldenQuestion, Answer]],
+        documents: int | None,
+        earlier: Sequence[Finding],
+        expected: ExpectedDocuments,
     ) -> list[Finding]:
         answers = Answers(
             tuple(pairs),
             self.k,
             self.ties,
-            self.match,
+            expected.match,
             documents,
             self._expected_texts,
             self.drops_itself,
-            self.loaded_ids,
+            tuple(corpus.ids for corpus in self.loaded),
         )
         return preflight(answers, self.accept, earlier)
 
@@ -545,25 +673,32 @@ def missing_ids(
 ) -> list[Finding]:
     """Find expected ids that no document can meet: questions that nothing could answer rightly.
 
+    See :func:`missing_texts` for expected texts.
+
     If all are missing, it is another corpus, which the user cannot ``accept``; the ids of an ``external`` index or
     store may have changed when its documents were indexed again.
     """
-    missing, match = expected.missing, expected.match
-    if not missing:
+    by_id = [unmet for unmet in expected.missing if unmet.expectation.id not in expected.texts]
+    if not by_id:
         return []
+    match = expected.match
     rule = {
         MatchRule.EXACT: "no document has the id",
         MatchRule.DOCUMENT: f"no document is called so, or so before its last '{match.delimiter}'",
         MatchRule.PREFIX: f"no document is called so, or begins so before a '{match.delimiter}'",
+        MatchRule.FIELD: f"no document has it in '{match.field}'",
     }[match.rule]
     advice = IdAdvice("", {})
-    if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
-        advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
+    missing_names = [unmet.expectation.id for unmet in by_id]
+    if match.values:
+        advice = value_advice(missing_names, Ids.of(dict.fromkeys(match.values.values())))
+    elif match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
+        advice = id_advice(golden, missing_names, expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the documents that it was made for"
-    count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
+    count = "1 expected id is" if len(by_id) == 1 else f"{len(by_id):,} expected ids are"
     message = f"{count} not in {corpus_name}: {rule}"
-    all_missing = len(missing) == sum(len(question.expected) for question in golden)
-    all_new = external and all_missing and len(missing) >= _SEVERAL and advice == IdAdvice("", {})
+    all_missing = len(by_id) == sum(len(question.expected) for question in golden)
+    all_new = external and all_missing and len(by_id) >= _SEVERAL and match.by_id and advice == IdAdvice("", {})
     if all_new and expected.corpus_ids is not None:
         ids = _join_ids(expected.corpus_ids.take(np.arange(min(_ALIKE, len(expected.corpus_ids)))))
         message = (
@@ -571,24 +706,69 @@ def missing_ids(
         )
         fix = (
             "expect a field of the metadata that stays the same whenever documents are indexed, and name it "
-            "(id_key=FIELD), or index them under your own ids; if it holds other documents, name the right index"
+            "(--match field:NAME), or index them under your own ids; if it holds other documents, name the right index"
         )
-    examples = []
-    for question, expectation in missing[:_EXAMPLES]:
-        near = advice.nearest.get(expectation.id)
-        hint = f" (did you mean '{near}'?)" if near is not None else ""
-        location = f"{golden.source}, line {question.line}: question '{question.id}'"
-        examples.append(f"{location} expects '{expectation.id}'{hint}")
-    if len(missing) > _EXAMPLES:
-        examples.append(f"… and {len(missing) - _EXAMPLES:,} more")
+    hints = {name: f" (did you mean '{near}'?)" for name, near in advice.nearest.items()}
     finding = Finding(
         "missing-ids",
         "error",
         message,
         "; ".join(filter(None, (fix, advice.fix))),
-        tuple(examples),
+        _missing_examples(golden, by_id, hints),
     )
     return [finding if all_missing else _accepted(finding, accept)]
+
+
+def missing_texts(
+    golden: GoldenSet,
+    expected: ExpectedDocuments,
+    texts: pa.ChunkedArray,
+    corpus_name: str,
+    accept: Collection[str] = (),
+) -> list[Finding]:
+    """Find expected texts that no document holds, each with the nearest document.
+
+    A warning, because texts are rarely cut alike for long; an error from half of the texts on, which are then of other
+    documents. If all are missing, the user cannot ``accept`` it.
+    """
+    unmet = [missing for missing in expected.missing if missing.expectation.id in expected.texts]
+    if not unmet or expected.corpus_ids is None:
+        return []
+    names = list(dict.fromkeys(missing.expectation.id for missing in unmet))
+    some = {name: expected.texts[name] for name in names[:_EXAMPLES]}
+    nearest = nearest_documents(some, expected.corpus_ids, texts)
+    hints = {
+        name: f"; nearest is document '{near.doc_id}' with {near.share:.0%} of the words: '{near.beginning}'"
+        for name, near in nearest.items()
+    }
+    total, match = len(expected.texts), expected.match
+    verb = "1 expected text is" if len(names) == 1 else f"{len(names):,} of {counted(total, 'expected text')} are"
+    how = (
+        "no document contains it or is a part of it" if len(names) == 1 else "no document contains or is a part of them"
+    )
+    share = f", nor has {match.share:.0%} of the words in order" if match.share < 1 else ""
+    least = min((near.share for near in nearest.values()), default=0.0)
+    fix = "take the golden set's texts from these documents"
+    if least >= _ALMOST and match.share > least:
+        fix = f"{fix}; to take documents with most of a text's words: --match text:{math.floor(least * 10) / 10:g}"
+    finding = Finding(
+        "missing-texts",
+        "error" if 2 * len(names) >= total else "warning",
+        f"{verb} not in {corpus_name}: {how}{share}",
+        fix,
+        _missing_examples(golden, unmet, hints),
+    )
+    return [finding if len(names) == total else _accepted(finding, accept)]
+
+
+def _missing_examples(golden: GoldenSet, missing: Sequence[Missing], hints: Mapping[str, str]) -> tuple[str, ...]:
+    examples = [
+        f"{golden.source}, line {question.line}: question '{question.id}' expects '{expectation.id}'"
+        f"{hints.get(expectation.id, '')}"
+        for question, expectation in missing[:_EXAMPLES]
+    ]
+    left = len(missing) - _EXAMPLES
+    return (*examples, *((f"… and {left:,} more",) if left > 0 else ()))
 
 
 def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:

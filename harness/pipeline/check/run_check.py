@@ -9,22 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.data.arrow import strings
-from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.dataset import Dataset, DatasetFiles, attribute_of
 from harness.data.golden_set import GoldenSet
+from harness.data.problems import Finding
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
-from harness.data.types import Corpus, Ids, Queries
-from harness.loaders import LoadedCorpus, load_documents
+from harness.data.types import Corpus, DocumentContent, Ids, Queries
+from harness.loaders import LoadedCorpus, load_documents, load_metadata
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
 from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import CheckResult
-from harness.pipeline.check.id_match import ExpectedDocuments, resolve_ids
-from harness.pipeline.check.preflight import CheckFindings, Examiner, missing_ids, problem_of, repeated_questions
+from harness.pipeline.check.id_match import ExpectedDocuments, MatchRule, bind_content, resolve_ids
+from harness.pipeline.check.preflight import (
+    CheckFindings,
+    Examiner,
+    LoadedContent,
+    missing_ids,
+    missing_texts,
+    problem_of,
+    repeated_questions,
+)
+from harness.pipeline.check.text_match import SHARE
 from harness.pipeline.compare import run_on
 from harness.pipeline.probes import probes_of
 from harness.plan.config import LOCAL, CheckOutput, CheckRequest, Output
@@ -32,7 +43,7 @@ from harness.plan.option_fields import command_words, from_keywords, keywords_of
 from harness.plan.plan import set_language
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
-from harness.results.check_schema import GoldenInfo, PreflightProblem, RequirementResult, Verdict
+from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
 from harness.results.dataset_info import identical_ids_info
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
@@ -90,13 +101,14 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     with cache.intact():
         loaded = {name: _load(plan, name, cache, visible_display) for name in plan.corpora}
         corpora = {name: content.corpus for name, content in loaded.items()}
-        plan = replace(plan, golden=resolve_ids(plan.golden, plan.match, (corpus.ids for corpus in corpora.values())))
+        contents = {name: _content(plan, name, corpora[name], cache, visible_display) for name in corpora}
+        plan = replace(plan, golden=_resolved(plan, contents))
         queries = _queries(plan.golden)
-        expected = {name: ExpectedDocuments(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
+        expected = {name: _expected(plan, content) for name, content in contents.items()}
         missing = [
             (finding, problem_of(finding, dataset=name))
-            for name in corpora
-            for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'", plan.request.accept)
+            for name, corpus in corpora.items()
+            for finding in _missing(plan, expected[name], corpus, f"the corpus '{name}'")
         ]
         problems = [problem for finding, problem in missing if finding.severity == "error"]
         warnings += [problem for finding, problem in missing if finding.severity == "warning"]
@@ -120,11 +132,17 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 )
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
-                examined += _against(plan, plan.against, queries, corpora, cache, visible_display)
+                loaded_content = tuple(contents.values())
+                examined += _against(plan, plan.against, queries, corpora, loaded_content, cache, visible_display)
     command = [*plan.command(), *command_words(output or Output())]
-    result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
+    matched = [count for name in expected for count in _matched(expected[name], name, None)]
+    for answered, of_backend, _ in examined:
+        if answered.run is not None and answered.trial.dataset not in expected:
+            matched += _matched(of_backend, answered.trial.dataset, answered.label)
+    result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, matched, command)
     if not plan.keep_text:
-        result = without_questions(result, (question.question for question in plan.golden))
+        texts = [text for question in plan.golden for text in (question.question, *question.texts)]
+        result = without_questions(result, texts)
     hits = {
         (answered.trial.dataset, answered.trial.label): answered.run
         for answered, _, _ in examined
@@ -181,6 +199,40 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     return content if rule is None else content._replace(identical_ids=rule)
 
 
+def _content(plan: CheckPlan, name: str, corpus: Corpus, cache: Cache, display: Display) -> LoadedContent:
+    """Return the content by which the documents of a corpus match: texts, and values of the field if one is named."""
+    field, source, values = plan.match.field, plan.corpora[name], None
+    if field and isinstance(source, Dataset):
+        values = attribute_of(source, field)
+    elif field and not isinstance(source, Dataset):
+        files, progress = DatasetFiles(columns=plan.columns), display.section("load")
+        cards = plan.request.cards
+        values = load_metadata([field], source, files=files, cards=cards, cache=cache, progress=progress).column(field)
+    return LoadedContent(corpus.ids, DocumentContent(values, corpus.texts, complete=True))
+
+
+def _resolved(plan: CheckPlan, contents: Mapping[str, LoadedContent]) -> GoldenSet:
+    """Return the golden set with expected ids as the corpora write them, or the values of the compared field."""
+    if plan.match.rule is MatchRule.TEXT:
+        return plan.golden
+    values = (content.values for _, content in contents.values() if content.values is not None)
+    names = [Ids(pc.drop_null(column).unique()) for column in values] if plan.match.field else []
+    return resolve_ids(plan.golden, plan.match, names or [ids for ids, _ in contents.values()])
+
+
+def _expected(plan: CheckPlan, loaded: LoadedContent) -> ExpectedDocuments:
+    match = bind_content(plan.match, plan.golden, loaded.ids, loaded.content)
+    return ExpectedDocuments(plan.golden, match, loaded.ids)
+
+
+def _missing(plan: CheckPlan, expected: ExpectedDocuments, corpus: Corpus, name: str) -> list[Finding]:
+    accept = plan.request.accept
+    return [
+        *missing_ids(plan.golden, expected, name, accept),
+        *missing_texts(plan.golden, expected, corpus.texts, name, accept),
+    ]
+
+
 def _pitfalls(name: str, content: LoadedCorpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
     dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files)
@@ -217,13 +269,13 @@ def _against(
     against: AgainstPlan,
     queries: Queries,
     corpora: Mapping[str, Corpus],
+    loaded: tuple[LoadedContent, ...],
     cache: Cache,
     display: Display,
 ) -> list[CheckFindings]:
     """Query every existing backend, in their order."""
     request = plan.request
-    loaded_ids = tuple(corpus.ids for corpus in corpora.values())
-    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded_ids=loaded_ids)
+    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
     document_source = plan.document_source
     indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge))
     metrics = list(plan.metrics.values())
@@ -263,6 +315,7 @@ def _result(
     examined: Sequence[CheckFindings],
     problems: Sequence[PreflightProblem],
     warnings: Sequence[PreflightProblem],
+    matched: list[MatchCount],
     command: list[str],
 ) -> Result:
     judge = CheckJudge(plan)
@@ -285,7 +338,7 @@ def _result(
         datasets=datasets,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
-        golden=_golden_info(plan),
+        golden=_golden_info(plan, matched),
         requirements=requirements,
         preflight=errors,
         warnings=[*warnings, *_problems(examined, "warning")],
@@ -311,7 +364,7 @@ def _verdict(
     return "passed" if all(required.passed for required in requirements) else "failed"
 
 
-def _golden_info(plan: CheckPlan) -> GoldenInfo:
+def _golden_info(plan: CheckPlan, matched: list[MatchCount]) -> GoldenInfo:
     golden, relevance = plan.golden, plan.request.relevance
     expecting = {question.id for question in golden.expecting(relevance)}
     return GoldenInfo(
@@ -321,11 +374,43 @@ def _golden_info(plan: CheckPlan) -> GoldenInfo:
         questions=len(golden),
         evaluated=len(expecting),
         without_expectation=[question.id for question in golden if question.id not in expecting],
-        match=plan.match.rule.value,
+        match=str(plan.match),
         delimiter=plan.match.delimiter or None,
         relevance=relevance,
         notes=list(golden.notes),
+        with_texts=sum(bool(question.texts) for question in golden),
+        matched=matched,
     )
+
+
+def _matched(expected: ExpectedDocuments, dataset: str, backend: str | None) -> list[MatchCount]:
+    """Count the expected texts and values that a document matches."""
+    match, texts = expected.match, expected.texts
+    counts = []
+    if texts:
+        by_rule: dict[str, set[str]] = {}
+        for of_document in match.texts.values():
+            for label, text_match in of_document.items():
+                by_rule.setdefault(label, set()).add(text_match.rule)
+        by_share = sum(rules == {SHARE} for rules in by_rule.values())
+        counts.append(
+            MatchCount(
+                by="text",
+                dataset=dataset,
+                backend=backend,
+                expected=len(texts),
+                matched=len(by_rule),
+                by_share=by_share,
+            )
+        )
+    if match.rule is MatchRule.FIELD or match.values:
+        values = {one.id for question in expected.golden if not question.texts for one in question.expected}
+        matched = len(values & set(match.values.values()))
+        if values:
+            counts.append(
+                MatchCount(by="field", dataset=dataset, backend=backend, expected=len(values), matched=matched)
+            )
+    return counts
 
 
 def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Queries) -> list[DatasetInfo]:

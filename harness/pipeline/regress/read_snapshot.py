@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -67,8 +67,7 @@ def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
     """Return the part of a check on one corpus; if no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
-    match = Match.of(result.golden_set.match, result.golden_set.delimiter)
-    exact = match.rule is MatchRule.EXACT
+    exact = result.golden_set.match == MatchRule.EXACT and not result.golden_set.matched
     texts = {question.id: question.question for question in questions if question.question is not None}
 
     return ResultSnapshot(
@@ -81,7 +80,7 @@ def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
         qrels=qrels_from_dict(_expected(questions)),
         kind="check",
         rescorable=exact,
-        rename=None if exact else partial(_rename_hits, match),
+        rename=None if exact else partial(_rename_hits, _owners_in(result)),
     )
 
 
@@ -99,7 +98,30 @@ def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
     }
 
 
-def _rename_hits(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
+def _owners_in(result: Result) -> Callable[[str, str, Mapping[str, object]], str | None]:
+    """Return a function of a query, a document and expected ids, which returns the id that the document represents.
+
+    Documents that match by text or by a field are those that the result names: the first hit of each expectation in
+    each trial, and its first documents.
+    """
+    match = Match.of(result.golden_set.match, result.golden_set.delimiter)
+    by_content: dict[tuple[str, str], str] = {}
+    for question in (question for trial in result.trials for question in trial.questions):
+        for expected in question.expected:
+            hits = [expected.hit] if expected.hit is not None and expected.matched_by is not None else []
+            for document in (*hits, *expected.documents):
+                by_content.setdefault((question.id, document), expected.id)
+
+    def owner(query: str, document: str, expected: Mapping[str, object]) -> str | None:
+        by_hit = by_content.get((query, document))
+        return by_hit if by_hit is not None else match.owner(document, expected)
+
+    return owner
+
+
+def _rename_hits(
+    owner_of: Callable[[str, str, Mapping[str, object]], str | None], run: Run, qrels: Qrels
+) -> RenamedRun:
     """Give the first chunk of each expected document in a ranking the document's id.
 
     A later chunk of it keeps its own, as one that is not relevant; if that is the expected id itself, it is marked.
@@ -112,7 +134,7 @@ def _rename_hits(match: Match, run: Run, qrels: Qrels) -> RenamedRun:
         first: dict[str, str] = {}
         expected_ids = expected.get(query, {})
         for document in run.doc_ids.take(run.rows[run.of_query(row)]):
-            owner = match.owner(document, expected_ids)
+            owner = owner_of(query, document, expected_ids)
             if owner is not None and owner not in first:
                 first[owner] = document
                 names.append(owner)

@@ -108,16 +108,47 @@ def check_document(report: Result) -> Document:
 def _header(report: Result) -> str:
     """Return one line that gives the data, its size and the rules."""
     golden, settings = report.golden_set, report.plan.resolved
-    matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
         golden.name,
         f"{counted(golden.questions, 'question')}, {golden.evaluated:,} with an expected document",
         *(line for corpus in report.corpora for line in _corpus(corpus)),
-        matched,
+        *_matching(report),
         f"k={settings['k']}",
         f"ties={settings['ties']}",
     ]
     return " · ".join(parts)
+
+
+def _matching(report: Result) -> Iterator[str]:
+    """Yield the rule by which expectations are matched, and how many match."""
+    golden = report.golden_set
+    by_text = [count for count in golden.matched if count.by == "text"]
+    if any(count.by == "field" for count in golden.matched) or golden.match.startswith("field:"):
+        rule = f"the field {golden.match.partition(':')[2]}" if ":" in golden.match else "the field named for ids"
+        yield f"matched by {rule}{_match_counts(report, 'field')}"
+    elif not golden.match.startswith("text") and golden.with_texts < golden.evaluated:
+        yield "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
+    if by_text:
+        some = (
+            "the golden set has" if golden.with_texts >= golden.evaluated else f"{golden.with_texts:,} questions have"
+        )
+        unasked = "" if golden.match.startswith("text") else f", as {some} texts and no ids"
+        share = golden.match.partition(":")[2] if golden.match.startswith("text:") else ""
+        rule = f"text ({share} of the words in order)" if share else "text"
+        yield f"matched by {rule}{unasked}{_match_counts(report, 'text')}"
+
+
+def _match_counts(report: Result, by: str) -> str:
+    """Return how many expectations match, for each corpus and each backend with its own documents."""
+    counts = [count for count in report.golden_set.matched if count.by == by]
+    noun = "expected text" if by == "text" else "expected value"
+    parts = []
+    for matched in counts:
+        name = matched.dataset if matched.backend is None else matched.backend
+        source = f" in {name}" if len(counts) > 1 else " in the hits" if matched.backend is not None else ""
+        share = f", {matched.by_share:,} by share" if matched.by_share else ""
+        parts.append(f"{matched.matched:,} of {counted(matched.expected, noun)}{source}{share}")
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def _corpus(corpus: DatasetInfo) -> list[str]:

@@ -101,15 +101,19 @@ def _matching(
     The documents that a backend found; without any, the first documents of the corpora that match.
     """
     documents: dict[tuple[str, str], list[str]] = {}
+    unmet: dict[str, list[str]] = {}
     for trial in trials:
         for question in trial.questions:
             for expected in question.expected:
                 matching = documents.setdefault((question.id, expected.id), [])
                 if expected.hit is not None:
                     matching.append(f"{expected.hit}{_suffix(report, trial.dataset)}")
-    missed: dict[str, list[str]] = {id_: [] for (_, id_), matching in documents.items() if not matching}
+                unmet.setdefault(expected.id, []).extend(
+                    f"{document}{_suffix(report, trial.dataset)}" for document in expected.documents
+                )
+    missed = {id_: unmet[id_] for (_, id_), matching in documents.items() if not matching}
     match = Match.of(report.golden_set.match, report.golden_set.delimiter)
-    for name, corpus in corpora.items() if missed else ():
+    for name, corpus in corpora.items() if missed and match.by_id else ():
         for doc in corpus.ids:
             owner = match.owner(doc, missed)
             if owner is not None and len(missed[owner]) < _MAX_CHUNKS:

@@ -191,7 +191,9 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     said = refused(tmp_path / "d", path=str(shard), vector="words", id_key="id")
     assert "6 of 6 documents have no text or whole number in the payload under 'id'" in said
     write_shard(tmp_path / "twice", documents(ids=["a", "b", "c", "d", "e", "a"]))
-    assert "several documents have the same" in refused(tmp_path / "e", path=str(tmp_path / "twice"), id_key="docno")
+    with attached(tmp_path / "e", path=str(tmp_path / "twice"), id_key="docno") as (_, shared):
+        assert sorted(shared.values.to_pylist()) == ["a", "a", "b", "c", "d", "e"]  # a key that points share is no id
+        assert len(set(shared.ids)) == 6
     (tmp_path / "nothing").mkdir()
     assert "is not a shard of Qdrant" in refused(tmp_path / "f", path=str(tmp_path / "nothing"))
     (broken,) = (shard / "segments").glob("*/segment.json")
