@@ -43,9 +43,9 @@ metric](../how-to/add-a-metric.md) as a NumPy function.
 A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the
 canonical name is shown. R is the number of relevant documents of a query; a document is relevant if its grade is at
-least `rel`, which defaults to `--relevance` (1). Higher is better for every metric except the counts. An unanswered
-query and a query without relevant documents have the value 0, and every average states [its
-queries](../explanation/ties.md#which-queries-count).
+least `rel`, which defaults to `--relevance` (1). Higher is better for every metric except the counts
+and `Forbidden`. An unanswered query and a query without relevant documents have the value 0, and every average states
+[its queries](../explanation/ties.md#which-queries-count).
 
 *average* shows whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow
 are known exactly. Values equal trec_eval's if the table has a name of trec_eval. Release 9 (as in pytrec_eval) and
@@ -111,13 +111,15 @@ def _metric_lines(kind: Kind) -> Iterator[str]:
     yield f"- formula: {kind.formula}"
     settings = [
         f"`{parameter.name}`: {parameter.help}; {_accepted(parameter)}, default `{parameter.default}`"
-        for parameter in kind.parameters
+        for parameter in kind.all_parameters
     ]
     yield "; ".join([f"- range: {kind.range}", f"over queries: {over_queries}", f"cutoff: {cutoff}", *settings])
     yield f"- source: {kind.source}"
 
 
 def _accepted(parameter: Parameter) -> str:
+    if parameter.type is bool:
+        return "`True` or `False`"
     if parameter.choices:
         return " or ".join(f"`{choice}`" for choice in parameter.choices)
     kind = "whole number" if parameter.type is int else "number"

@@ -82,6 +82,7 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
         "--per-query": request.per_query, "--relevance": request.relevance != 1, "--labels": request.labels,
         "--reference": request.reference, "--all-pairs": request.all_pairs,
+        "--judged-only": request.judged_only,
     }  # fmt: skip
     options = [name for name, value in settled.items() if value]
     if options:

@@ -24,6 +24,7 @@ from harness.data.columns import (
     parse_columns,
     text_batches,
 )
+from harness.data.exclusions import excluded_by, exclusions
 from harness.data.field_paths import field_paths
 from harness.data.filtering import FilterResult
 from harness.data.frames import as_table, rows_of, with_article
@@ -114,6 +115,18 @@ def _golden_queries(records: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     return questions
 
 
+def _exclusions(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the documents that the queries of records exclude."""
+    problems, excluded = Problems("queries", "record"), dict[str, tuple[str, ...]]()
+    for number, (query, record) in enumerate(zip(ids, records, strict=True), 1):
+        try:
+            excluded[query] = excluded_by(record)
+        except ValueError as error:
+            problems.add(number, str(error))
+    problems.raise_if_any()
+    return {query: documents for query, documents in excluded.items() if documents}
+
+
 def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
     """Return ids and texts of batches, title and text joined by a space; their ``lines`` count from 1.
 
@@ -200,6 +213,7 @@ class Dataset:
     have them; None for all documents. ``attributes`` are fields of the documents' metadata that supply the values for a
     sweep of filters, a string column each with a row a document; None without. ``unread_files`` counts the unread files
     of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a dot.
+    ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes any.
     ``states_unknown_documents``: its card states how many judgments name unknown documents.
     """
 
@@ -214,6 +228,7 @@ class Dataset:
     analyzer: str | None = None
     titles: TitleCounts | None = None
     candidates: Mapping[str, Sequence[str]] | None = None
+    excluded: Mapping[str, Sequence[str]] | None = None
     attributes: pa.Table | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
     states_unknown_documents: bool = False
@@ -277,15 +292,18 @@ class Dataset:
         records, fixed = _records(queries, "queries", QUERY_ROLES)
         query_columns = {role: field for role, field in columns_by_role.items() if role not in fixed}
         golden = _golden_queries(records, query_columns) if qrels is None else ()
+        groups: dict[str, dict[str, int | None]] = {}
         if golden:
             batch = TextBatch([question.id for question in golden], [question.question for question in golden])
             questions = text_columns([batch], Problems("queries", "record"))
             expected = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
             qrels = {query: grades for query, grades in expected.items() if grades} or None
+            groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
         else:
             questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
+            judged = judged.with_groups(groups) if groups else judged
             refuse_unknown(judged, questions.ids, documents.ids)
         return cls(
             name,
@@ -300,6 +318,7 @@ class Dataset:
             },
             identical_ids=identical_ids,
             language=language,
+            excluded=(exclusions(golden) if golden else _exclusions(questions.ids, records)) or None,
         )
 
 

@@ -59,6 +59,12 @@ class GoldenQuestion:
     filter: Mapping[str, str] | None = None
     forbidden: tuple[str, ...] = ()
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether two of its expectations are alternatives."""
+        groups = [expectation.group for expectation in self.expected if expectation.group is not None]
+        return len(set(groups)) < len(groups)
+
 
 def line_id(line: int) -> str:
     """Return the id of a question to which its file gives none."""
@@ -189,9 +195,12 @@ class GoldenSet:
             zip(judged, dataset.queries.ids, dataset.queries.texts.to_pylist(), strict=True), 1
         ):
             cut = slice(int(qrels.indptr[row]), int(qrels.indptr[row + 1])) if row >= 0 else slice(0)
-            graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), strict=True)
-            expected = tuple(Expectation(document, grade) for document, grade in graded if grade >= 0)
-            questions.append(GoldenQuestion(query, text, expected, {}, line))
+            groups = qrels.groups[cut].tolist() if qrels.groups is not None else [None] * len(qrels.grades[cut])
+            graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), groups, strict=True)
+            expected = tuple(Expectation(document, grade, group) for document, grade, group in graded if grade >= 0)
+            excluded = tuple((dataset.excluded or {}).get(query, ()))
+            fields = {"excluded_ids": excluded} if excluded else {}
+            questions.append(GoldenQuestion(query, text, expected, fields, line))
         content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
         return cls(
             dataset.name,

@@ -25,12 +25,16 @@ _DIGITS = 32
 
 
 class Judgments(NamedTuple):
-    """Judgments in the order of their file: the line of each, its query, its document and its grade."""
+    """Judgments in the order of their file: the line of each, its query, its document and its grade.
+
+    ``groups`` are numbers of groups of alternatives, None for a judgment without; None if no judgment has any.
+    """
 
     lines: list[int]
     query_ids: list[str]
     doc_ids: list[str]
     grades: list[int]
+    groups: list[int | None] | None = None
 
 
 def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
@@ -55,7 +59,7 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
         )
     first_rows = np.flatnonzero(first == np.arange(len(first)))
     order = first_rows[np.argsort(query_rows[first_rows], kind="stable")]
-    return Qrels(
+    qrels = Qrels(
         query_ids=Ids(queries.dictionary),
         doc_ids=Ids(documents.dictionary),
         indptr=offsets_of(np.bincount(query_rows[first_rows], minlength=len(queries.dictionary))),
@@ -63,6 +67,12 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
         grades=grades[order],
         repeated=len(first) - len(first_rows),
     )
+    if judgments.groups is None:
+        return qrels
+    groups: dict[str, dict[str, int | None]] = {}
+    for query, document, group in zip(judgments.query_ids, judgments.doc_ids, judgments.groups, strict=True):
+        groups.setdefault(query, {})[document] = group
+    return qrels.with_groups(groups)
 
 
 def repeated_judgments(qrels: Qrels | None) -> list[Finding]:

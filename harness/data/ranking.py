@@ -225,6 +225,14 @@ def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
     return select_hits(run, candidate_positions(run.indptr, run.rows, candidates_of_run))
 
 
+def without_excluded(run: Run, excluded: Mapping[str, Sequence[str]]) -> Run:
+    """Return the run without documents that its query excludes, in its own order; a query may have no hit left."""
+    of_run = candidate_rows(run.query_ids, run.doc_ids, excluded)
+    is_left_out = np.zeros(run.hits, dtype=np.bool_)
+    is_left_out[candidate_positions(run.indptr, run.rows, of_run)] = True
+    return select_hits(run, np.flatnonzero(~is_left_out))
+
+
 def candidate_positions(indptr: Int64Array, rows: Int32Array, candidates: Run) -> Int64Array:
     """Return the ascending places of the hits that are among their query's ``candidates``; a row of -1 is not.
 

@@ -6,7 +6,7 @@ people or files need them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -178,7 +178,9 @@ class Qrels:
     ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` int32 (J,). A grade of at least the
     relevance threshold is relevant; negative grades are allowed (trec_eval's codes) and never relevant.
     ``doc_ids`` holds the judged documents only, not the corpus. ``repeated`` counts judgments that were there again
-    with the same grade, and are left out.
+    with the same grade, and are left out. ``groups`` int32 (J,) makes judgments of one query with the same number
+    alternatives: one of them is enough, and a group counts once; None if no judgment has an alternative. ``ideal``
+    int32 (J,) are the grades of the best ranking, in descending order for each query, None for all grades.
     """
 
     query_ids: Ids
@@ -187,13 +189,17 @@ class Qrels:
     rows: Int32Array
     grades: Int32Array
     repeated: int = 0
+    groups: Int32Array | None = None
+    ideal: Int32Array | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
     def descending_grades(self) -> Int32Array:
-        """Return all grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
+        """Return the grades of each query's best ranking, in the slices of ``indptr`` (int32, shape (J,))."""
+        if self.ideal is not None:
+            return self.ideal
         return self.grades[np.lexsort((-self.grades.astype(np.int64), owners(self.indptr)))]
 
     def of_queries(self, queries: Ids) -> Qrels:
@@ -201,7 +207,38 @@ class Qrels:
         common = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
         indptr, positions = _gather(self.indptr, common)
         query_ids = Ids(self.query_ids.values.take(numbers(common)))
-        return Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions])
+        groups = None if self.groups is None else self.groups[positions]
+        return Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions], groups=groups)
+
+    @property
+    def groups_by_id(self) -> dict[str, dict[str, int]]:
+        """Query -> document -> its group of alternatives; empty without groups."""
+        if self.groups is None:
+            return {}
+        documents, bounds = self.doc_ids.take(self.rows), self.indptr.tolist()
+        return {
+            query: dict(zip(documents[start:stop], self.groups[start:stop].tolist(), strict=True))
+            for query, start, stop in zip(self.query_ids, bounds[:-1], bounds[1:], strict=True)
+        }
+
+    def with_groups(
+        self, groups_by_query: Mapping[str, Mapping[str, int | None]] | Mapping[str, Mapping[str, int]]
+    ) -> Qrels:
+        """Return the same judgments with groups of alternatives, each document's by query and document.
+
+        None, and no entry, is a group with one member. Without any two members of a group there are no groups.
+        """
+        numbered: list[int] = []
+        documents, bounds = self.doc_ids.take(self.rows), self.indptr.tolist()
+        repeats = False
+        for query, start, stop in zip(self.query_ids, bounds[:-1], bounds[1:], strict=True):
+            groups_of_query, numbers_by_group = groups_by_query.get(query, {}), dict[int, int]()
+            for position, document in enumerate(documents[start:stop]):
+                group = groups_of_query.get(document)
+                first = position if group is None else numbers_by_group.setdefault(group, position)
+                repeats = repeats or first != position
+                numbered.append(first)
+        return replace(self, groups=np.array(numbered, dtype=np.int32)) if repeats else self
 
 
 @dataclass(frozen=True, eq=False)

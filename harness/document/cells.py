@@ -8,7 +8,14 @@ from dataclasses import replace
 from harness.document.figures import Bar, Bars, Percentiles
 from harness.document.model import Cell, Column, Facts, Figure, Section, Table, Tone, Value
 from harness.results.schema import Result, TrialResult
-from harness.results.schema_base import ClusterInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, MetricValue
+from harness.results.schema_base import (
+    ClusterInfo,
+    ExcludedInfo,
+    HarnessInfo,
+    IdenticalIdsInfo,
+    MachineInfo,
+    MetricValue,
+)
 from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
 
@@ -127,6 +134,15 @@ def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
     return [f"{counted(info.queries, noun)} with a document's id: such hits are {verb}"]
 
 
+def excluded_documents(info: ExcludedInfo | None, noun: str) -> list[str]:
+    """Return what queries, which the report calls ``noun``, exclude, if it is anything."""
+    if info is None:
+        return []
+    verb = "excludes" if info.queries == 1 else "exclude"
+    unknown = f", and {counted(info.unknown, 'id')} that no document has" if info.unknown else ""
+    return [f"{counted(info.queries, noun)} {verb} {counted(info.documents, 'document')}{unknown}"]
+
+
 def made_by(
     harness: HarnessInfo, machine: MachineInfo, created: str, title: str, cluster: ClusterInfo | None = None
 ) -> Facts:
@@ -234,6 +250,9 @@ def metric_values(trial: TrialResult) -> Iterator[Value]:
         yield Value(trial.dataset, trial.label, name, value.mean, value.ci_low, value.ci_high, value.n)
         if value.min is not None and value.max is not None:
             yield Value(trial.dataset, trial.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
+        if value.if_unjudged_relevant is not None:
+            title = f"if_unjudged_relevant.{name}"
+            yield Value(trial.dataset, trial.label, title, value.if_unjudged_relevant, n=value.n)
 
 
 def values_of(dataset: str, backend: str, prefix: str, content: Mapping[str, object]) -> Iterator[Value]:

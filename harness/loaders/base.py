@@ -95,6 +95,7 @@ class TextSource:
         digests: SHA-256 of each file, by name, for the report and the card.
         state: a value that changes when the files do.
         unit: the unit of ``TextBatch.lines``: "line", "row", "document".
+        excluded: of queries, returns the documents that each query excludes; None without such a field.
     """
 
     label: str
@@ -104,6 +105,7 @@ class TextSource:
     digests: Mapping[str, str] = field(default_factory=dict)
     state: Callable[[], object] = lambda: None
     unit: str = "line"
+    excluded: Callable[[], Mapping[str, Sequence[str]]] | None = None
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -126,6 +126,7 @@ def load_dataset(
         analyzer=location.analyzer,
         titles=documents.titles,
         candidates=_candidates(location, loaded, corpus, selected_queries),
+        excluded=query_source.excluded() or None if query_source.excluded is not None else None,
         unread_files=loaded.unread_files,
         states_unknown_documents=location.stated_unknown(loaded.split) > 0,
     )

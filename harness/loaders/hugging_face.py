@@ -25,7 +25,14 @@ from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, PrefixLoader, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository
-from harness.loaders.parts import Files, choose_split, document_columns, judged_elsewhere, text_source
+from harness.loaders.parts import (
+    Files,
+    choose_split,
+    document_columns,
+    excluded_in,
+    judged_elsewhere,
+    text_source,
+)
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
@@ -393,6 +400,8 @@ def _texts(part: Part, kind: str, spec: DatasetSpec, unread: Sequence[str] = ())
         return _records(part, files, columns, problems, notes)
 
     source = text_source(files, read, columns, unit)
+    if kind == "queries" and not part.tabbed:
+        source = replace(source, excluded=partial(excluded_in, files, columns, unit))
     key = {**(source.key or {}), **part.repository.identity, "tabbed": part.tabbed, "unread": [*unread]}
     name = f"{part.repository.label}/{part.names[0]}"
     if len(part.names) > 1:
@@ -449,7 +458,7 @@ def _judgments(part: Part, spec: DatasetSpec) -> JudgmentSource:
         if part.md5 is not None:
             _check_md5(part, label)
         read_files = [read_judgments(files.source, name, spec.columns, problems, notes) for name in part.names]
-        return Judgments(*([*chain(*columns)] for columns in zip(*read_files, strict=True)))
+        return Judgments(*([*chain(*columns)] for columns in zip(*(each[:4] for each in read_files), strict=True)))
 
     digests = {label.removeprefix(_PREFIX): files.source.digest(name) for name in part.names[:1]}
     return JudgmentSource(label, read, label, digests, unit_of(part.names[0]))

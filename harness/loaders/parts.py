@@ -20,6 +20,7 @@ from harness.data.columns import (
     TextBatch,
     text_batches,
 )
+from harness.data.exclusions import FIELDS, excluded_by, exclusions
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
@@ -126,6 +127,27 @@ def document_columns(spec: DatasetSpec) -> ColumnMap:
     return ColumnMap(DOCUMENT_ROLES, spec.columns, shared_roles=spec.shared_roles)
 
 
+def excluded_in(files: Files, columns: ColumnMap, unit: str) -> dict[str, tuple[str, ...]]:
+    """Return the documents that queries of tables exclude, by query id; raises DataError for a field without ids.
+
+    A file none of whose first records has such a field is not read further.
+    """
+    problems, excluded = Problems(files.label, unit), dict[str, tuple[str, ...]]()
+    for name in files.names:
+        if not any(name_of_field in record for record in first_records(files.source, name) for name_of_field in FIELDS):
+            continue
+        with files.source.open(name) as stream:
+            records = read_records(stream, problems, [], ending=format_of(name) or ".jsonl", nested=True)
+            for batch in text_batches(records, columns, problems):
+                for line, query, record in zip(batch.lines or (), batch.ids, batch.records or (), strict=True):
+                    try:
+                        excluded[query] = excluded_by(record)
+                    except ValueError as error:
+                        problems.add(line, str(error))
+    problems.raise_if_any()
+    return excluded
+
+
 def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
     """Return the documents of a table."""
     return _table(files, document_columns(spec))
@@ -163,7 +185,9 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
         is_golden(record, spec.columns) for record in first_records(files.source, name)[:1]
     ):
         return _golden(files, spec.columns)
-    return Questions(_table(files, columns), None)
+    return Questions(
+        replace(_table(files, columns), excluded=partial(excluded_in, files, columns, unit_of(name))), None
+    )
 
 
 def _golden(files: Files, columns: Mapping[str, str]) -> Questions:
@@ -193,14 +217,16 @@ def _golden(files: Files, columns: Mapping[str, str]) -> Questions:
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
     if golden_columns := {role: field for role, field in columns.items() if role in GOLDEN_ROLE_NAMES}:
         key["columns"] = {**golden_columns}
-    queries = TextSource(files.label, questions, files.name, key, files.digests, files.state)
+    queries = TextSource(
+        files.label, questions, files.name, key, files.digests, files.state, excluded=lambda: exclusions(golden())
+    )
     source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
     return Questions(queries, source)
 
 
 def _judgments_of(golden: GoldenSet) -> Judgments:
-    expected = [(q.line, q.id, document.id, document.grade) for q in golden for document in q.expected]
-    return Judgments(*(list(column) for column in zip(*expected, strict=True)))
+    expected = [(q.line, q.id, document.id, document.grade, document.group) for q in golden for document in q.expected]
+    return Judgments(*map(list, zip(*expected, strict=True)))
 
 
 def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:

@@ -5,9 +5,24 @@ from harness.metrics.functions import metric
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 from harness.metrics.measure import Metric
-from harness.metrics.parse import official_metrics, parse_metric, parse_metrics
-from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
-from harness.metrics.scoring import require_closed_form, score
+from harness.metrics.parse import (
+    counts_forbidden,
+    improvement,
+    lower_is_better,
+    official_metrics,
+    parse_metric,
+    parse_metrics,
+    with_condensed,
+)
+from harness.metrics.scores import (
+    QueryCounts,
+    QuerySet,
+    Scores,
+    Summary,
+    is_mean,
+    undecided_by_ties,
+)
+from harness.metrics.scoring import require_closed_form, require_judgments, score, score_forbidden
 
 __all__ = [
     "HIGHEST_LEVEL",
@@ -22,12 +37,18 @@ __all__ = [
     "Scores",
     "Summary",
     "TieRule",
+    "counts_forbidden",
+    "improvement",
     "is_mean",
+    "lower_is_better",
     "metric",
     "official_metrics",
     "parse_metric",
     "parse_metrics",
     "require_closed_form",
+    "require_judgments",
     "score",
+    "score_forbidden",
     "undecided_by_ties",
+    "with_condensed",
 ]

@@ -19,7 +19,7 @@ def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits]:
 
 def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
     """Put the judged hits of each tie group last, lowest grade first, or first and highest grade first."""
-    tied = np.flatnonzero(_is_hit(judged) & (judged.tied > 1))
+    tied = np.flatnonzero(is_hit(judged) & (judged.tied > 1))
     query = np.searchsorted(judged.indptr, tied, side="right")
     above, size = judged.above[tied], judged.tied[tied]
     begins = np.flatnonzero(np.diff(query, prepend=-1) | np.diff(above, prepend=-1))
@@ -33,7 +33,7 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
     return judged._replace(ranks=ranks, grades=grades)
 
 
-def _is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
+def is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
     """Return which positions of the slices hold a judged document that was returned."""
     starts = np.repeat(judged.indptr[:-1], np.diff(judged.indptr))
     return np.arange(len(judged.ranks)) - starts < np.repeat(judged.hit_counts, np.diff(judged.indptr))

@@ -113,6 +113,34 @@ def success(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         out[query] = _reached_first(judged, query, arguments.level, arguments.cutoff, False)
 
 
+@inner_kernel
+def _all_reached(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
+    """Return the chance that every relevant document is in the top ``cutoff``; 0 if one was not returned.
+
+    Of a tie group that the cutoff divides, c of m places count. The chance that all of its r relevant hits have one is
+    C(m - r, c - r) / C(m, c), the product of (c - i) / (m - i) over i < r.
+    """
+    total = relevant_total(judged, query, level)
+    missing, chance = total, 1.0 if total else 0.0
+    first, stop = judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]
+    while first < stop:
+        last = _group_end(judged, query, first)
+        relevant = _relevant_in(judged, first, last, level)
+        reached = min(max(cutoff - judged.above[first], 0), judged.tied[first])
+        for position in range(relevant):
+            chance *= max(reached - position, 0) / (judged.tied[first] - position)
+        missing -= relevant
+        first = last
+    return chance if missing == 0 else 0.0
+
+
+@kernel
+def complete(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """1 when every relevant document is in the top k."""
+    for query in range(len(out)):
+        out[query] = _all_reached(judged, query, arguments.level, arguments.cutoff)
+
+
 @kernel
 def reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """1 divided by the rank of the first relevant hit."""

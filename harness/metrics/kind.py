@@ -28,12 +28,18 @@ class Parameter:
     """
 
     name: str
-    type: type[int] | type[float] | type[str]
-    default: int | float | str
+    type: type[int] | type[float] | type[str] | type[bool]
+    default: int | float | str | bool
     help: str
     minimum: float | None = None
     maximum: float | None = None
     choices: dict[str, float] = field(default_factory=dict, hash=False)
+
+
+JUDGED_ONLY = Parameter(
+    "judged_only", bool, False, "condensed lists: hits without a judgment are left out first (trec_eval -J)"
+)
+"""A parameter of every metric that hits without a judgment can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Kind:
     ``parameters`` holds at most one besides ``rel``. ``aliases`` are other names in use, ``trec`` is trec_eval's name
     without a cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default.
     ``release`` is the release of trec_eval that computes the metric so under that name, None if every release does.
+    ``judgments`` are the documents that count: ``relevant`` ones, or ``forbidden`` ones, which a golden set names.
+    ``condensable`` metrics take :data:`JUDGED_ONLY`. If ``lower_is_better``, the range is 0 to 1.
     """
 
     name: str
@@ -64,3 +72,11 @@ class Kind:
     aggregate: Literal["mean", "sum", "geometric"] = "mean"
     floor: float = 0.0
     range: str = "0 to 1"
+    judgments: Literal["relevant", "forbidden"] = "relevant"
+    condensable: bool = True
+    lower_is_better: bool = False
+
+    @property
+    def all_parameters(self) -> tuple[Parameter, ...]:
+        """Every parameter that a metric of this kind takes."""
+        return (*self.parameters, JUDGED_ONLY) if self.condensable else self.parameters

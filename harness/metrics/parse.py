@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
-from harness.metrics.kind import Kind, Parameter, Release
+from harness.metrics.kind import JUDGED_ONLY, Kind, Parameter, Release
 from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kind_of, kinds, spellings, squeezed
 from harness.metrics.table import KINDS, NOT_OFFERED
@@ -22,6 +22,7 @@ _PARAMETERS_OF_TREC = (
     (re.compile(r"rbp\.p=(\d*\.?\d+)"), "RBP_trec_eval_10(p={})"),
 )
 """Names that trec_eval takes a parameter in, and the same metric in our spelling."""
+_TRUTH_VALUES = {"true": True, "false": False}
 _EXPONENTIAL = {"ndcgburges": "nDCG", "dcgburges": "DCG"}
 """ranx's names of metrics with exponential gains, squeezed."""
 _OTHER_FORMULAS = (
@@ -75,6 +76,38 @@ def parse_metric(text: str, release: Release = 9) -> Metric:
         name, inside = exponential, "dcg=exp-log2"
     kind = kind or find_kind(name, release)
     return Metric(kind.name, _cutoff(kind, cutoff_text, text), _parameters(kind, inside, text))
+
+
+def with_condensed(measures: Iterable[Metric]) -> list[Metric]:
+    """Return metrics, each followed by the same on condensed lists unless judgments alone decide it."""
+    both = list[Metric]()
+    for metric in measures:
+        both.append(metric)
+        if kind_of(metric.name).condensable:
+            both.append(metric.with_parameter(JUDGED_ONLY.name, True))
+    return list(dict.fromkeys(both))
+
+
+def counts_forbidden(metric: Metric) -> bool:
+    """Return whether a metric counts the documents that questions forbid, not the relevant ones."""
+    return kind_of(metric.name).judgments == "forbidden"
+
+
+@cache
+def lower_is_better(name: str) -> bool:
+    """Return whether less of a figure is better, by its displayed name; False for a name that is not a metric's.
+
+    Values of such a metric are from 0 to 1.
+    """
+    try:
+        return kind_of(parse_metric(name).name).lower_is_better
+    except UsageError:
+        return False
+
+
+def improvement(name: str, difference: float) -> float:
+    """Return the difference of a figure, by its displayed name, with the sign of an improvement."""
+    return -difference if lower_is_better(name) else difference
 
 
 def _apply_level(metric: Metric, level: int, text: str) -> Metric:
@@ -262,7 +295,7 @@ def _cutoff(kind: Kind, cutoff: str | None, text: str) -> int | float | None:
 
 
 def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, ParameterValue], ...]:
-    parameters_by_name = {parameter.name: parameter for parameter in kind.parameters}
+    parameters_by_name = {parameter.name: parameter for parameter in kind.all_parameters}
     values: dict[str, ParameterValue] = {}
     for part in filter(None, (part.strip() for part in inside.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
@@ -284,6 +317,10 @@ def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
         if text in parameter.choices:
             return text
         raise UnknownNameError(f"value of {parameter.name} in '{measure}'", text, parameter.choices)
+    if parameter.type is bool:
+        if text.lower() in _TRUTH_VALUES:
+            return _TRUTH_VALUES[text.lower()]
+        raise UsageError(f"metric '{measure}': {parameter.name}={text} is neither True nor False")
     try:
         value = parameter.type(text)
     except ValueError as error:

@@ -73,7 +73,8 @@ class Scores:
 
     ``values``, ``low`` and ``high`` are float64 (Q, M); ``low`` and ``high`` are the exact extremes over tie orders,
     NaN for a measure without them. ``measures`` are as scored: the relevance level filled in if it is not 1, and each
-    measure once.
+    measure once. ``if_relevant`` float64 (Q, M) are the values if every unjudged hit were relevant, NaN for metrics
+    that it cannot change; None if they were not computed.
     """
 
     measures: tuple[Metric, ...]
@@ -84,6 +85,7 @@ class Scores:
     counts: QueryCounts
     ties: TieRule
     queries: QuerySet
+    if_relevant: Float64Array | None = None
 
     def __repr__(self) -> str:
         """Name the number of queries, and each metric's value over them."""
@@ -103,6 +105,14 @@ class Scores:
             Summary(measure, *(_aggregate(measure, table[:, column]) for table in tables))
             for column, measure in enumerate(self.measures)
         ]
+
+    def means_if_relevant(self) -> dict[Metric, float]:
+        """Return metrics over all evaluated queries if every unjudged hit were relevant; empty if not computed."""
+        if self.if_relevant is None or not len(self.query_ids):
+            return {}
+        by_id = np.argsort(self.query_ids.tie_rank)
+        columns = {measure: self.if_relevant[by_id, column] for column, measure in enumerate(self.measures)}
+        return {measure: _aggregate(measure, column) for measure, column in columns.items() if not np.isnan(column[0])}
 
     def per_query(self) -> Iterator[tuple[str, list[Summary]]]:
         """Yield each evaluated query with its measures."""

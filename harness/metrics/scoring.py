@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +12,18 @@ import numpy.typing as npt
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.errors import MetricError, UsageError
+from harness.metrics.alternatives import CountedGroups, count_groups_once
+from harness.metrics.condensed import condensed
 from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
+from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kind, Parameter
 from harness.metrics.measure import Metric
+from harness.metrics.parse import counts_forbidden
 from harness.metrics.placement import judge_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
+from harness.metrics.unjudged import values_if_relevant
 
 _ROUNDING = 1e-9
 
@@ -32,6 +37,7 @@ def score(
     queries: QuerySet | str = QuerySet.RELEVANT,
     relevance: int = 1,
     unjudged: bool = False,
+    if_relevant: bool = False,
 ) -> Scores:
     """Return every metric of every query of the chosen set, with the interval that ties allow.
 
@@ -39,33 +45,124 @@ def score(
     not answer has no hits, and gets each measure's value for that (0). Raises RankingError for scores that are not
     finite and duplicate documents, DataError for a run none of whose query or document ids is judged (with ``unjudged``
     only the former: no document is relevant then, and trec_eval prints zeros), UsageError for a measure without a
-    closed form under ``average``, MetricError for a metric of another package that fails.
+    closed form under ``average`` and for one that counts documents which judgments cannot name (``Forbidden``),
+    MetricError for a metric of another package that fails. Groups of alternatives count once, as
+    :mod:`harness.metrics.alternatives` says. ``if_relevant`` also computes the values if every unjudged hit were
+    relevant.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 1 <= relevance <= HIGHEST_LEVEL:
         raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
     resolved = tuple(dict.fromkeys(_apply_level(measure, relevance) for measure in measures))
+    require_judgments(resolved)
     if ties is TieRule.AVERAGE:
         require_closed_form(resolved)
     _refuse_grades_beyond_scale(resolved, qrels)
-    judged = judge_hits(run, qrels, ties, unjudged=unjudged)
-    selected, counts = _choose(run, qrels, judged, queries, relevance)
-    fill = partial(_values, measures=resolved, relevance=relevance, query_ids=qrels.query_ids)
+    columns = _Columns(*(np.zeros((len(qrels.query_ids), len(resolved))) for _ in _Columns._fields))
+    levels = np.array([_level(measure, relevance) for measure in resolved])
+    # which document of a group counts depends on the lowest relevant grade
+    for level in dict.fromkeys([relevance] if qrels.groups is None else [relevance, *levels.tolist()]):
+        chosen = np.flatnonzero((levels == level) | (qrels.groups is None))
+        counted = count_groups_once(run, qrels, ties, level)
+        judged = judge_hits(run, counted.qrels, ties, unjudged=unjudged)
+        if level == relevance:
+            selected, counts = _choose(run, counted.qrels, judged, queries, relevance)
+        of_level = [resolved[column] for column in chosen]
+        part = _columns(judged, of_level, ties, relevance, counted, if_relevant=if_relevant)
+        for table, of_part in zip(columns, part, strict=True):
+            table[:, chosen] = of_part
+    ids = Ids.of(qrels.query_ids.take(np.flatnonzero(selected)))
+    values, low, high, relevant = (table[selected] for table in columns)
+    return Scores(resolved, ids, values, low, high, counts, ties, queries, relevant if if_relevant else None)
+
+
+def score_forbidden(
+    run: Run, forbidden: Qrels, measures: Sequence[Metric], *, ties: TieRule | str = TieRule.TREC_EVAL
+) -> Scores:
+    """Return metrics that count forbidden documents, over the queries of ``forbidden``.
+
+    Args:
+        run: The run; none of its documents need be forbidden.
+        forbidden: The forbidden documents of each query, with grade 1.
+        measures: Metrics whose kind counts forbidden documents.
+        ties: As in :func:`score`.
+    """
+    ties = TieRule(ties)
+    judged = judge_hits(run, forbidden, ties, unjudged=True)
+    selected, counts = _choose(run, forbidden, judged, QuerySet.JUDGED, 1)
+    columns = _columns(judged, measures, ties, 1, CountedGroups(forbidden, np.zeros_like(selected)))
+    ids = Ids.of(forbidden.query_ids.take(np.flatnonzero(selected)))
+    values, low, high, _ = (table[selected] for table in columns)
+    return Scores(tuple(measures), ids, values, low, high, counts, ties, QuerySet.JUDGED)
+
+
+class _Columns(NamedTuple):
+    """Each query's values and their range over ties, float64 (Q, M) each; NaN for no range.
+
+    ``if_relevant`` are the values if every unjudged hit were relevant, NaN for a metric without them.
+    """
+
+    values: Float64Array
+    low: Float64Array
+    high: Float64Array
+    if_relevant: Float64Array
+
+
+def _columns(
+    judged: JudgedHits,
+    measures: Sequence[Metric],
+    ties: TieRule,
+    relevance: int,
+    counted: CountedGroups,
+    *,
+    if_relevant: bool = False,
+) -> _Columns:
+    query_ids = counted.qrels.query_ids
+    fill = partial(_values, measures=measures, relevance=relevance, query_ids=query_ids)
     values = fill(judged, average=ties is TieRule.AVERAGE)
     tied = bool((judged.tied > 1).any())
     worst, best = map(fill, extreme_placements(judged)) if tied else (values, values)
-    exact = np.array([kind_of(measure.name).bounded for measure in resolved])
+    exact = (
+        np.array([kind_of(measure.name).bounded for measure in measures], dtype=np.bool_) & ~counted.tied[:, np.newaxis]
+    )
     low, high = (np.where(exact, side(worst, best), np.nan) for side in (np.minimum, np.maximum))
-    _require_within(values, low, high, resolved, qrels.query_ids)
-    low, high = low[selected], high[selected]
-    ids = Ids.of(qrels.query_ids.take(np.flatnonzero(selected)))
-    return Scores(resolved, ids, values[selected], low, high, counts, ties, queries)
+    _require_within(values, low, high, measures, query_ids)
+    relevant = np.full_like(values, np.nan)
+    for column, measure in enumerate(measures) if if_relevant and ties is not TieRule.AVERAGE else ():
+        if _depends_on_unjudged(measure):
+            relevant[:, column] = _value_if_relevant(judged, measure, relevance, query_ids)
+    return _Columns(values, low, high, relevant)
+
+
+def _depends_on_unjudged(measure: Metric) -> bool:
+    """Return whether labels of unjudged hits can change a metric, which is no sum."""
+    kind = kind_of(measure.name)
+    return kind.condensable and kind.aggregate != "sum" and not measure.parameter(JUDGED_ONLY.name)
+
+
+def _value_if_relevant(judged: JudgedHits, measure: Metric, relevance: int, query_ids: Ids) -> Float64Array:
+    arguments = _arguments(measure, kind_of(measure.name), relevance)
+
+    def fill(hits: JudgedHits, values: Float64Array) -> None:
+        _fill(hits, measure, relevance, query_ids, values)
+
+    return values_if_relevant(judged, arguments.cutoff, arguments.level, fill)
 
 
 def _apply_level(measure: Metric, relevance: int) -> Metric:
     levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     stated = not levelled or measure.parameter("rel") is not None
     return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
+
+
+def require_judgments(measures: Sequence[Metric]) -> None:
+    """Raise UsageError naming the measures that count documents which judgments cannot name."""
+    lacking = [str(measure) for measure in measures if counts_forbidden(measure)]
+    if lacking:
+        raise UsageError(
+            f"{', '.join(lacking)}: judgments name no forbidden documents",
+            fix="leave it out; `harness check` measures it, with a golden set whose questions have 'forbidden'",
+        )
 
 
 def require_closed_form(measures: Sequence[Metric]) -> None:
@@ -111,19 +208,34 @@ def _values(
     if not average:  # to kernels, a ranking without ties is one whose tie groups have one hit each
         judged = judged._replace(above=judged.ranks - 1, tied=np.ones_like(judged.tied))
     table = np.zeros((len(measures), len(judged.hit_counts)), dtype=np.float64)
+    only_judged = condensed(judged) if any(measure.parameter(JUDGED_ONLY.name) for measure in measures) else judged
     for row, measure in zip(table, measures, strict=True):
-        kind = kind_of(measure.name)
-        try:
-            kernel = (kind.average if average else None) or kind.kernel
-            kernel(judged, _arguments(measure, kind, relevance), row)
-        except QueryFaultError as error:
-            of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
-            raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
-        broken = np.flatnonzero(~np.isfinite(row))
-        if len(broken):
-            query, value = query_ids[int(broken[0])], row[broken[0]]
-            raise MetricError(f"metric '{measure}' of query '{query}': it gave {value:g}, expected a finite number")
+        hits = only_judged if measure.parameter(JUDGED_ONLY.name) else judged
+        _fill(hits, measure, relevance, query_ids, row, average=average)
     return np.ascontiguousarray(table.T)
+
+
+def _fill(
+    hits: JudgedHits,
+    measure: Metric,
+    relevance: int,
+    query_ids: Ids,
+    values: Float64Array,
+    *,
+    average: bool = False,
+) -> None:
+    """Compute a metric; raises MetricError, which names the query, for one that fails."""
+    kind = kind_of(measure.name)
+    try:
+        kernel = (kind.average if average else None) or kind.kernel
+        kernel(hits, _arguments(measure, kind, relevance), values)
+    except QueryFaultError as error:
+        of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
+        raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
+    broken = np.flatnonzero(~np.isfinite(values))
+    if len(broken):
+        query, value = query_ids[int(broken[0])], values[broken[0]]
+        raise MetricError(f"metric '{measure}' of query '{query}': it gave {value:g}, expected a finite number")
 
 
 def _require_within(
@@ -143,9 +255,14 @@ def _require_within(
 
 
 def _arguments(measure: Metric, kind: Kind, relevance: int) -> Arguments:
-    level = measure.parameter("rel")
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else NO_CUTOFF
-    return Arguments(cutoff, int(level) if level is not None else relevance, _extra(measure, kind))
+    return Arguments(cutoff, _level(measure, relevance), _extra(measure, kind))
+
+
+def _level(measure: Metric, relevance: int) -> int:
+    """Return the lowest grade that is relevant to a metric."""
+    level = measure.parameter("rel")
+    return int(level) if level is not None else relevance
 
 
 def _extra(measure: Metric, kind: Kind) -> float:

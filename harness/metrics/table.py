@@ -72,6 +72,18 @@ _ROWS = (
         trec_cut="success", trec_cuts=(1, 5, 10),
     ),
     Kind(
+        "Complete", kernels.complete, "whether the top k holds every relevant document",
+        "1 if all relevant documents are in the top k, else 0; of a group of alternatives one is enough",
+        "all-recall: Gutiérrez et al., HippoRAG, NeurIPS 2024; groups of alternatives: AutoRAG's retrieval_gt",
+        "optional", average=kernels.complete, parameters=(_REL,), aliases=("All_recall",),
+    ),
+    Kind(
+        "Forbidden", kernels.success, "whether the top k holds a document that the question forbids",
+        "1 if a forbidden document is in the top k, else 0; over the questions of a golden set that forbid documents",
+        "this package", "optional", average=kernels.success, judgments="forbidden", condensable=False,
+        lower_is_better=True,
+    ),
+    Kind(
         "Hits", kernels.relevant_hits, "how many relevant documents the top k holds",
         "number of relevant documents in the top k", "ranx", "optional", average=kernels.relevant_hits,
         parameters=(_REL,), range="0 or more",
@@ -108,12 +120,12 @@ _ROWS = (
     Kind(
         "Judged", kernels.judged_rate, "share of the top k that this query has a judgment for",
         "judged documents in the top k / documents in the top k", "known as 1 - Hole@k (BEIR)",
-        "optional", average=kernels.judged_rate,
+        "optional", average=kernels.judged_rate, condensable=False,
     ),
     Kind(
         "Bpref", kernels.binary_preference, "preference of relevant over judged non-relevant documents",
         "1/R · sum over relevant documents of 1 - min(N above, R) / min(N, R); N: judged, not relevant",
-        "Buckley and Voorhees, SIGIR 2004", "none", parameters=(_REL,), trec="bpref",
+        "Buckley and Voorhees, SIGIR 2004", "none", parameters=(_REL,), trec="bpref", condensable=False,
     ),
     Kind(
         "infAP", kernels.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
@@ -155,7 +167,7 @@ _ROWS = (
     ),
     Kind(
         "SetR", kernels.recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
-        "none", average=kernels.recall, parameters=(_REL,), trec="set_recall",
+        "none", average=kernels.recall, parameters=(_REL,), trec="set_recall", condensable=False,
     ),
     Kind(
         "SetF", kernels.set_f, "weighted harmonic mean of SetP and SetR",
@@ -167,7 +179,7 @@ _ROWS = (
     ),
     Kind(
         "NumQ", kernels.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
-        average=kernels.number_of_queries, trec="num_q", aggregate="sum", range="0 or more",
+        average=kernels.number_of_queries, trec="num_q", aggregate="sum", range="0 or more", condensable=False,
     ),
     Kind(
         "NumRet", kernels.number_retrieved, "documents returned", "count", "trec_eval", "none",
@@ -176,11 +188,12 @@ _ROWS = (
     Kind(
         "NumRel", kernels.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
         average=kernels.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
+        condensable=False,
     ),
     Kind(
         "NumRelRet", kernels.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
         average=kernels.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
-        range="0 or more",
+        range="0 or more", condensable=False,
     ),
 )  # fmt: skip
 

@@ -334,7 +334,7 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
                 outcome,
                 run=rules.filter_hits(outcome.run, k),
                 rebuilds=tuple(rules.filter_hits(run, k) for run in outcome.rebuilds),
-                notes=(*outcome.notes, *rules.not_returned(outcome.run)),
+                notes=(*outcome.notes, *rules.notes(outcome.run)),
             )
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.filter_hits(parity.exact, k))

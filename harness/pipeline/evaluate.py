@@ -30,12 +30,12 @@ from harness.data.memory import (
     read_shape,
 )
 from harness.data.problems import Finding
-from harness.data.ranking import among_candidates, order, without_identical_ids
+from harness.data.ranking import among_candidates, order, without_excluded, without_identical_ids
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.structured_files import states_order
-from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score
+from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score, with_condensed
 from harness.metrics.audit import Audit, audit_run
 from harness.metrics.kind import Release
 from harness.metrics.placement import NothingJudgedError
@@ -96,7 +96,7 @@ _QRELS = QRELS._replace(
 )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class EvaluatedRun(Scores):
     """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
 
@@ -154,11 +154,12 @@ def evaluate_run(
         scores = score(
             run,
             qrels,
-            measures,
+            with_condensed(measures) if how.judged_only else measures,
             ties=TieRule(how.ties or ties),
             queries=QuerySet(how.queries or (QuerySet.ANSWERED if trec_eval else QuerySet.RELEVANT)),
             relevance=how.relevance,
             unjudged=trec_eval is not None or _may_be_unjudged(run, qrels, corpus, how.accept),
+            if_relevant=how.judged_only,
         )
     except NothingJudgedError as error:
         if corpus is not None and len(corpus):
@@ -220,9 +221,10 @@ def evaluate(
             is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``; ``columns`` are the
             fields of judgments in the file of a table. With ``identical_ids="drop"`` hits that have their query's id
             are left out first; ``auto`` follows the :class:`harness.Dataset` given as ``qrels``, and otherwise keeps
-            them. If a dataset has candidates, as in reranking tasks, only hits among these are scored. Of several runs,
-            ``reference`` is the one with which the others are compared (the first by default), ``all_pairs`` compares
-            every pair, and ``seed`` is the seed of intervals and tests.
+            them. If a dataset has candidates, as in reranking tasks, only hits among these are scored; documents that
+            its queries exclude are left out. Of several runs, ``reference`` is the one with which the others are
+            compared (the first by default), ``all_pairs`` compares every pair, and ``seed`` is the seed of intervals
+            and tests.
 
     Returns:
         The scores; of several runs an ``EvaluatedRuns``, with a paired test of each metric and run. The scores'
@@ -427,6 +429,8 @@ def _read(
         _refuse_unnumbered(hits, judgments)
     if isinstance(qrels, Dataset) and qrels.candidates is not None:
         hits = among_candidates(hits, qrels.candidates)
+    if isinstance(qrels, Dataset) and qrels.excluded is not None:
+        hits = without_excluded(hits, qrels.excluded)
     return hits, judgments, drops
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from harness.data.arrow import numbers, take_rows
 from harness.data.dataset import Dataset
 from harness.data.progress import Display, SilentDisplay
-from harness.data.ranking import TieBreak, TieRule, without_identical_ids
+from harness.data.ranking import TieBreak, TieRule, without_excluded, without_identical_ids
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.errors import HarnessError, UsageError
@@ -240,8 +240,8 @@ class _Verifier:
                 cards=self.cards,
             )
             plan = resolved_for(plan_of_backends(request), dataset)
-            # hits with their query's id are dropped after the cut, as in the publications
-            unfiltered = replace(dataset, identical_ids="keep")
+            # hits are left out after the cut, as in the publications
+            unfiltered = replace(dataset, identical_ids="keep", excluded=None)
             cache = Cache()
             with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
                 ran = run_plan(HitRules.of(unfiltered).deepened(plan), unfiltered, cache, work, self.display)
@@ -404,6 +404,8 @@ def _measure(row: PublishedNumber, metric: str, outcome: Outcome, dataset: Datas
 
 def _scores(row: PublishedNumber, metric: str, run: Run, qrels: Qrels, dataset: Dataset) -> Scores:
     """Score a run as the number was published; raises the errors of :func:`harness.metrics.score`."""
+    if dataset.excluded is not None:
+        run = without_excluded(run, dataset.excluded)
     return score(
         without_identical_ids(run) if _drops(row, dataset) else run,
         qrels,

@@ -19,6 +19,7 @@ from harness.plan.option_values import (
     MATCH_FORM,
     SWEEP,
     Churn,
+    answer_threshold,
     match_rule,
     memory_limit,
     parse_churn,
@@ -131,6 +132,11 @@ RELEVANCE = Option(
     least=1,
     most=HIGHEST_GRADE,
     flags=("--relevance-level", "-l"),
+)
+JUDGED_ONLY = Option(
+    "Show each metric also on condensed lists, from which hits without a judgment are left out (trec_eval -J), and its "
+    "mean if every such hit were relevant.",
+    MEASURED,
 )
 IDENTICAL_IDS = Option(
     "Hits that have their query's id: keep or drop them before scoring, or follow the dataset (auto), which keeps "
@@ -251,6 +257,7 @@ class ScoringOptions(RunOptions):
     """Further options, of scoring, that compare and check share."""
 
     relevance: int = RELEVANCE.default(1)
+    judged_only: bool = JUDGED_ONLY.default(False)
     identical_ids: str = IDENTICAL_IDS.default("auto")
     seed: int = SEED.default(42)
 
@@ -532,6 +539,14 @@ class CheckRequest(ScoringOptions):
     delimiter: str | None = Option(
         "Delimiter between a document's id and its chunk's, for --match.", MEASURED, metavar="TEXT"
     ).default(None)
+    answer_threshold: float | None = Option(
+        "Score above which a hit is an answer: shows how often a question that expects nothing gets no answer.",
+        MEASURED,
+        metavar="SCORE",
+        form="a score of the backend, such as 0.35",
+        parse=answer_threshold,
+        takes=float | str | None,
+    ).parsed()
     slice: Sequence[str] = Option(
         "A field of the golden set: one row of figures for each of its values.",
         MEASURED,
@@ -623,6 +638,7 @@ class ScoreOptions(Options):
     """Options of scoring runs with ``harness.evaluate`` and ``harness eval``."""
 
     relevance: int = RELEVANCE.default(1)
+    judged_only: bool = JUDGED_ONLY.default(False)
     ties: str | None = replace(TIES, default_text="trec_eval").default(None)
     queries: str | None = Option(
         "Queries that means are taken over.",

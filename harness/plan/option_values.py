@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -136,6 +137,19 @@ def share(value: float | str, option: str) -> float:
 def verified_share(value: float | str | None) -> float:
     """Parse the share of cached vectors to encode again; 0 for None. Raises UsageError."""
     return 0.0 if value is None else share(value, "--verify-cache")
+
+
+def answer_threshold(value: float | str | None) -> float | None:
+    """Parse a score; None stays None. Raises UsageError for anything but a finite number."""
+    if value is None:
+        return None
+    try:
+        score = float(value)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise UsageError(f"--answer-threshold is '{value}'", fix="write a score of the backend, such as 0.35")
+    return score
 
 
 def _number(text: str) -> float:

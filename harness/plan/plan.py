@@ -24,7 +24,7 @@ from harness.errors import (
     UnknownNameError,
     UsageError,
 )
-from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
+from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form, require_judgments, with_condensed
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.callables import Function
 from harness.plan.config import DEFAULT_DATASET, QUERY_RULES, CompareRequest
@@ -237,12 +237,10 @@ def make_plan(
     if is_set(request, *_CONTRADICTED):
         mistakes.errors += load_contradictions(request)
     filtered = mistakes.resolve(request.filter or None, parse_filter)
-    measures = mistakes.catch(lambda: parse_metrics(request.metrics))
+    measures = mistakes.catch(lambda: _measures(request, ties))
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named_specs, sweeps = parsed if parsed is not None else ([], ())
     specs = with_components(named_specs)
-    if measures is not None and ties is TieRule.AVERAGE:
-        mistakes.catch(lambda: require_closed_form(measures))
     if lucene_available is None:
         lucene_available = any(spec.parameters.get("analyzer") == _AUTO for spec in specs) and _lucene_available()
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
@@ -387,6 +385,15 @@ def _analyzer_for(spec: BackendSpec, language: str, requested: str | None = None
         f"it{refused_text}",
         fix=f"name one: {', '.join(offered) or f'harness backends {spec.name} says which it takes'}",
     )
+
+
+def _measures(request: CompareRequest, ties: TieRule) -> list[Metric]:
+    """Return the requested metrics; raises UsageError for metrics that cannot be computed."""
+    measures = parse_metrics(request.metrics)
+    require_judgments(measures)
+    if ties is TieRule.AVERAGE:
+        require_closed_form(measures)
+    return with_condensed(measures) if request.judged_only else measures
 
 
 def _query_rule(request: CompareRequest) -> QuerySet:

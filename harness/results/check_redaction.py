@@ -13,7 +13,7 @@ from harness.results.schema import Result
 from harness.results.schema_base import ErrorInfo
 
 Part = TypeVar("Part", ErrorInfo, PreflightProblem)
-_DATA = {"questions", "without_expectation", "questions_below_best", "examples", "slices"}
+_DATA = {"questions", "without_expectation", "questions_below_best", "examples", "slices", "answered"}
 """Fields that hold the user's questions and ids. An id that is a URL stays unchanged so that it can be found."""
 
 

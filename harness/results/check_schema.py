@@ -57,6 +57,9 @@ class ExpectationResult(Record):
 
     id: str
     grade: int
+    group: int | None = Field(
+        default=None, description="expectations of a question with the same number are alternatives; null for none"
+    )
     rank: int | None = Field(description="rank of the first hit, counted from 1; null if it is not among the k hits")
     hit: str | None = Field(
         description="the document at that rank: the id itself, a chunk of it, or a document matched"
@@ -75,6 +78,21 @@ class ExpectationResult(Record):
     )
 
 
+class NoAnswerStats(Record):
+    """How often a backend returns nothing above `--answer-threshold`."""
+
+    threshold: float
+    questions: Count = Field(description="questions that expect nothing")
+    without_answer: Count = Field(description="of these, questions without a hit above the threshold")
+    share: float | None = Field(description="`without_answer` of `questions`; null if it could not be judged")
+    ci_low: float | None = Field(default=None, description="95 % interval of the share, Clopper-Pearson; null below 2")
+    ci_high: float | None = None
+    answered: list[str] = Field(default=[], description="ids of the questions that got a hit above the threshold")
+    expecting: Count = Field(description="questions that expect a document")
+    expecting_without_answer: Count = Field(description="of these, questions without a hit above the threshold")
+    reason: str | None = Field(default=None, description="why it could not be judged")
+
+
 class QuestionResult(Record):
     """One question put to one backend."""
 
@@ -83,9 +101,17 @@ class QuestionResult(Record):
     question: str | None = Field(description="null with `--no-text`")
     text_digest: str = Field(description="the beginning of the SHA-256 of the question")
     expected: list[ExpectationResult]
-    values: dict[str, float] = Field(description="each metric of this question; empty if it expects nothing")
+    values: dict[str, float] = Field(
+        description="each metric of this question; those of expected documents are missing if it expects nothing, "
+        "those of forbidden documents if it forbids nothing"
+    )
+    forbidden: list[str] = Field(default=[], description="ids that no backend may return")
+    forbidden_hits: list[str] = Field(default=[], description="hits that are forbidden, best first")
     top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")
     failed: bool = Field(default=False, description="true if the backend gave no answer: an error")
+    above_threshold: bool | None = Field(
+        default=None, description="whether a hit has a score above `--answer-threshold`; null without it or scores"
+    )
     milliseconds: float | None = Field(
         default=None, description="mean of the timed passes; null if no times were taken"
     )
@@ -116,7 +142,9 @@ class RequirementResult(Record):
     )
     best_possible: float | None = Field(default=None, description="the value of a perfect ranking; null for latencies")
     questions_below_best: list[str] = Field(
-        default=[], description="ids of the questions below their best possible value, of a failed floor"
+        default=[],
+        description="ids of the questions that are not at their best possible value, the worst first, of a failed "
+        "requirement that a better backend would meet",
     )
     reason: str | None = Field(default=None, description="why it could not be judged")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness.data.dataset import Dataset, IdenticalIds
+from harness.data.exclusions import count_excluded, excluded_digest
 from harness.data.golden_set import count_line_ids
 from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
@@ -24,7 +26,8 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
     candidates = dataset.candidates_digest
-    content += (candidates or "").encode()
+    excluded = excluded_digest(dataset.excluded, dataset.queries.ids)
+    content += f"{candidates or ''}{excluded or ''}".encode()
     searched = len(dataset.queries)
     return schema_base.DatasetInfo(
         name=dataset.name,
@@ -39,6 +42,7 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         documents_sampled_from=len(full_dataset.corpus) if len(dataset.corpus) < len(full_dataset.corpus) else None,
         identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
         provenance=dict(dataset.provenance),
+        excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids),
         filter=_filter_info(dataset, plan.request.relevance) if dataset.filtered is not None else None,
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
@@ -47,6 +51,7 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
             queries=_sha256(dataset.queries.digest.encode()),
             judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
             candidates=candidates,
+            excluded=excluded,
         ),
     )
 
@@ -74,6 +79,13 @@ def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) 
     )
 
 
+def excluded_info(
+    excluded: Mapping[str, Sequence[str]] | None, queries: Ids, documents: Ids
+) -> schema_base.ExcludedInfo | None:
+    """Count what queries exclude; None if they exclude nothing."""
+    return schema_base.ExcludedInfo(**count_excluded(excluded, queries, documents)._asdict()) if excluded else None
+
+
 def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
     if dataset.candidates is None:
         return None
@@ -82,7 +94,8 @@ def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
 
 
 def _bytes(qrels: Qrels) -> bytes:
-    columns = (np.ascontiguousarray(column).tobytes() for column in (qrels.indptr, qrels.rows, qrels.grades))
+    arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
+    columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
     return b"".join(columns) + "\n".join([*qrels.query_ids, *qrels.doc_ids]).encode()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from harness.results.schema_base import ContentDigests, DatasetInfo, IdenticalIdsInfo, QueryCounts
+from harness.results.schema_base import ContentDigests, DatasetInfo, ExcludedInfo, IdenticalIdsInfo, QueryCounts
 
 LEFT_OUT = "empty documents left out"
 """The key under which the provenance of a corpus counts empty documents."""
@@ -31,6 +31,7 @@ class CorpusContent(NamedTuple):
     empty_left_out: int = 0
     identical_ids: IdenticalIdsInfo | None = None
     unread_files: Mapping[str, int] = MappingProxyType({})
+    excluded: ExcludedInfo | None = None
 
 
 def golden_dataset(
@@ -63,6 +64,7 @@ def golden_dataset(
         provenance=provenance,
         identical_ids=corpus.identical_ids,
         unread_files=dict(corpus.unread_files),
+        excluded=corpus.excluded,
         content=ContentDigests(
             documents=corpus.sha256 or "",
             queries=_digest(f"{question.id} {question.question}" for question in questions),

@@ -1,18 +1,20 @@
-"""Hits that a dataset leaves out: hits with their query's id, and hits that are not candidates.
+"""Hits that a dataset leaves out: hits with their query's id, excluded documents, and hits that are no candidates.
 
-Engines know neither rule. They are queried for as many more hits as may be left out, so that no hit is missing from the
-first k: one more for the query's own document, and every document if a query is ranked among its candidates. Workers
-keep only the hits that are candidates, so fusions and second stages see nothing else.
+Engines know none of these rules. They are queried for as many more hits as may be left out, so that no hit is missing
+from the first k: one more for the query's own document, one for each document that a query excludes, and every document
+if a query is ranked among its candidates. Workers keep only the hits that are candidates, so fusions and second stages
+see nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.data.ranking import candidate_rows, cut, without_identical_ids
+from harness.data.ranking import candidate_rows, cut, without_excluded, without_identical_ids
 from harness.data.types import Ids, Int64Array, Run
 from harness.plan.plan import Plan
 from harness.wording import counted
@@ -24,24 +26,30 @@ _EXAMPLES = 3
 class HitRules:
     """``documents`` are all of the dataset; ``drops_itself`` says that hits with their query's id are left out.
 
-    ``candidates`` are each query's candidates, None for all documents.
+    ``candidates`` are each query's candidates, None for all documents. ``excluded`` are the documents that each query
+    excludes, by ids; ``most_excluded`` is their largest number in the dataset.
     """
 
     documents: Ids
     drops_itself: bool
     candidates: Run | None
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    most_excluded: int = 0
 
     @classmethod
     def of(cls, dataset: Dataset) -> HitRules:
         """Return the rules of a dataset."""
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
-        candidates = dataset.candidates
-        return cls(corpus, itself, candidate_rows(queries, corpus, candidates) if candidates is not None else None)
+        candidates, excluded, most = dataset.candidates, dataset.excluded or {}, 0
+        if excluded:
+            most = int(np.diff(candidate_rows(queries, corpus, excluded).indptr).max(initial=0))
+        among = candidate_rows(queries, corpus, candidates) if candidates is not None else None
+        return cls(corpus, itself, among, excluded, most)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that requests all hits that the rules need."""
-        k = plan.request.k + 1 if self.drops_itself else plan.request.k
+        k = plan.request.k + self.drops_itself + self.most_excluded
         if self.candidates is not None:
             k = max(len(self.documents), plan.request.k)
         return replace(plan, request=replace(plan.request, k=k))
@@ -49,16 +57,25 @@ class HitRules:
     @property
     def leave_out(self) -> bool:
         """Whether any hit may be left out."""
-        return self.drops_itself or self.candidates is not None
+        return self.drops_itself or self.candidates is not None or bool(self.excluded)
 
     def filter_hits(self, run: Run, k: int | None) -> Run:
         """Return the hits that count, the first ``k`` of each query; None for all of them."""
         if self.drops_itself:
             run = without_identical_ids(run)
+        if self.excluded:
+            run = without_excluded(run, self.excluded)
         return run if k is None else cut(run, k)
 
-    def not_returned(self, run: Run) -> list[str]:
-        """Return a sentence that counts the candidates which are not among the hits of ``run``, before any cut."""
+    def notes(self, run: Run) -> list[str]:
+        """Return sentences that count what is left out of the hits of ``run``, before any cut, and what they lack."""
+        left_out = run.hits - without_excluded(run, self.excluded).hits if self.excluded else 0
+        hits = counted(left_out, "hit is", "hits are")
+        notes = [f"{hits} left out because the query excludes the document"] if left_out else []
+        return [*notes, *self._not_returned(run)]
+
+    def _not_returned(self, run: Run) -> list[str]:
+        """Return a sentence that counts the candidates which are not among the hits."""
         if self.candidates is None:
             return []
         candidates = self.candidates

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from harness.errors import UnknownNameError
 from harness.results.check_schema import (
     GoldenInfo,
+    NoAnswerStats,
     PreflightProblem,
     QuestionResult,
     RequirementResult,
@@ -210,6 +211,9 @@ class TrialResult(Record):
     )
     other_processes: list[OtherProcessesInfo] = Field(
         default=[], description="of each timed phase; for combinations, the phases of their components"
+    )
+    no_answer: NoAnswerStats | None = Field(
+        default=None, description="of questions that expect nothing; null without `--answer-threshold`"
     )
     slices: list[SliceResult] = Field(default=[], description="of a golden set, by the fields of its questions")
     questions: list[QuestionResult] = Field(default=[], description="of a golden set, one per question")

@@ -94,6 +94,7 @@ class ContentDigests(Record):
     queries: str
     judgments: str | None = Field(description="null for a dataset without judgments")
     candidates: str | None = Field(default=None, description="null if all documents compete")
+    excluded: str | None = Field(default=None, description="null if no query excludes documents")
 
 
 class IdenticalIdsInfo(Record):
@@ -101,6 +102,14 @@ class IdenticalIdsInfo(Record):
 
     rule: Literal["keep", "drop"]
     queries: Count = Field(description="queries whose id a document has")
+
+
+class ExcludedInfo(Record):
+    """Documents that queries exclude: as hits they are left out before anything is scored."""
+
+    queries: Count = Field(description="queries that exclude a document of the dataset")
+    documents: Count = Field(description="pairs of a query and such a document")
+    unknown: Count = Field(description="excluded ids that no document has")
 
 
 class CandidatesInfo(Record):
@@ -136,6 +145,7 @@ class DatasetInfo(Record):
     identical_ids: IdenticalIdsInfo | None = Field(
         default=None, description="null for a dataset without documents, or that could not be loaded"
     )
+    excluded: ExcludedInfo | None = Field(default=None, description="null if no query excludes documents")
     filter: FilterInfo | None = Field(None, description="null if every document could be returned")
     candidates: CandidatesInfo | None = Field(default=None, description="null if all documents compete")
     content: ContentDigests | None = Field(default=None, description="null for a dataset that could not be loaded")
@@ -175,6 +185,12 @@ class MetricValue(Record):
     )
     ci_high: float | None
     n: Count = Field(description="queries that the mean is taken over")
+    if_unjudged_relevant: float | None = Field(
+        default=None,
+        description="the mean if every unjudged hit that the metric looks at were relevant, at the lowest relevant "
+        "grade; `mean` takes all of them for irrelevant; null without `--judged-only`, under `--ties average`, and for "
+        "metrics that unjudged hits cannot change",
+    )
 
 
 class LossStats(Record):

@@ -79,14 +79,15 @@ def score_outcome(
     parity = compared.parity if compared is not None else None
     if outcome.run is None:
         return ScoredTrial(outcome, None, parity, rebuilds=rebuilds)
-    scores = _score(outcome.run, qrels_of, plan, documents)  # first: its run has the content of the documents
+    # first: its run has the content of the documents
+    scores = _score(outcome.run, qrels_of, plan, documents, if_relevant=plan.request.judged_only)
     exact_run = compared.exact if compared is not None else None
     exact = _score(exact_run, qrels_of, plan, documents) if exact_run is not None else None
     deeper = compared.deeper if compared is not None else None
     return ScoredTrial(outcome, scores, parity, exact, rebuilds, deeper)
 
 
-def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | None:
+def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids, *, if_relevant: bool = False) -> Scores | None:
     qrels = qrels_of(run)
     if qrels is None:
         return None
@@ -98,6 +99,7 @@ def _score(run: Run, qrels_of: QrelsOf, plan: Plan, documents: Ids) -> Scores | 
         queries=plan.queries,
         relevance=plan.request.relevance,
         unjudged=run.doc_ids is documents or bool((documents.rows_of(run.doc_ids) >= 0).any()),
+        if_relevant=if_relevant,
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,6 +42,8 @@ _VERBS = ("compare", "check", "regress", "diff")
 _LONGEST = 80
 _TREC = ".trec.gz"
 _PARQUET = ".parquet"
+_GROUPS = ".groups.json"
+"""The end of the file of groups of alternatives, next to the judgments."""
 _TEXT, _NUMBER, _INTEGER = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
 _OPTIONAL = frozenset({"cause"})
 """Columns that may have no value in a row."""
@@ -91,6 +94,8 @@ def write_result(
             write_run_file(_made(folder / RUNS / file_name(dataset)), file_name(label), run)
         for dataset, qrels in content.qrels.items():
             write_qrels(_made(folder / QRELS) / f"{file_name(dataset)}.tsv", qrels)
+            if qrels.groups is not None:
+                (folder / QRELS / f"{file_name(dataset)}{_GROUPS}").write_bytes(orjson.dumps(qrels.groups_by_id))
         for dataset, queries in content.queries.items():
             table = pa.table({"id": queries.ids.values, "text": queries.texts})
             write_parquet(table, _made(folder / QUERIES) / f"{file_name(dataset)}{_PARQUET}")
@@ -168,7 +173,10 @@ class StoredResult:
         from harness.loaders.trec import read_qrels
 
         path = self.folder / QRELS / f"{file_name(dataset)}.tsv"
-        return read_qrels(path) if path.exists() else None
+        groups = path.with_name(f"{file_name(dataset)}{_GROUPS}")
+        if not path.exists():
+            return None
+        return read_qrels(path).with_groups(orjson.loads(groups.read_bytes())) if groups.exists() else read_qrels(path)
 
     def query_texts(self, dataset: str) -> dict[str, str]:
         """Return the texts of a dataset's queries by id, in their order; empty if no texts are stored."""

@@ -154,7 +154,7 @@ def _deterministic(spec: BackendSpec) -> bool | None:
 def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricValue]:
     if scores is None or len(scores.query_ids) == 0:
         return {}
-    values = {}
+    values, if_relevant = {}, scores.means_if_relevant()
     for summary in scores.means():
         interval = mean_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
         values[str(summary.measure)] = schema_base.MetricValue(
@@ -165,6 +165,7 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricVa
             ci_low=interval.low if interval is not None else None,
             ci_high=interval.high if interval is not None else None,
             n=len(scores.query_ids),
+            if_unjudged_relevant=if_relevant.get(summary.measure),
         )
     return values
 

@@ -16,10 +16,12 @@ from harness.metrics import parse_metric, parse_metrics, score
 from harness.metrics.table import KINDS
 
 WITH_CLOSED_FORM = (
-    "P@1", "P@3", "R@2", "R@5", "R_cap@3", "Success@1", "Success@3", "RR", "RR@2", "AP", "AP@3", "AP(rel=2)", "nDCG",
+    "P@1", "P@3", "R@2", "R@5", "R_cap@3", "Success@1", "Success@3", "Complete@1",
+    "Complete@3", "Complete", "RR", "RR@2", "AP", "AP@3", "AP(rel=2)", "nDCG",
     "nDCG@2", "nDCG(dcg='exp-log2')@3", "DCG", "DCG@2", "DCG(dcg='exp-log2')@3",
     "RBP", "RBP(p=0.5)@3", "RBP_trec_eval_10", "RBP_trec_eval_10(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP",
-    "SetR", "SetF", "Success", "Hits", "Hits@2", "F1", "F1@3",
+    "SetR", "SetF", "Success", "Hits", "Hits@2", "F1", "F1@3", "P(judged_only=True)@3", "nDCG(judged_only=True)@2",
+    "AP(judged_only=True)", "RR(judged_only=True)@2", "SetP(judged_only=True)", "Complete(judged_only=True)@2",
 )  # fmt: skip
 BOUNDED = (*WITH_CLOSED_FORM, "ERR", "ERR@2", "Bpref", "IPrec@0.5", "IPrec@0.0", "11pt_avg", "gm_map",
            "IPrec_trec_eval_10@0.3", "11pt_avg_trec_eval_10")  # fmt: skip
@@ -81,7 +83,7 @@ def test_average_is_refused_by_name_where_no_closed_form_is_offered():
 
 
 def test_every_measure_is_in_one_of_the_lists_above_or_has_no_order():
-    counts = {"NumQ", "NumRet", "NumRel", "NumRelRet"}
+    counts = {"NumQ", "NumRet", "NumRel", "NumRelRet", "Forbidden"}  # Forbidden is Success of other judgments
     averaged = {parse_metric(text).name for text in WITH_CLOSED_FORM}
     bounded = {parse_metric(text).name for text in BOUNDED}
     assert averaged == {kind.name for kind in KINDS.values() if kind.average is not None} - counts

@@ -19,21 +19,24 @@ class GoldenRun:
     """The answers of a backend to the questions of a golden set, with its trial.
 
     ``run`` holds every question; None for a backend that failed (then the trial's ``error`` says why). ``scores`` cover
-    the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
-    for a question that was never sent; None if none were taken. ``exact`` bool (questions,) marks rankings that equal
-    the exact ranking up to ties, None without an exact reference. Both are in the run's order of questions.
-    ``problems`` name the findings of preflight, ``unanswered`` are the ids of questions that failed. ``reference`` is
-    the exact reference's run to a depth beyond k, None without a reference.
+    the questions that expect something, ``forbidden`` the questions that forbid documents. ``search_ns`` int64 (passes,
+    questions) are times of single queries, negative for a question that was never sent; None if none were taken.
+    ``exact`` bool (questions,) marks rankings that equal the exact ranking up to ties, None without an exact reference.
+    Both are in the run's order of questions. ``problems`` name the findings of preflight, ``unanswered`` are the ids of
+    questions that failed. ``reference`` is the exact reference's run to a depth beyond k, None without a reference.
+    ``no_scores`` says why its hits have no scores, empty if they have.
     """
 
     trial: TrialResult
     run: Run | None = None
     scores: Scores | None = None
+    forbidden: Scores | None = None
     search_ns: Int64Array | None = None
     exact: npt.NDArray[np.bool_] | None = None
     problems: tuple[str, ...] = ()
     unanswered: frozenset[str] = frozenset()
     reference: Run | None = None
+    no_scores: str = ""
 
     @property
     def label(self) -> str:
@@ -51,7 +54,9 @@ class GoldenRun:
         elif timed and scored.outcome.answers is not None:
             search_ns = scored.outcome.answers.search_ns
         exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
-        return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
+        return cls(
+            trial, scored.outcome.run, scored.scores, search_ns=search_ns, exact=exact, reference=scored.reference
+        )
 
 
 def trial_of_backend(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:

@@ -18,12 +18,13 @@ from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
 from harness.loaders.containers import plain_name
 from harness.loaders.records import ENDINGS
-from harness.metrics import Metric, is_mean
+from harness.metrics import Metric, counts_forbidden, is_mean, parse_metric, with_condensed
 from harness.metrics.parse import metric_texts
 from harness.pipeline.check.against import AgainstPlan, plan_against
 from harness.pipeline.check.id_match import Match, MatchRule
 from harness.pipeline.check.requirements import (
     LATENCIES,
+    NO_ANSWER,
     Requirement,
     cut_metric,
     display_name,
@@ -67,6 +68,11 @@ class CheckPlan:
     against: AgainstPlan | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     keep_text: bool = True
+
+    @property
+    def forbidden_metrics(self) -> tuple[Metric, ...]:
+        """The metrics that count forbidden documents."""
+        return tuple(metric for metric in self.metrics.values() if counts_forbidden(metric))
 
     @property
     def ties(self) -> TieRule:
@@ -161,8 +167,10 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
     corpora = {} if existing and not request.corpus and request.backends is None else _corpora(request, corpus)
-    metrics = _reported_metrics(request, requirements)
-    compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
+    metrics = _reported_metrics(request, requirements, golden)
+    _refuse_without_forbidden(golden, metrics)
+    judged = [metric for metric in metrics.values() if not counts_forbidden(metric)]
+    compared = _compare_request(request, golden.name, list(map(str, judged or [parse_metric(f"Hit@{request.k}")])))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
     content = HitContent(match.field, any(question.texts for question in golden))
     against = plan_against(existing, compared, content) if existing else None
@@ -173,11 +181,13 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         )
     if against is not None:
         _refuse_shared_labels(plans, against)
+    _refuse_without_threshold(request, golden, requirements)
     timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
     if timed and not request.timing:
         problem = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
         raise UsageError(problem, fix="leave out one of them")
     match.require_order(TieRule(request.ties), texts=any(question.texts for question in golden))
+    _refuse_unordered_alternatives(golden, TieRule(request.ties))
     return CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
 
 
@@ -273,11 +283,55 @@ def _refuse_url(source: str, subject: str) -> None:
         raise UsageError(f"{subject} '{source}' is a URL", fix="download it first, and name the file")
 
 
-def _reported_metrics(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
+def _refuse_without_forbidden(golden: GoldenSet, metrics: Mapping[str, Metric]) -> None:
+    """Refuse a metric of forbidden documents if no question names any: it could not fail."""
+    names = [name for name, metric in metrics.items() if counts_forbidden(metric)]
+    if names and not any(question.forbidden for question in golden):
+        raise UsageError(
+            f"{names[0]}: no question of {golden.source} forbids a document",
+            fix="name forbidden ids in the field 'forbidden' of a question, or leave the metric out",
+        )
+
+
+def _refuse_without_threshold(request: CheckRequest, golden: GoldenSet, requirements: Sequence[Requirement]) -> None:
+    """Refuse a requirement on questions that expect nothing without a threshold, and a threshold without questions."""
+    required = next((each.text for each in requirements if each.quantity == NO_ANSWER), None)
+    if required is not None and request.answer_threshold is None:
+        raise UsageError(
+            f"the requirement '{required}' without --answer-threshold",
+            fix="name the score above which a hit is an answer: --answer-threshold 0.35",
+        )
+    if request.answer_threshold is not None and len(golden.expecting(request.relevance)) == len(golden):
+        raise UsageError(
+            f"--answer-threshold, and every question of {golden.source} expects a document",
+            fix="add questions that nothing answers, with an empty list of expected ids, or leave it out",
+        )
+
+
+def _refuse_unordered_alternatives(golden: GoldenSet, ties: TieRule) -> None:
+    """Refuse the rule ``average``, under which no hit is the first, for questions with alternatives."""
+    question = next((question for question in golden if question.has_alternatives), None)
+    if ties is TieRule.AVERAGE and question is not None:
+        raise UsageError(
+            f"--ties average, and question '{question.id}' has alternatives: no hit of a group is the first",
+            fix="use --ties engine",
+        )
+
+
+def _default_metrics(golden: GoldenSet) -> list[str]:
+    """Return the metrics of the tables, with metrics for alternatives and forbidden documents if a question has any."""
+    complete = ["Complete"] if any(question.has_alternatives for question in golden) else []
+    forbidden = ["Forbidden"] if any(question.forbidden for question in golden) else []
+    return ["Hit", "MRR", "Recall", "nDCG", *complete, *forbidden]
+
+
+def _reported_metrics(
+    request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet
+) -> dict[str, Metric]:
     """Return metrics by their displayed names: metrics of the tables, then of requirements, each once."""
     texts = metric_texts(request.metrics)
     names: dict[Metric, str] = {}
-    for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
+    for text in texts or [f"{name}@{request.k}" for name in _default_metrics(golden)]:
         metric = cut_metric(text, request.k)
         if not is_mean(metric):
             raise UsageError(
@@ -287,6 +341,12 @@ def _reported_metrics(request: CheckRequest, requirements: Sequence[Requirement]
     for requirement in requirements:
         if isinstance(requirement.quantity, Metric):
             names.setdefault(requirement.quantity, requirement.name)
+    if request.judged_only:
+        names = {
+            metric: names.get(metric) or display_name(name, metric)
+            for ordinary, name in names.items()
+            for metric in with_condensed([ordinary])
+        }
     return {name: metric for metric, name in names.items()}
 
 

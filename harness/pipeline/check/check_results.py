@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,11 @@ import numpy.typing as npt
 from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Run
-from harness.metrics import Metric, Scores, score
+from harness.metrics import Metric, Scores, lower_is_better, score
 from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.id_match import ExpectedDocuments, ideal_run, plain_judgments
-from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, SliceOf, judge
+from harness.pipeline.check.requirements import LATENCIES, NO_ANSWER, PARITY, Requirement, Sample, SliceOf, judge
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
@@ -43,6 +44,7 @@ def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> Metr
         ci_low=interval.low if interval is not None else None,
         ci_high=interval.high if interval is not None else None,
         n=len(values),
+        if_unjudged_relevant=None if scores.if_relevant is None else _finite_mean(scores.if_relevant[rows, column]),
     )
 
 
@@ -76,6 +78,7 @@ def _expectations(
         schema.ExpectationResult(
             id=expectation.id,
             grade=expectation.grade,
+            group=expectation.group,
             rank=hits[expectation.id].rank if expectation.id in hits else None,
             hit=hits[expectation.id].doc_id if expectation.id in hits else None,
             reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
@@ -94,6 +97,18 @@ def _milliseconds(answered: GoldenRun, position: int) -> float | None:
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
+class _Figures(NamedTuple):
+    """The place of a metric: its column in the scores of the questions that it is about."""
+
+    scores: Scores
+    column: int
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Question -> its row in the scores."""
+        return {name: row for row, name in enumerate(self.scores.query_ids)}
+
+
 class CheckJudge:
     """Judges the answers of backends to a golden set as the plan of a check says."""
 
@@ -103,15 +118,15 @@ class CheckJudge:
 
     def trial(self, answered: GoldenRun, expected: ExpectedDocuments) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
-        trial, scores, columns = answered.trial, answered.scores, dict[str, int]()
-        if scores is not None:
-            columns = {name: scores.column_of(metric, self._relevance) for name, metric in self._plan.metrics.items()}
+        trial, figures = answered.trial, self._figures(answered)
+        ids = [question.id for question in self._golden]
         return trial.model_copy(
             update={
                 "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
-                "metrics": self._metrics(scores, columns, range(len(scores.query_ids))) if scores is not None else {},
-                "slices": self._slices(scores, columns) if scores is not None else [],
-                "questions": self._questions(answered, expected, columns),
+                "metrics": self._metrics(figures, ids),
+                "slices": self._slices(figures) if figures else [],
+                "questions": self._questions(answered, expected, figures),
+                "no_answer": self._no_answer(answered),
             }
         )
 
@@ -119,11 +134,79 @@ class CheckJudge:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
         return [self._result(requirement, answered) for requirement in self._plan.requirements]
 
-    def _metrics(self, scores: Scores, columns: Mapping[str, int], rows: Sequence[int]) -> dict[str, MetricValue]:
-        return {name: _metric(scores, column, rows, self._seed) for name, column in columns.items() if rows}
+    def _figures(self, answered: GoldenRun) -> dict[str, _Figures]:
+        """Return the place of each metric by its displayed name; nothing for a run without scores."""
+        if answered.scores is None:
+            return {}
+        figures = {}
+        for name, metric in self._plan.metrics.items():
+            scores = answered.forbidden if metric in self._plan.forbidden_metrics else answered.scores
+            if scores is not None:
+                figures[name] = _Figures(scores, scores.column_of(metric, self._relevance))
+        return figures
 
-    def _slices(self, scores: Scores, columns: Mapping[str, int]) -> list[schema.SliceResult]:
-        rows = {name: row for row, name in enumerate(scores.query_ids)}
+    def _metrics(self, figures: Mapping[str, _Figures], ids: Sequence[str]) -> dict[str, MetricValue]:
+        """Return each metric over those of the questions that it is about."""
+        metrics = {}
+        for name, (scores, column) in figures.items():
+            rows = scores.query_ids.rows_of(Ids.of(ids))
+            chosen = sorted(rows[rows >= 0].tolist())
+            if chosen:
+                metrics[name] = _metric(scores, column, chosen, self._seed)
+        return metrics
+
+    def _no_answer(self, answered: GoldenRun) -> schema.NoAnswerStats | None:
+        """Return how often nothing above the threshold is returned; None without a threshold."""
+        threshold = self._plan.request.answer_threshold
+        if threshold is None or answered.run is None:
+            return None
+        above, questions = self._above_threshold(answered), len(self._unanswerable)
+        stats = schema.NoAnswerStats(
+            threshold=threshold,
+            questions=questions,
+            without_answer=0,
+            share=None,
+            expecting=len(self._golden) - questions,
+            expecting_without_answer=0,
+        )
+        if isinstance(above, str):
+            return stats.model_copy(update={"reason": above})
+        values = np.array([not above[name] for name in self._unanswerable], dtype=np.float64)
+        interval = mean_interval(values, self._seed)
+        update = {
+            "without_answer": int(values.sum()),
+            "share": _exact_mean(values),
+            "ci_low": interval.low if interval is not None else None,
+            "ci_high": interval.high if interval is not None else None,
+            "answered": [name for name in self._unanswerable if above[name]],
+            "expecting_without_answer": sum(
+                not found for name, found in above.items() if name not in self._unanswerable
+            ),
+        }
+        return stats.model_copy(update=update)
+
+    @cached_property
+    def _unanswerable(self) -> dict[str, None]:
+        """The ids of the questions that expect nothing."""
+        expecting = {question.id for question in self._golden.expecting(self._relevance)}
+        return dict.fromkeys(question.id for question in self._golden if question.id not in expecting)
+
+    def _above_threshold(self, answered: GoldenRun) -> dict[str, bool] | str:
+        """Return whether each question got a hit above the threshold, or why that is not known."""
+        run, threshold = answered.run, self._plan.request.answer_threshold
+        if answered.problems:
+            return f"did not pass preflight: {', '.join(answered.problems)}"
+        if run is None or threshold is None:
+            return "failed" if run is None else "has no threshold"
+        if answered.no_scores:
+            return answered.no_scores
+        positions = run.query_ids.rows_of(Ids.of(question.id for question in self._golden)).tolist()
+        return {
+            question.id: position >= 0 and bool((run.scores[run.of_query(position)] > np.float32(threshold)).any())
+            for question, position in zip(self._golden, positions, strict=True)
+        }
+
+    def _slices(self, figures: Mapping[str, _Figures]) -> list[schema.SliceResult]:
         slices = []
         for field in self._plan.slices:
             members: dict[str, list[str]] = {value: [] for value in self._golden.values(field)}
@@ -131,7 +214,7 @@ class CheckJudge:
                 for value in dict.fromkeys(question.fields.get(field, ())):
                     members[value].append(question.id)
             for value, ids in members.items():
-                metrics = self._metrics(scores, columns, sorted(rows[name] for name in ids if name in rows))
+                metrics = self._metrics(figures, ids)
                 slices.append(schema.SliceResult(field=field, value=value, questions=len(ids), metrics=metrics))
         return slices
 
@@ -145,19 +228,22 @@ class CheckJudge:
         return np.array([name in members for name in ids], dtype=bool)
 
     def _questions(
-        self, answered: GoldenRun, expected: ExpectedDocuments, columns: Mapping[str, int]
+        self, answered: GoldenRun, expected: ExpectedDocuments, figures: Mapping[str, _Figures]
     ) -> list[schema.QuestionResult]:
         """Describe each question: its expectation with the rank found, its hits, values and time."""
-        run, scores, exact = answered.run, answered.scores, answered.reference
+        run, exact = answered.run, answered.reference
         if run is None:
             return []
         ids = Ids.of(question.id for question in self._golden)
-        positions, exact_positions, rows = (
+        positions, exact_positions = (
             table.query_ids.rows_of(ids).tolist() if table is not None else [-1] * len(self._golden)
-            for table in (run, exact, scores)
+            for table in (run, exact)
         )
+        rows = {name: figure.rows for name, figure in figures.items()}
+        threshold = self._plan.request.answer_threshold
+        above = self._above_threshold(answered) if threshold is not None else ""
         questions = []
-        for question, position, exact_position, row in zip(self._golden, positions, exact_positions, rows, strict=True):
+        for question, position, exact_position in zip(self._golden, positions, exact_positions, strict=True):
             top = _documents(run, position)
             questions.append(
                 schema.QuestionResult(
@@ -166,11 +252,16 @@ class CheckJudge:
                     question=question.question if self._plan.keep_text else None,
                     text_digest=text_digest(question.question),
                     expected=_expectations(question, expected, top, _documents(exact, exact_position)),
-                    values={name: float(scores.values[row, column]) for name, column in columns.items()}
-                    if scores is not None and row >= 0
-                    else {},
+                    values={
+                        name: float(figure.scores.values[rows[name][question.id], figure.column])
+                        for name, figure in figures.items()
+                        if question.id in rows[name]
+                    },
+                    forbidden=list(question.forbidden),
+                    forbidden_hits=expected.forbidden_hits(question, top),
                     top=top,
                     failed=question.id in answered.unanswered,
+                    above_threshold=above[question.id] if isinstance(above, dict) else None,
                     milliseconds=_milliseconds(answered, position),
                 )
             )
@@ -204,11 +295,11 @@ class CheckJudge:
             sample.interval(sample.values),
         )
         missed = []
-        if requirement.at_least and not judged.passed and sample.ids is not None:
-            short = np.flatnonzero(sample.values < sample.best)
-            missed = [
-                sample.ids[position] for position in short[np.argsort(sample.values[short], kind="stable")].tolist()
-            ]
+        if requirement.wants_best and not judged.passed and sample.ids is not None:
+            sign = 1.0 if requirement.at_least else -1.0
+            short = np.flatnonzero(sign * sample.values < sign * sample.best)
+            worst_first = short[np.argsort(sign * sample.values[short], kind="stable")]
+            missed = [sample.ids[position] for position in worst_first.tolist()]
         return result.model_copy(
             update={
                 "value": judged.value,
@@ -233,19 +324,25 @@ class CheckJudge:
         query_ids = answered.run.query_ids.to_list()
         if requirement.quantity == PARITY:
             return _parity(answered, query_ids, self._slice_mask(requirement.slice, query_ids), self._seed)
+        if requirement.quantity == NO_ANSWER:
+            return self._sample_without_answer(requirement, answered)
         if isinstance(requirement.quantity, str):
             share = LATENCIES[requirement.quantity]
             return _latency(answered, self._slice_mask(requirement.slice, query_ids), share, self._seed)
-        scores, scored = answered.scores, answered.scores.query_ids.to_list()
+        scores, column = self._figures(answered)[requirement.name]
+        scored = scores.query_ids.to_list()
         mask = self._slice_mask(requirement.slice, scored)
         if not mask.any():
-            return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-        chosen, column = _chosen(scored, mask), scores.column_of(requirement.quantity, self._relevance)
+            does = "forbids" if scores is answered.forbidden else "expects"
+            return f"no question {'of the slice ' if requirement.slice is not None else ''}{does} anything"
+        chosen, lower = _chosen(scored, mask), lower_is_better(requirement.name)
         return Sample(
             values=scores.values[mask, column],
             # a document that meets several expected texts makes more possible than one document for each
-            best=np.maximum(self._best(requirement.quantity, chosen), scores.values[mask, column]),
-            worst=np.zeros(len(chosen)),
+            best=np.zeros(len(chosen))
+            if lower
+            else np.maximum(self._best(requirement.quantity, chosen), scores.values[mask, column]),
+            worst=np.ones(len(chosen)) if lower else np.zeros(len(chosen)),
             statistic=_exact_mean,
             interval=lambda values: mean_interval(values, self._seed),
             ids=chosen,
@@ -253,10 +350,22 @@ class CheckJudge:
             high=_finite_mean(scores.high[mask, column]),
         )
 
+    def _sample_without_answer(self, requirement: Requirement, answered: GoldenRun) -> Sample | str:
+        above, ids = self._above_threshold(answered), list(self._unanswerable)
+        if isinstance(above, str):
+            return f"'{answered.label}' {above}"
+        chosen = _chosen(ids, self._slice_mask(requirement.slice, ids))
+        if not chosen:
+            return "every question of the slice expects a document"
+        values = np.array([not above[name] for name in chosen], dtype=np.float64)
+        best, worst = np.ones(len(values)), np.zeros(len(values))
+        return Sample(values, best, worst, _exact_mean, lambda values: mean_interval(values, self._seed), chosen)
+
     @cached_property
     def _ideal(self) -> Scores:
         """Scores of the best ranking that each question can have."""
-        metrics, relevance = list(self._plan.metrics.values()), self._relevance
+        plan, relevance = self._plan, self._relevance
+        metrics = [metric for metric in plan.metrics.values() if metric not in plan.forbidden_metrics]
         run, judgments = ideal_run(self._golden, self._plan.request.k), plain_judgments(self._golden)
         return score(run, judgments, metrics, ties=TieRule.ENGINE, relevance=relevance)
 

@@ -3,7 +3,8 @@
 A golden set may name chunks as the corpus does, documents that the corpus holds as chunks, values of a field such as
 the file of a chunk, or texts. A document belongs to at most one expected id of a question, the most specific that it
 matches, and to every expected text that it matches. Several hits for the same expectation count once, at the first of
-them; later hits keep their rank and are not relevant. A hit that is the first for several texts counts once.
+them; later hits keep their rank and are not relevant. A hit that is the first for several texts counts once. So do
+hits for alternatives (:attr:`harness.data.golden_set.Expectation.group`).
 """
 
 from __future__ import annotations
@@ -273,6 +274,7 @@ class ExpectedDocuments:
             ordered = ranking.order(run, wide=ties is TieRule.TREC_EVAL_10)
         position_of = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         judged: dict[str, dict[str, int]] = {}
+        groups: dict[str, dict[str, int | None]] = {}
         for question in self.golden:
             if not question.expected:
                 continue
@@ -288,7 +290,48 @@ class ExpectedDocuments:
                     doc_id = expectation.id
                 taken.add(doc_id)
                 of_question[doc_id] = max(expectation.grade, of_question.get(doc_id, expectation.grade))
+                groups.setdefault(question.id, {}).setdefault(doc_id, expectation.group)
+        return qrels_from_dict(judged).with_groups(groups)
+
+    def forbidden(self, run: Run) -> Qrels:
+        """Return the hits of a run that its questions forbid, as judgments with grade 1.
+
+        If a question forbids none of its hits, its forbidden ids are judged. Questions that forbid nothing are
+        unjudged.
+        """
+        judged = {}
+        position_of = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
+        for question in self.golden:
+            if question.forbidden:
+                position = position_of.get(question.id)
+                hits = run.rows[run.of_query(position)] if position is not None else run.rows[:0]
+                judged[question.id] = dict.fromkeys(self.forbidden_hits(question, run.doc_ids.take(hits)), 1) or (
+                    dict.fromkeys(question.forbidden, 1)
+                )
         return qrels_from_dict(judged)
+
+    def forbidden_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> list[str]:
+        """Return the ``ranked`` documents that a question forbids, in their order."""
+        forbidden = frozenset(question.forbidden)
+        if not forbidden:
+            return []
+        return [doc_id for doc_id in ranked if not forbidden.isdisjoint(self._names(doc_id))]
+
+    def _names(self, doc_id: str) -> Iterator[str]:
+        """Yield the names by which a document can be forbidden: its id, and what its expected ids are compared with."""
+        yield doc_id
+        yield from self.match.owners_by_id(doc_id)
+
+    @property
+    def unknown_forbidden(self) -> list[str]:
+        """Every forbidden id that no document of the corpus has; none if the documents are not known."""
+        forbidden = dict.fromkeys(doc_id for question in self.golden for doc_id in question.forbidden)
+        if self.corpus_ids is None or not forbidden:
+            return []
+        present = set(self.corpus_ids)
+        if not self._is_exact:
+            present.update(name for doc_id in self.corpus_ids for name in self.match.owners_by_id(doc_id))
+        return [doc_id for doc_id in forbidden if doc_id not in present]
 
 
 def bind_content(match: Match, golden: GoldenSet, ids: Ids, content: DocumentContent) -> Match:
@@ -322,19 +365,27 @@ def resolve_ids(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> Gold
 
 def plain_judgments(golden: GoldenSet) -> Qrels:
     """Return the expectations as judgments of the expected ids themselves."""
-    return qrels_from_dict(
-        {question.id: {expectation.id: expectation.grade for expectation in question.expected} for question in golden}
-    )
+    judged = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
+    groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
+    return qrels_from_dict(judged).with_groups(groups)
 
 
 def ideal_run(golden: GoldenSet, k: int) -> Run:
-    """Return the best ranking of at most ``k`` hits for each question: every expectation once, by grade."""
+    """Return the best ranking of at most ``k`` hits for each question: an expectation of each group, by grade."""
     best = {
-        question.id: sorted(question.expected, key=lambda expectation: -expectation.grade)[:k]
+        question.id: _first_of_groups(sorted(question.expected, key=lambda expectation: -expectation.grade))[:k]
         for question in golden
         if question.expected
     }
     return run_from_dict({query: [expectation.id for expectation in hits] for query, hits in best.items()})
+
+
+def _first_of_groups(expectations: Sequence[Expectation]) -> list[Expectation]:
+    """Return the expectations without those whose group an earlier one has."""
+    first: dict[str | int, Expectation] = {}
+    for expectation in expectations:
+        first.setdefault(expectation.id if expectation.group is None else expectation.group, expectation)
+    return list(first.values())
 
 
 class IdKinds(NamedTuple):

@@ -24,7 +24,7 @@ from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, DocumentContent, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
-from harness.metrics import Metric, score
+from harness.metrics import Metric, Scores, score, score_forbidden
 from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.id_match import (
     ExpectedDocuments,
@@ -500,7 +500,8 @@ class Examiner:
     """Examines runs of a golden set. ``corpus`` is None if a backend has its own documents.
 
     Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
-    ``loaded`` are corpora whose documents backends with their own documents may share.
+    ``loaded`` are corpora whose documents backends with their own documents may share. ``forbidden_metrics`` count
+    the documents that questions forbid. ``if_relevant`` also scores answers as if every unjudged hit were relevant.
     """
 
     golden: GoldenSet
@@ -512,6 +513,8 @@ class Examiner:
     accept: Collection[str] = ()
     drops_itself: bool = False
     loaded: tuple[LoadedContent, ...] = ()
+    forbidden_metrics: tuple[Metric, ...] = ()
+    if_relevant: bool = False
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
     _expected: WeakKeyDictionary[Ids, ExpectedDocuments] = field(default_factory=WeakKeyDictionary, init=False)
 
@@ -539,8 +542,15 @@ class Examiner:
         """Return a backend with the findings about its run; one that :meth:`judge` refused has no scores already."""
         if answered.run is None:
             return CheckFindings(answered, self.expected, tuple(_failure_findings(answered)))
-        findings = self.findings(answered.run)
-        return CheckFindings(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
+        findings, expected = self.findings(answered.run), self._expected_of(answered.run)
+        errors = _errors(findings)
+        forbidden = None if errors else self._forbidden(answered.run, expected)
+        return CheckFindings(replace(answered, problems=errors, forbidden=forbidden), expected, findings)
+
+    def _forbidden(self, run: Run, expected: ExpectedDocuments) -> Scores | None:
+        if not self.forbidden_metrics:
+            return None
+        return score_forbidden(run, expected.forbidden(run), self.forbidden_metrics, ties=self.ties)
 
     def examined_answers(
         self, answered: GoldenRun, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
@@ -551,11 +561,19 @@ class Examiner:
         pairs = list(zip(self.golden, answers, strict=True))
         expected = self._expected_of(answered.run, has_all=False)
         findings = tuple(self._preflight(pairs, None, self._unmatchable(answered.run), expected))
-        scores = answered.scores
         if not _errors(findings):
             judged = expected.judgments(answered.run, self.ties)
-            scores = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
-        return CheckFindings(replace(answered, scores=scores, problems=_errors(findings)), expected, findings)
+            scores = score(
+                answered.run,
+                judged,
+                list(metrics),
+                ties=self.ties,
+                relevance=relevance,
+                if_relevant=self.if_relevant,
+            )
+            forbidden, no_scores = self._forbidden(answered.run, expected), _why_no_scores(answers, findings)
+            answered = replace(answered, scores=scores, forbidden=forbidden, no_scores=no_scores)
+        return CheckFindings(replace(answered, problems=_errors(findings)), expected, findings)
 
     def _expected_of(self, run: Run, *, has_all: bool = True) -> ExpectedDocuments:
         """Return the expectations against the documents of a run; ``has_all`` says that it lists every document."""
@@ -632,6 +650,15 @@ class Examiner:
         rows = self.corpus.ids.rows_of(Ids.of(self.expected.documents(question)))
         texts: list[str] = take_rows(self.corpus.texts, rows).to_pylist()
         return texts
+
+
+def _why_no_scores(answers: Sequence[Answer], findings: Sequence[Finding]) -> str:
+    """Say why the hits of a backend have no scores that a threshold could be compared with; empty if they have."""
+    if any(answer.ids and answer.scores is None for answer in answers):
+        return "returns no scores"
+    if any(finding.check == "rising-scores" for finding in findings):
+        return "returns scores that rise, which are distances"
+    return ""
 
 
 def repeated_questions(golden: GoldenSet) -> list[Finding]:
@@ -769,6 +796,22 @@ def _missing_examples(golden: GoldenSet, missing: Sequence[Missing], hints: Mapp
     ]
     left = len(missing) - _EXAMPLES
     return (*examples, *((f"… and {left:,} more",) if left > 0 else ()))
+
+
+def unknown_forbidden(expected: ExpectedDocuments, corpus_name: str) -> list[Finding]:
+    """Find forbidden ids that no document has: no backend could return them, so that nothing is learned from that."""
+    unknown = expected.unknown_forbidden
+    if not unknown:
+        return []
+    count = "1 forbidden id is" if len(unknown) == 1 else f"{len(unknown):,} forbidden ids are"
+    return [
+        Finding(
+            "unknown-forbidden-ids",
+            "warning",
+            f"{count} not in {corpus_name}: {_join_ids(unknown)}",
+            "correct them if they are misspelt; no backend can return them",
+        )
+    ]
 
 
 def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:

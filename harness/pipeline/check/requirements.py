@@ -2,8 +2,9 @@
 
 A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any metric (``Hit@5``, ``MRR@5``,
 ``nDCG@10``), a latency (``p50_ms``, ``p90_ms``, ``p95_ms``, ``p99_ms``, ``mean_ms``) or ``parity``, the share of
-queries whose ranking is the exact ranking up to ties. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number may be
-a percentage. A slice may precede it, with a colon: ``lang=de: Hit@5>=0.8``.
+queries whose ranking is the exact ranking up to ties, or ``no_answer``, the share of the questions that expect nothing
+for which nothing above ``--answer-threshold`` is returned. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number
+may be a percentage. A slice may precede it, with a colon: ``lang=de: Hit@5>=0.8``.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ import numpy as np
 
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
-from harness.metrics import Metric, is_mean, parse_metric
+from harness.metrics import Metric, is_mean, lower_is_better, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings, squeezed
 from harness.metrics.table import KINDS
 from harness.plan.option_fields import Mistakes
 from harness.stats import Interval
 
 PARITY = "parity"
+NO_ANSWER = "no_answer"
+"""The share of the questions that expect nothing for which no hit has a score above ``--answer-threshold``."""
 Operator = Literal[">=", ">", "<=", "<"]
 LATENCIES = {"p50_ms": 50, "p90_ms": 90, "p95_ms": 95, "p99_ms": 99, "mean_ms": None}
 """Name -> percentile, None for the mean."""
@@ -49,7 +52,7 @@ class SliceOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement as parsed. ``quantity`` is a metric, a name of ``LATENCIES``, or ``PARITY``."""
+    """A requirement as parsed. ``quantity`` is a metric, a name of ``LATENCIES``, ``PARITY`` or ``NO_ANSWER``."""
 
     text: str
     quantity: Metric | str
@@ -60,8 +63,13 @@ class Requirement:
 
     @property
     def at_least(self) -> bool:
-        """True if more is better: ``>=`` and ``>``."""
+        """True for a floor: ``>=`` and ``>``."""
         return self.operator.startswith(">")
+
+    @property
+    def wants_best(self) -> bool:
+        """True if it asks for better figures: a floor, or a ceiling of a metric of which less is better."""
+        return self.at_least is not lower_is_better(self.name)
 
     def met_by(self, value: float) -> bool:
         """Return whether a figure meets it; a figure that equals the bound up to rounding is taken as equal."""
@@ -90,14 +98,14 @@ def parse_requirement(text: str, k: int) -> Requirement:
         if not all(of_slice):
             raise UsageError(f"the requirement '{text}': '{parts['slice']}' is not a slice", fix=example)
     quantity: Metric | str = name
-    if name != PARITY and name not in LATENCIES:
+    if name not in (PARITY, NO_ANSWER, *LATENCIES):
         try:
             quantity = cut_metric(name, k)
         except UnknownNameError as error:  # p95 is not a metric, and near to p95_ms
             unknown = UnknownNameError(
                 "quantity",
                 error.name,
-                (*error.names, *LATENCIES, PARITY),
+                (*error.names, *LATENCIES, PARITY, NO_ANSWER),
                 aliases=reversed(spellings(kinds().values())),
             )
             fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
@@ -106,7 +114,7 @@ def parse_requirement(text: str, k: int) -> Requirement:
             raise UsageError(f"the requirement '{text}': {quantity} is not a mean over questions", fix=example)
         name = display_name(name, quantity)
     kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
-    is_share = name == PARITY or (kind is not None and kind.range == "0 to 1")
+    is_share = name in (PARITY, NO_ANSWER) or (kind is not None and kind.range == "0 to 1")
     if is_share and not 0.0 <= bound <= 1.0:
         fix = f"write a share or a percentage: {name}>=0.9 or {name}>=90%"
         raise UsageError(f"the requirement '{text}': {name} lies between 0 and 1", fix=fix)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset, DatasetFiles, attribute_of
+from harness.data.exclusions import exclusions
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
 from harness.data.progress import Display, SilentDisplay
@@ -34,6 +35,7 @@ from harness.pipeline.check.preflight import (
     missing_texts,
     problem_of,
     repeated_questions,
+    unknown_forbidden,
 )
 from harness.pipeline.check.text_match import SHARE
 from harness.pipeline.compare import run_on
@@ -44,7 +46,7 @@ from harness.plan.plan import set_language
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
-from harness.results.dataset_info import identical_ids_info
+from harness.results.dataset_info import excluded_info, identical_ids_info
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
@@ -116,6 +118,11 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
             warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
+            warnings += [
+                problem_of(finding, dataset=name)
+                for name in searched
+                for finding in unknown_forbidden(expected[name], f"the corpus '{name}'")
+            ]
             plan = _set_language(plan, searched)
             executor = plan.request.executor
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
@@ -129,6 +136,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     identical_ids=content.identical_ids,
                     language=content.language,
                     analyzer=content.analyzer,
+                    excluded=exclusions(plan.golden) or None,
                 )
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
@@ -278,7 +286,7 @@ def _against(
     examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
     document_source = plan.document_source
     indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge))
-    metrics = list(plan.metrics.values())
+    metrics = [metric for metric in plan.metrics.values() if metric not in plan.forbidden_metrics]
     runs = []
     for backend in against.backends:
         if backend.called is None:
@@ -305,7 +313,16 @@ def _examiner(plan: CheckPlan, expected: ExpectedDocuments, dataset: Dataset | N
     corpus = dataset.corpus if dataset is not None else None
     drops_itself = dataset is not None and dataset.identical_ids == "drop"
     return Examiner(
-        plan.golden, plan.match, plan.request.k, plan.ties, expected, corpus, plan.request.accept, drops_itself
+        plan.golden,
+        plan.match,
+        plan.request.k,
+        plan.ties,
+        expected,
+        corpus,
+        plan.request.accept,
+        drops_itself,
+        forbidden_metrics=plan.forbidden_metrics,
+        if_relevant=plan.request.judged_only,
     )
 
 
@@ -433,6 +450,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
             content.empty_left_out,
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
             content.unread_files,
+            excluded_info(exclusions(golden), queries.ids, content.corpus.ids),
         )
         for name, content in loaded.items()
     ]
@@ -455,5 +473,9 @@ def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
         notes.append(
             "hits that have their question's id are left out of the backends' answers, but kept with --against"
+        )
+    if plan.against is not None and exclusions(plan.golden):
+        notes.append(
+            "documents that a question excludes are left out of the backends' answers, but kept with --against"
         )
     return notes

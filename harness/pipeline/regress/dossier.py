@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from harness.data.memory import qrels_from_dict
-from harness.metrics import Metric, parse_metric
+from harness.metrics import Metric, improvement, parse_metric
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import (
@@ -319,11 +319,11 @@ def _documents_to_label(rankings: _Rankings, queries: Sequence[str]) -> list[ToL
 
 
 def _difference(figures: _Figures, metric: str | None, query: str) -> float | None:
-    """Return after minus before, 0 for mere rounding; None for a query that a side was not evaluated on."""
+    """Return the improvement, 0 for mere rounding; None for a query that a side was not evaluated on."""
     if metric is None or query not in figures[0][metric] or query not in figures[1][metric]:
         return None
     difference = figures[1][metric][query] - figures[0][metric][query]
-    return 0.0 if abs(difference) <= _ROUNDING else difference
+    return 0.0 if abs(difference) <= _ROUNDING else improvement(metric, difference)
 
 
 def _ranks_moved(before: Sequence[str], after: Sequence[str]) -> int:

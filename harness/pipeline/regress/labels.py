@@ -17,7 +17,7 @@ from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UsageError
-from harness.metrics import Metric, QuerySet, score
+from harness.metrics import Metric, QuerySet, counts_forbidden, score
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.wording import counted
 
@@ -165,7 +165,8 @@ def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
                 None, f"query '{query}', document '{document}': judged {grades_of_query[document]}, labelled {grade}"
             )
     problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
-    return qrels_from_dict(grades)
+    joined = qrels_from_dict(grades)
+    return joined if qrels is None else joined.with_groups(qrels.groups_by_id)
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
@@ -199,7 +200,8 @@ def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, d
 def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return the metrics, by their names, that every side can be scored by again.
 
-    For that, a side needs all its hits, or as many, in their order, as the metric looks at.
+    For that, a side needs all its hits, or as many, in their order, as the metric looks at. Judgments say nothing about
+    forbidden documents.
     """
 
     def can_score(side: ResultSnapshot, metric: Metric) -> bool:
@@ -207,7 +209,11 @@ def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) ->
             return side.rescorable
         return isinstance(metric.cutoff, int) and metric.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
 
-    return {name: metric for name, metric in measures.items() if all(can_score(side, metric) for side in sides)}
+    return {
+        name: metric
+        for name, metric in measures.items()
+        if not counts_forbidden(metric) and all(can_score(side, metric) for side in sides)
+    }
 
 
 def score_again(
@@ -230,21 +236,25 @@ def score_again(
 def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list[str]]:
     """Score a side again under ``qrels``; return it with the names of the metrics that could not be scored.
 
-    These are left out; overlaps with the reference stay as they are, because no judgment enters them.
+    These are left out; overlaps with the reference and metrics of forbidden documents stay as they are, because no
+    judgment enters them.
     """
     scorable_metrics = scorable([side], side.measures)
-    lost = [name for name in side.measures if name not in scorable_metrics]
+    unjudged = [name for name, metric in side.measures.items() if counts_forbidden(metric)]
+    lost = [name for name in side.measures if name not in scorable_metrics and name not in unjudged]
     rule = QuerySet(str(side.report.plan.resolved["queries"]))
     figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for label, stored_figures in side.figures.items():
-        overlap_values = {name: values for name, values in stored_figures.items() if name.startswith(OVERLAP)}
+        kept_values = {
+            name: values for name, values in stored_figures.items() if name.startswith(OVERLAP) or name in unjudged
+        }
         run = side.hits(label)
         scored = (
             score_again(side, run, qrels, scorable_metrics, queries=rule)
             if run is not None and scorable_metrics
             else {}
         )
-        figures[label] = {**scored, **overlap_values}
+        figures[label] = {**scored, **kept_values}
     return replace(side, figures=figures, qrels=qrels), lost
 
 

@@ -77,7 +77,9 @@ def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={question.id: question.text_digest for question in questions},
-        qrels=qrels_from_dict(_expected(questions)),
+        qrels=qrels_from_dict(_expected(questions)).with_groups(
+            {question.id: {one.id: one.group for one in question.expected} for question in questions}
+        ),
         kind="check",
         rescorable=exact,
         rename=None if exact else partial(_rename_hits, _owners_in(result)),
@@ -85,9 +87,11 @@ def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
 
 
 def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:
-    """Return metric to question to value, of the questions that expect something."""
-    scored = [question for question in trial.questions if question.values]
-    return {name: {question.id: question.values[name] for question in scored} for name in trial.metrics}
+    """Return metric to question to value, of the questions that the metric is about."""
+    return {
+        name: {question.id: question.values[name] for question in trial.questions if name in question.values}
+        for name in trial.metrics
+    }
 
 
 def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.data.ranking import RankingDigest
+from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
-from harness.metrics import is_mean, parse_metrics
+from harness.metrics import improvement, is_mean, lower_is_better, parse_metrics
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import MetricJudgement, NotJudgedRule
 from harness.results.schema import TrialResult
@@ -141,7 +142,9 @@ def _questions(position: int, compared: ComparedDataset, pair: Pair, rules: Rule
     only_ties_moved = _tie_check(compared, pair)
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
         both = [query for query in compared.queries if all(query in side[name] for side in sides)]
-        earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in sides)
+        earlier, later = (
+            _more_is_better(name, np.array([side[name][query] for query in both], dtype=np.float64)) for side in sides
+        )
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
             changed = [both[number] for number in np.flatnonzero(earlier != later).tolist()]
@@ -158,6 +161,11 @@ def _questions(position: int, compared: ComparedDataset, pair: Pair, rules: Rule
                 backend=(position, pair),
             )
             yield _Question(position, pair, name, change)
+
+
+def _more_is_better(name: str, values: Float64Array) -> Float64Array:
+    """Return values of a figure so that more is better, as tests and gates read them: 1 - value of forbidden hits."""
+    return 1.0 - values if lower_is_better(name) else values
 
 
 def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]], bool]:
@@ -199,19 +207,23 @@ def _noise(results: Sequence[TrialResult], figure: str) -> NoiseFloor | None:
 
 
 def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
-    paired, gate, interval, change = judgement.paired, judgement.gate, judgement.paired.interval, question.change
+    name, paired, gate, change = question.figure, judgement.paired, judgement.gate, question.change
+    sides = (_more_is_better(name, np.asarray(side, dtype=np.float64)) for side in (change.before, change.after))
+    before, after = (float(values.mean()) for values in sides)
+    interval = paired.interval
+    ends = [improvement(name, end) for end in (interval.low, interval.high)] if interval is not None else []
     judged = MetricJudgement(
-        metric=question.figure,
+        metric=name,
         queries=paired.n,
-        before=float(np.asarray(change.before).mean()),
-        after=float(np.asarray(change.after).mean()),
-        difference=paired.difference,
-        ci_low=interval.low if interval is not None else None,
-        ci_high=interval.high if interval is not None else None,
+        before=before,
+        after=after,
+        difference=improvement(name, paired.difference),
+        ci_low=min(ends, default=None),
+        ci_high=max(ends, default=None),
         test=paired.test,
         p=judgement.p,
         p_adjusted=judgement.p_adjusted,
-        effect=paired.effect,
+        effect=None if paired.effect is None else improvement(name, paired.effect),
         wins=paired.wins,
         ties=paired.ties,
         losses=paired.losses,
@@ -225,22 +237,23 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
         gate=gate.state,
         gate_p=gate.p_adjusted,
         total_loss_p=gate.total_loss.p_adjusted if gate.total_loss is not None else None,
-        gate_reason=_why_not_judged(gate, paired.n, float(np.asarray(change.before).mean())),
-        reason=_reason(judgement, rules, within_ties=change.within_ties),
+        gate_reason=_why_not_judged(name, gate, paired.n, before),
+        reason=_reason(name, judgement, rules, within_ties=change.within_ties),
     )
     return judged.model_copy(
         update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons, rule=rules.rule)}
     )
 
 
-def _why_not_judged(gate: Gate, queries: int, before: float) -> str:
+def _why_not_judged(name: str, gate: Gate, queries: int, before: float) -> str:
     """Say why a gate could not have failed, and what helps; empty for a gate that was judged."""
     if gate.state != "not judged":
         return ""
     loss, drop = gate.total_loss, gate.allowed_drop or 0.0
-    if before <= 0.0:
-        return "there is nothing to lose: the mean was 0"
-    if before <= drop or math.isclose(before, drop):
+    most = 1.0 - before if lower_is_better(name) else before
+    if most <= 0.0:
+        return f"there is nothing to lose: the mean was {before:g}"
+    if most <= drop or math.isclose(most, drop):
         return f"losing everything would be allowed: the mean was {_plain(before)}, and the allowed drop is {drop:g}"
     queries_text = counted(queries, "query")
     if loss is None or loss.p is None or loss.p_adjusted is None:
@@ -274,7 +287,7 @@ def sentence(
         moved = "stayed the same"
     lost = counted(metric.losses, "query lost", "queries lost")
     counts = f"{lost}, {metric.wins:,} gained"
-    drop, gated = metric.allowed_drop, metric.gate is not None and metric.difference < 0
+    drop, gated = metric.allowed_drop, metric.gate is not None and improvement(metric.metric, metric.difference) < 0
     too_far = rule == "tolerance" and metric.gate == "failed"
     parts = [f"{metric.metric} {moved} ({before} → {after}): {counts}"]
     if too_far:
@@ -300,10 +313,11 @@ def sentence(
 
 def beyond_tolerance(metric: MetricJudgement, digits: int) -> str:
     """Say how far a mean fell that failed by its tolerance, with as many digits as show that it is beyond."""
-    drop, size = metric.allowed_drop or 0.0, -metric.difference
+    drop, size = metric.allowed_drop or 0.0, abs(metric.difference)
+    moved = "rose" if metric.difference > 0 else "fell"
     sizes = (f"{size:.{more}f}" for more in range(digits, _MOST_DIGITS + 1))
     fell = next((text for text in sizes if float(text) > drop), str(size))
-    return f"{metric.metric} fell by {fell}, more than the allowed {drop:g} (rule: tolerance)"
+    return f"{metric.metric} {moved} by {fell}, more than the allowed {drop:g} (rule: tolerance)"
 
 
 def _moved(before: float, after: float, difference: float) -> tuple[str, str, str]:
@@ -326,7 +340,7 @@ def _percent(share: float) -> str:
     return f"{share:.1%}" if share >= 0.001 else "under 0.1%"
 
 
-def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
+def _reason(name: str, judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
     """Name the step of the decision that settled the verdict."""
     paired, gate = judgement.paired, judgement.gate
     if judgement.verdict == "same":
@@ -343,8 +357,8 @@ def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
         return "the differences scatter too much for so few queries"
     if gate.p_adjusted is not None and gate.p_adjusted < ALPHA:
         beyond = f"more than {gate.allowed_drop:g} " if gate.allowed_drop else ""
-        return f"{beyond}lower, by the one-sided test of the gate"
-    return f"significantly {'higher' if paired.difference > 0 else 'lower'}"
+        return f"{beyond}{'higher' if lower_is_better(name) else 'lower'}, by the one-sided test of the gate"
+    return f"significantly {'higher' if improvement(name, paired.difference) > 0 else 'lower'}"
 
 
 def _too_few_differ(judgement: Judgement) -> bool:

@@ -13,6 +13,7 @@ from harness.document.cells import (
     bars_figure,
     count,
     empty_documents,
+    excluded_documents,
     flat_rows,
     identical_ids,
     interval,
@@ -50,7 +51,7 @@ from harness.report.documents.check_cases import (
     problem_headline,
     verdict_in_words,
 )
-from harness.report.documents.quality import metric_names
+from harness.report.documents.quality import UnjudgedRow, best_value, metric_names, unjudged_tables
 from harness.report.documents.truncation_table import truncation_tables
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
@@ -80,7 +81,13 @@ def check_document(report: Result) -> Document:
         Section(
             "quality",
             "Quality",
-            [*_metrics(report), *_bars(report), *_slices(report), *truncation_tables(report.trials)],
+            [
+                *_metrics(report),
+                *_no_answer(report),
+                *_bars(report),
+                *_slices(report),
+                *truncation_tables(report.trials),
+            ],
         ),
         Section("missed", "Questions of failed requirements", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
@@ -156,7 +163,12 @@ def _corpus(corpus: DatasetInfo) -> list[str]:
     documents = f"{corpus.name}: {counted(corpus.documents, 'document')}"
     empty = empty_documents(corpus.empty_documents, int(corpus.provenance.get(LEFT_OUT, 0)))
     unread = [unread_files_in_words(corpus.unread_files)] if corpus.unread_files else []
-    return [f"{documents}{empty}", *unread, *identical_ids(corpus.identical_ids, "question")]
+    return [
+        f"{documents}{empty}",
+        *unread,
+        *identical_ids(corpus.identical_ids, "question"),
+        *excluded_documents(corpus.excluded, "question"),
+    ]
 
 
 def _outcome(report: Result) -> str:
@@ -272,7 +284,9 @@ def _notes(report: Result) -> Iterator[str]:
     without = report.golden_set.without_expectation
     if without:
         questions = counted(len(without), "question")
-        yield f"{questions} without an expected document, left out of means: {join_names(without)}"
+        judged = any(trial.no_answer is not None for trial in report.trials)
+        hint = "" if judged else "; not judged whether they get an answer (--answer-threshold)"
+        yield f"{questions} without an expected document, left out of means: {join_names(without)}{hint}"
     yield from notes_on_trials(_labelled_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.evaluated])
@@ -338,7 +352,8 @@ def _missed(report: Result) -> Iterator[Block]:
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
             missed = counted(len(required.questions_below_best), "question")
             name = report.trial_name(trial.label, trial.dataset)
-            title = f"{required.text} failed on {name}: {missed} below their best"
+            fault = "below their best" if required.operator.startswith(">") else "with forbidden hits"
+            title = f"{required.text} failed on {name}: {missed} {fault}"
             yield Table(title, columns, rows, legend, most=_IN_SHORT)
 
 
@@ -364,7 +379,7 @@ def _name_cells(report: Result, label: str, dataset: str) -> list[Cell]:
 
 def _metric_columns(names: Sequence[str]) -> list[Column]:
     return [
-        Column(name, best="highest", priority=column, below="95 % interval", below_priority=20 + column)
+        Column(name, best=best_value(name), priority=column, below="95 % interval", below_priority=20 + column)
         for column, name in enumerate(names)
     ]
 
@@ -382,7 +397,35 @@ def _metrics(report: Result) -> list[Block]:
         for trial in report.trials
     ]
     columns = [*_name_columns(report), *_metric_columns(names)]
-    return [Table("Quality", columns, rows, [_INTERVALS])]
+    unjudged = [UnjudgedRow.of_trial(_name_cells(report, trial.label, trial.dataset), trial) for trial in report.trials]
+    return [Table("Quality", columns, rows, [_INTERVALS]), *unjudged_tables(_name_columns(report), unjudged)]
+
+
+def _no_answer(report: Result) -> list[Table]:
+    """Tabulate how often nothing above the threshold is returned; no table without a threshold."""
+    judged = [(trial, trial.no_answer) for trial in report.trials if trial.no_answer is not None]
+    if not judged:
+        return []
+    threshold = judged[0][1].threshold
+    columns = [
+        *_name_columns(report),
+        Column("no answer", best="highest", below="95 % interval", below_priority=2, help="share of these questions"),
+        Column("of", priority=1, help="questions that expect nothing"),
+        Column("answered", numeric=False, help="the questions that got a hit above the threshold"),
+        Column("expecting, no answer", priority=3, help="questions that expect a document, and have no such hit"),
+    ]
+    rows = []
+    for trial, stats in judged:
+        share = (
+            text(f"not judged: it {stats.reason}")
+            if stats.reason is not None
+            else Cell(f"{stats.share:.4f}", below=interval(stats.ci_low, stats.ci_high, ",.4f"), value=stats.share)
+        )
+        missed = text(ABSENT) if stats.reason is not None else count(stats.expecting_without_answer)
+        cells = [share, count(stats.questions), text(join_names(stats.answered, _DRAWN) or ABSENT), missed]
+        rows.append([*_name_cells(report, trial.label, trial.dataset), *cells])
+    legend = [f"a hit is an answer if its score is above {threshold:g} (--answer-threshold)"]
+    return [Table("Questions that expect nothing", columns, rows, legend)]
 
 
 def _slices(report: Result) -> Iterator[Block]:
@@ -459,6 +502,8 @@ def _values(report: Result) -> Iterator[Value]:
                 yield Value(name, trial.label, title, value.mean, value.ci_low, value.ci_high, value.n)
         for prefix, stats in (("milliseconds.", trial.milliseconds), ("parity.", trial.parity)):
             yield from values_of(name, trial.label, prefix, stats.model_dump() if stats is not None else {})
+        if (shares := trial.no_answer) is not None and shares.share is not None:
+            yield Value(name, trial.label, "no_answer", shares.share, shares.ci_low, shares.ci_high, shares.questions)
         for question in trial.questions:
             for metric, figure in question.values.items():
                 yield Value(name, trial.label, f"{metric} of question {question.id}", figure, n=1)

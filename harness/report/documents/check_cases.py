@@ -65,16 +65,19 @@ def requirement_case(report: Result, required: RequirementResult) -> Case:
 def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
     """Return the case of a question, which passes when a document that it expects is among the hits.
 
-    A question that expects nothing is skipped.
+    A question that expects nothing passes when no hit is above the answer threshold; without one it is skipped.
     """
     expected_documents = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
     outcome, message, text = Outcome.PASSED, "", ""
     if question.failed:
         outcome, message = Outcome.ERROR, "the backend failed: it gave no answer"
         text = message
-    elif not expected_documents:
+    elif not expected_documents and question.above_threshold is None:
         outcome, message = Outcome.SKIPPED, "it expects nothing"
-    elif all(expected.rank is None for expected in expected_documents):
+    elif not expected_documents and question.above_threshold:
+        message = "nothing answers it, and a hit has a score above the answer threshold"
+        outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
+    elif expected_documents and all(expected.rank is None for expected in expected_documents):
         message = f"no expected document is among the first {report.plan.resolved['k']} hits"
         outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
     seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
@@ -210,12 +213,20 @@ def _question_line(question: QuestionResult) -> str:
 def expected_and_returned(
     question: QuestionResult, short: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[str], list[str]]:
-    """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids."""
-    ranks = [
-        f"{short.get(expected.id, expected.id)} ({'not found' if expected.rank is None else f'rank {expected.rank}'})"
-        for expected in question.expected
+    """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids.
+
+    Alternatives are in one text; forbidden hits are marked.
+    """
+    groups: dict[str | int, list[str]] = {}
+    for expected in question.expected:
+        rank = "not found" if expected.rank is None else f"rank {expected.rank}"
+        alternatives = groups.setdefault(expected.id if expected.group is None else expected.group, [])
+        alternatives.append(f"{short.get(expected.id, expected.id)} ({rank})")
+    returned = [
+        f"{short.get(doc, doc)} (forbidden)" if doc in question.forbidden_hits else short.get(doc, doc)
+        for doc in question.top
     ]
-    return ranks, [short.get(doc, doc) for doc in question.top] or ["nothing"]
+    return list(map(" or ".join, groups.values())), returned or ["nothing"]
 
 
 def check_annotations(report: Result) -> list[Annotation]:

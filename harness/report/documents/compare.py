@@ -10,8 +10,10 @@ from harness.data.filtering import format_filter
 from harness.data.problems import Finding
 from harness.document.busy import with_busy_marks
 from harness.document.cells import (
+    BACKEND,
     count,
     empty_documents,
+    excluded_documents,
     identical_ids,
     join_names,
     metric_values,
@@ -28,7 +30,13 @@ from harness.pipeline.probes.probe import REUSED
 from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables, scoring_tables
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
-from harness.report.documents.quality import difference_values, pair_tables, quality_table
+from harness.report.documents.quality import (
+    UnjudgedRow,
+    difference_values,
+    pair_tables,
+    quality_table,
+    unjudged_tables,
+)
 from harness.report.documents.truncation_table import truncation_tables
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.backend_info import short_labels
@@ -55,6 +63,8 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         title_suffix, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
         table = quality_table(result, dataset.name, title_suffix)
         quality += [table] if table is not None else []
+        unjudged = [UnjudgedRow.of_trial([text(trial.label)], trial) for trial in trials]
+        quality += unjudged_tables([BACKEND], unjudged, title_suffix)
         quality += [
             *pair_tables(result, dataset.name, title_suffix),
             *published_tables(result, dataset.name, title_suffix),
@@ -162,6 +172,7 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
     if dataset.unread_files:
         yield unread_files_in_words(dataset.unread_files)
     yield from identical_ids(dataset.identical_ids, "query")
+    yield from excluded_documents(dataset.excluded, "query")
     if (info := dataset.filter) is not None:
         matching = counted(info.matching, "document matches", "documents match")
         yield f"filter {format_filter(info.fields)}: {matching} ({info.selectivity:.2%})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,16 @@ from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, PublishedMatch
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
-from harness.report.documents.quality import TIED, difference_table, difference_values, mark_of, meanings
+from harness.report.documents.quality import (
+    TIED,
+    UnjudgedRow,
+    best_value,
+    difference_table,
+    difference_values,
+    mark_of,
+    meanings,
+    unjudged_tables,
+)
 from harness.wording import counted, short_ids, shortened
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ def scores_document(evaluated: EvaluatedRuns, *, per_query: bool = False) -> Doc
     ties = next(iter(runs.values())).ties
     names = join_names([shortened(name) for name in runs])
     counts = [counts_line(name, scores) for name, scores in runs.items()]
-    tables = [_means(evaluated), *_differences(evaluated)]
+    tables = [_means(evaluated), *_unjudged(runs), *_differences(evaluated)]
     tables += [_queries(name, scores) for name, scores in runs.items()] if per_query else []
     return Document(
         title=f"{names} against {shortened(judgments)}",
@@ -116,6 +125,19 @@ def _differences(evaluated: EvaluatedRuns) -> list[Table]:
     return [difference_table(title, "run", rows, than, [row.b if reference else f"{row.b} − {row.a}" for row in rows])]
 
 
+def _unjudged(runs: Mapping[str, Scores]) -> list[Table]:
+    """Tabulate the means if every unjudged hit were irrelevant, or relevant; nothing if that was not computed."""
+    rows = [
+        UnjudgedRow(
+            [text(name)],
+            {str(each.measure): each.value for each in scores.means()},
+            {str(measure): value for measure, value in scores.means_if_relevant().items()},
+        )
+        for name, scores in runs.items()
+    ]
+    return unjudged_tables([Column("run", numeric=False)], rows)
+
+
 def _queries(name: str, scores: Scores) -> Table:
     """Tabulate each metric for every query of a run."""
     values = list(scores.per_query())
@@ -126,10 +148,7 @@ def _queries(name: str, scores: Scores) -> Table:
 
 
 def _columns(first: str, scores: Scores) -> list[Column]:
-    metrics = [
-        Column(str(metric), best=None if kind_of(metric.name).aggregate == "sum" else "highest")
-        for metric in scores.measures
-    ]
+    metrics = [Column(str(metric), best=best_value(str(metric))) for metric in scores.measures]
     return [Column(first, numeric=False), *metrics]
 
 
@@ -152,6 +171,8 @@ def _values(evaluated: EvaluatedRuns) -> Iterator[Value]:
             yield Value(judgments, name, str(summary.measure), mean, n=queries)
             if not math.isnan(summary.low):
                 yield Value(judgments, name, f"ties.{summary.measure}", mean, summary.low, summary.high, queries)
+        for measure, value in scores.means_if_relevant().items():
+            yield Value(judgments, name, f"if_unjudged_relevant.{measure}", value, n=scores.counts.evaluated)
     for row in evaluated.tests:
         yield from difference_values(row, judgments)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from harness.document.cells import (
     ABSENT,
@@ -11,11 +12,12 @@ from harness.document.cells import (
     count,
     interval,
     mean,
+    number,
     probability,
     signed,
     text,
 )
-from harness.document.model import Cell, Column, Table, Tone, Value
+from harness.document.model import Best, Cell, Column, Table, Tone, Value
 from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
@@ -71,7 +73,7 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
         yield Column(
             marked_name(result, name),
             help=f"mean {name}, and its 95 % interval",
-            best="highest" if _is_mean(name) else None,
+            best=best_value(name),
             priority=0 if first else _MEAN + position,
             below="interval of mean",
             below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + position,
@@ -88,12 +90,15 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
             )
 
 
-def _is_mean(name: str) -> bool:
-    """Return whether more of a metric is better; False for counts, and for metrics that are not known here."""
+def best_value(name: str) -> Best | None:
+    """Return which value of a metric is the best; None for counts, and for metrics that are not known here."""
     try:
-        return kind_of(parse_metric(name).name).aggregate != "sum"
+        kind = kind_of(parse_metric(name).name)
     except UnknownNameError:
-        return False
+        return None
+    if kind.aggregate == "sum":
+        return None
+    return "lowest" if kind.lower_is_better else "highest"
 
 
 def _mean(trial: TrialResult, name: str) -> Cell:
@@ -123,6 +128,41 @@ def mark_of(row: PairedDifference) -> str:
     if row.within_ties:
         return TIED
     return {"better": _BETTER, "worse": _WORSE, "undecided": _UNDECIDED}[row.verdict]
+
+
+class UnjudgedRow(NamedTuple):
+    """A backend or a run: the cells that name it, its means, and its means if every unjudged hit were relevant."""
+
+    names: list[Cell]
+    means: Mapping[str, float]
+    if_relevant: Mapping[str, float]
+
+    @classmethod
+    def of_trial(cls, names: list[Cell], trial: TrialResult) -> UnjudgedRow:
+        """Return the row of a trial."""
+        means = {name: value.mean for name, value in trial.metrics.items()}
+        if_relevant = {name: value.if_unjudged_relevant for name, value in trial.metrics.items()}
+        return cls(names, means, {name: value for name, value in if_relevant.items() if value is not None})
+
+
+def unjudged_tables(name_columns: Sequence[Column], rows: Sequence[UnjudgedRow], suffix: str = "") -> list[Table]:
+    """Tabulate the means if all unjudged hits were irrelevant, and if all were relevant; no table without them."""
+    names = list(dict.fromkeys(name for row in rows for name in row.if_relevant))
+    if not names:
+        return []
+
+    def cells(row: UnjudgedRow, name: str) -> list[Cell]:
+        ends = row.means.get(name), row.if_relevant.get(name)
+        return [number(end) if end is not None else text(ABSENT) for end in ends]
+
+    columns = [
+        Column(title, priority=priority, follows=follows)
+        for priority, name in enumerate(names)
+        for title, follows in ((name, False), ("all relevant", True))
+    ]
+    legend = "a metric takes hits without a judgment for irrelevant; all relevant: its mean if they were relevant"
+    table_rows = [[*row.names, *(cell for name in names for cell in cells(row, name))] for row in rows]
+    return [Table(f"Unjudged hits{suffix}", [*name_columns, *columns], table_rows, [legend], detail=True)]
 
 
 def pair_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Table]:

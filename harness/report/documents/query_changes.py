@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import ABSENT, count, join_names, number, signed, text
 from harness.document.model import Cell, Column, Table
+from harness.metrics import improvement
 from harness.results.regression_schema import BackendChange, Change, Dossier, QueryChange, QueryValue, RankedDocument
 from harness.wording import id_list, short_ids
 
@@ -40,8 +41,12 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     """Return the queries that lost most of a metric, one line each."""
     lost: list[tuple[float, QueryChange]] = []
     for query in backend.dossier.queries if backend.dossier is not None else ():
-        lost += [(value.difference, query) for value in query.values if value.metric == metric and value.difference < 0]
-    lost.sort(key=lambda loss: loss[0])
+        lost += [
+            (value.difference, query)
+            for value in query.values
+            if value.metric == metric and improvement(metric, value.difference) < 0
+        ]
+    lost.sort(key=lambda loss: improvement(metric, loss[0]))
     lines = []
     for difference, query in lost[:_MAX_DOCUMENTS]:
         query_text = f" {query.text!r}" if query.text is not None else ""
@@ -56,10 +61,10 @@ def _movers(label: str, backend: BackendChange, dossier: Dossier, metrics: Seque
     """Tabulate the queries that lost (``sign`` −1) or gained (1) most of equal metrics, of all in the verdict."""
     metric, names = metrics[0], join_names(metrics, len(metrics))
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
-    moved = [(query, value) for query, value in values if sign * value.difference > 0]
+    moved = [(query, value) for query, value in values if sign * improvement(metric, value.difference) > 0]
     total = _total(backend, metric, sign)
     total = len(moved) if total is None else total
-    chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_MAX_QUERIES]
+    chosen = sorted(moved, key=lambda pair: abs(pair[1].difference), reverse=True)[:_MAX_QUERIES]
     columns = [
         Column("query", numeric=False),
         Column("text", numeric=False, priority=1),

@@ -40,6 +40,7 @@ from harness.document.model import (
     Value,
     Verdict,
 )
+from harness.metrics import improvement
 from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.pipeline.regress.verdicts import beyond_tolerance
 from harness.report.documents.query_changes import losers, query_tables
@@ -219,7 +220,8 @@ def _gate(report: Change) -> Verdict:
         return Verdict("good", f"Passed: no mean fell by more than {allowed}", detail)
     if report.gate == "passed":
         fell = sum(  # beyond the allowed drop, without a test that shows it
-            metric.verdict == "undecided" and -metric.difference > (metric.allowed_drop or 0)
+            metric.verdict == "undecided"
+            and -improvement(metric.metric, metric.difference) > (metric.allowed_drop or 0)
             for _, metric in _judged(report)
             if metric.gate == "passed"
         )

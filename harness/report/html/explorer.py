@@ -63,7 +63,7 @@ class Explorer:
     """Rankings of the queries of one dataset side by side: R rankings, M metrics, Q queries.
 
     ``runs`` are the rankings in the order of ``labels``; each may have query and document columns of its own, and a
-    query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN if a query is not evaluated.
+    query that it lacks has no hits. ``values`` float64 (R, M, Q), NaN if a query is not evaluated.
     ``reference`` is the ranking that the others are compared with. ``queries`` None leaves out the texts of queries;
     ``corpus`` None leaves out the texts of documents, and ``no_texts`` says why.
 

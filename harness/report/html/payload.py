@@ -21,6 +21,7 @@ import orjson
 
 from harness.data.arrow import take_rows
 from harness.data.types import Corpus, Int32Array, Int64Array
+from harness.metrics import lower_is_better
 from harness.report.html.explorer import Explorer, KeptRanks, changes
 from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 from harness.report.html.svg import short_names
@@ -115,6 +116,7 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "labels": list(explorer.labels),
         "names": [names[label] for label in explorer.labels],
         "metrics": list(explorer.metrics),
+        "lowerIsBetter": list(map(lower_is_better, explorer.metrics)),
         "datasets": [part.explorer.dataset for part in parts],
         "depth": DEPTH,
         "against": explorer.references.tolist(),

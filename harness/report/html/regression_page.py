@@ -12,6 +12,7 @@ from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Run
 from harness.document.figures import Differences
 from harness.document.model import Figure
+from harness.metrics import lower_is_better
 from harness.pipeline.regress.compare_sides import SideComparison
 from harness.pipeline.regress.pairing import ComparedDataset
 from harness.report.documents.regress import change_document
@@ -80,12 +81,15 @@ def _figures(compared: SideComparison) -> Iterator[Figure]:
     changed = [pair for pair in judged if pair[1].wins + pair[1].losses]
     for backend, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
         values = _paired_values(datasets[backend.dataset], backend.before, backend.after, metric.metric)
+        order_of_sides = "after minus before"
+        if lower_is_better(metric.metric):
+            values, order_of_sides = -values, "before minus after"
         drawing = Differences(
             f"{backend.after} (after)", f"{backend.before} (before)", metric.metric, values, backend.dataset
         )
         note = "Query by query, sorted from the greatest loss to the greatest gain."
         title = f"{backend.after}{compared.change.on(backend)}"
-        yield Figure(f"{metric.metric} of {title}, after minus before", drawing, note)
+        yield Figure(f"{metric.metric} of {title}, {order_of_sides}", drawing, note)
 
 
 def _explorers(compared: SideComparison, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:

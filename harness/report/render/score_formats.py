@@ -51,7 +51,7 @@ def _scores_json(evaluated: EvaluatedRuns, *, per_query: bool) -> str:
             "run": name,
             "ties": scores.ties.value,
             "queries": {"set": scores.queries.value, **scores.counts._asdict()},
-            "measures": _values(scores.means()),
+            "measures": _with_relevant(_values(scores.means()), scores),
             "findings": _plain_findings(scores.run_findings),
         }
         if per_query:
@@ -74,6 +74,15 @@ def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     return {
         str(summary.measure): {"value": _plain(summary.value), "low": _plain(summary.low), "high": _plain(summary.high)}
         for summary in summaries
+    }
+
+
+def _with_relevant(values: dict[str, dict[str, float | None]], scores: Scores) -> dict[str, dict[str, float | None]]:
+    """Return means with those if every unjudged hit were relevant, if they were computed."""
+    if_relevant = {str(measure): value for measure, value in scores.means_if_relevant().items()}
+    return {
+        name: {**entry, "if_unjudged_relevant": if_relevant[name]} if name in if_relevant else entry
+        for name, entry in values.items()
     }
 
 

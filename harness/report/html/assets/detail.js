@@ -93,7 +93,7 @@ class Detail {
     const cell = (ranking, metric) => {
       const value = model.value(query, ranking, metric);
       if (Number.isNaN(value)) return el("td", { class: "number" }, "–");
-      const { sign, tone } = change(value - model.value(query, selection.a, metric));
+      const { sign, tone } = change(model.improvement(query, ranking, selection.a, metric));
       const mark = ranking === selection.a ? null : el("b", { class: "mark" }, sign);
       return el("td", { class: `number ${ranking === selection.a ? "plain" : tone}` }, el("span", {}, value.toFixed(4)), mark);
     };

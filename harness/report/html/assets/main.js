@@ -45,7 +45,8 @@ class App {
   difference(query) {
     const difference = this.selection.difference(query);
     const { sign, word, tone } = change(difference);
-    return { text: Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(difference)}`, word, tone };
+    const raw = this.model.lowerIsBetter[this.selection.metric] ? -difference : difference;
+    return { text: Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(raw)}`, word, tone };
   }
 
   changed() {

@@ -34,6 +34,12 @@ class Model {
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
 
+  // By how much a ranking is better than another; of forbidden documents, less is better.
+  improvement(query, ranking, other, metric) {
+    const difference = this.value(query, ranking, metric) - this.value(query, other, metric);
+    return this.lowerIsBetter[metric] ? -difference : difference;
+  }
+
   // A further chunk of an expected document has no judgment, and needs none.
   isUnjudged(query, slot) { return query.grades[slot] === null && query.further?.[slot] === undefined; }
 

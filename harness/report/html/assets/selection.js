@@ -71,8 +71,9 @@ class Selection {
     return scored.reduce((most, other) => ((same(most, other) ? other.moved > most.moved : other.mean > most.mean) ? other : most)).ranking;
   }
 
+  // By how much the second ranking is better.
   difference(query) {
-    return this.model.value(query, this.b, this.metric) - this.model.value(query, this.a, this.metric);
+    return this.model.improvement(query, this.b, this.a, this.metric);
   }
 
   isNarrowed() { return this.filters.size > 0 || this.search.trim() !== "" || this.dataset >= 0; }
