@@ -94,9 +94,9 @@ def _items(value: Any) -> Iterable[Any]:
 def count_excluded(excluded: Mapping[str, Iterable[str]], queries: Ids, documents: Ids) -> ExcludedCounts:
     """Count what the ``queries`` exclude of the ``documents``."""
     lists = [list(excluded.get(query, ())) for query in queries]
-    known = documents.rows_of(strings([document for ids in lists for document in ids])) >= 0
+    is_present = documents.rows_of(strings([document for ids in lists for document in ids])) >= 0
     bounds = [0]
     for ids in lists:
         bounds.append(bounds[-1] + len(ids))
-    counts = [int(known[start:stop].sum()) for start, stop in pairwise(bounds)]
-    return ExcludedCounts(sum(map(bool, counts)), sum(counts), int((~known).sum()))
+    counts = [int(is_present[start:stop].sum()) for start, stop in pairwise(bounds)]
+    return ExcludedCounts(sum(map(bool, counts)), sum(counts), int((~is_present).sum()))

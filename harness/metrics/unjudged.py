@@ -34,7 +34,7 @@ def values_if_relevant(
     """
     values = np.zeros(len(judged.hit_counts))
     for start, stop in _blocks(np.minimum(judged.retrieved, cutoff) + np.diff(judged.indptr)):
-        fill(_with_relevant(_block(judged, start, stop), cutoff, level), values[start:stop])
+        fill(_judge_as_relevant(_block(judged, start, stop), cutoff, level), values[start:stop])
     return values
 
 
@@ -61,22 +61,22 @@ def _block(judged: JudgedHits, start: int, stop: int) -> JudgedHits:
     )
 
 
-def _with_relevant(judged: JudgedHits, cutoff: int, level: int) -> JudgedHits:
+def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: int) -> JudgedHits:
     """Return hits in which every unjudged one of the first ``cutoff`` is judged, with grade ``level``."""
     queries, owner = len(judged.hit_counts), owners(judged.indptr)
     depth = np.minimum(judged.retrieved, cutoff)
     hits = np.flatnonzero(is_hit(judged))
     within = judged.ranks[hits] <= depth[owner[hits]]
-    known = hits[within & ((judged.grades[hits] >= 0) | (judged.grades[hits] == COUNTED_ALREADY))]
+    judged_hits = hits[within & ((judged.grades[hits] >= 0) | (judged.grades[hits] == COUNTED_ALREADY))]
     further = hits[~within]
-    added = depth - np.bincount(owner[known], minlength=queries)
+    added = depth - np.bincount(owner[judged_hits], minlength=queries)
     beyond = np.bincount(owner[further], minlength=queries)
     indptr = offsets_of(np.diff(judged.indptr) + added)
     ranks, grades = np.zeros(int(indptr[-1]), dtype=np.int64), np.zeros(int(indptr[-1]), dtype=np.int32)
     first = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
     positions = np.repeat(indptr[:-1], depth) + first
     ranks[positions], grades[positions] = first + 1, level
-    grades[indptr[owner[known]] + judged.ranks[known] - 1] = judged.grades[known]
+    grades[indptr[owner[judged_hits]] + judged.ranks[judged_hits] - 1] = judged.grades[judged_hits]
     order = np.arange(len(further)) - (np.cumsum(beyond) - beyond)[owner[further]]
     positions = indptr[owner[further]] + depth[owner[further]] + order
     ranks[positions], grades[positions] = judged.ranks[further], judged.grades[further]

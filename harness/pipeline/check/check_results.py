@@ -180,7 +180,7 @@ class CheckJudge:
             "ci_high": interval.high if interval is not None else None,
             "answered": [name for name in self._unanswerable if above[name]],
             "expecting_without_answer": sum(
-                not found for name, found in above.items() if name not in self._unanswerable
+                not is_above for name, is_above in above.items() if name not in self._unanswerable
             ),
         }
         return stats.model_copy(update=update)

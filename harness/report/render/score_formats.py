@@ -51,7 +51,7 @@ def _scores_json(evaluated: EvaluatedRuns, *, per_query: bool) -> str:
             "run": name,
             "ties": scores.ties.value,
             "queries": {"set": scores.queries.value, **scores.counts._asdict()},
-            "measures": _with_relevant(_values(scores.means()), scores),
+            "measures": _add_relevant(_values(scores.means()), scores),
             "findings": _plain_findings(scores.run_findings),
         }
         if per_query:
@@ -77,7 +77,7 @@ def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _with_relevant(values: dict[str, dict[str, float | None]], scores: Scores) -> dict[str, dict[str, float | None]]:
+def _add_relevant(values: dict[str, dict[str, float | None]], scores: Scores) -> dict[str, dict[str, float | None]]:
     """Return means with those if every unjudged hit were relevant, if they were computed."""
     if_relevant = {str(measure): value for measure, value in scores.means_if_relevant().items()}
     return {
