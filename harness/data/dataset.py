@@ -26,7 +26,7 @@ from harness.data.columns import (
 )
 from harness.data.exclusions import excluded_by, exclusions
 from harness.data.field_paths import field_paths
-from harness.data.filtering import FilterResult
+from harness.data.filtering import QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import GoldenRecord, read_questions
@@ -206,15 +206,15 @@ class Dataset:
 
     ``qrels`` is None for a collection without judgments: engines can still be compared with their references.
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
-    documents that searches may return, None for all of them. ``identical_ids`` is None if the collection's rule is
-    unknown. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown: unnamed analyzers follow
-    it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents' records; None if they are
-    unknown. ``candidates`` are the documents that each query's hits are taken from, by query id, as reranking tasks
-    have them; None for all documents. ``attributes`` are fields of the documents' metadata that supply the values for a
-    sweep of filters, a string column each with a row a document; None without. ``unread_files`` counts the unread files
-    of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a dot.
-    ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes any.
-    ``states_unknown_documents``: its card states how many judgments name unknown documents.
+    documents that the search of each query may return, None for all of them. ``identical_ids`` is None if the
+    collection's rule is unknown. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown:
+    unnamed analyzers follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents'
+    records; None if they are unknown. ``candidates`` are the documents that each query's hits are taken from, by query
+    id, as reranking tasks have them; None for all documents. ``attributes`` are fields of the documents' metadata that
+    supply the values for a sweep of filters, a string column each with a row a document; None without. ``unread_files``
+    counts the unread files of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a
+    dot. ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes
+    any. ``states_unknown_documents``: its card states how many judgments name unknown documents.
     """
 
     name: str
@@ -222,7 +222,7 @@ class Dataset:
     queries: Queries
     qrels: Qrels | None
     provenance: dict[str, str] = field(default_factory=dict)
-    filtered: FilterResult | None = None
+    filtered: QueryFilters | None = None
     identical_ids: IdenticalIds | None = None
     language: str | None = None
     analyzer: str | None = None
@@ -239,7 +239,9 @@ class Dataset:
         if self.candidates is not None:
             counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
             return sum(counts) / max(len(counts), 1)
-        return len(self.filtered) if self.filtered is not None else len(self.corpus)
+        if self.filtered is None:
+            return len(self.corpus)
+        return len(self.filtered.shared) if self.filtered.shared is not None else float(self.filtered.counts.mean())
 
     @cached_property
     def candidates_digest(self) -> str | None:
@@ -348,7 +350,8 @@ def sample_queries(dataset: Dataset, size: int, seed: int) -> Dataset:
         digest=f"{dataset.queries.digest}/sample-{size}-{seed}",
     )
     qrels = dataset.qrels.of_queries(queries.ids) if dataset.qrels is not None else None
-    return replace(dataset, queries=queries, qrels=qrels)
+    filtered = dataset.filtered.of_queries(rows) if dataset.filtered is not None else None
+    return replace(dataset, queries=queries, qrels=qrels, filtered=filtered)
 
 
 def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
@@ -375,8 +378,10 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
     rows = np.flatnonzero(selected)
     ids, texts = Ids(corpus.ids.values.take(numbers(rows))), take_rows(corpus.texts, rows)
     filtered = dataset.filtered.take(rows) if dataset.filtered is not None else None
-    if filtered is not None and not len(filtered):
-        raise UsageError(f"none of {len(rows):,} sampled documents matches the filter", fix="raise --max-docs")
+    for group in filtered.groups if filtered is not None else ():
+        if not len(group):
+            its = f" {format_filter(group.conditions)}" if filtered is not None and filtered.shared is None else ""
+            raise UsageError(f"none of {len(rows):,} sampled documents matches the filter{its}", fix="raise --max-docs")
     attributes = dataset.attributes.take(numbers(rows)) if dataset.attributes is not None else None
     sampled = Corpus(ids, texts, content_digest(ids, texts))
     return replace(dataset, corpus=sampled, filtered=filtered, attributes=attributes)

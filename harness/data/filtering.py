@@ -2,26 +2,35 @@
 
 A filter maps fields to the value that each must have; a document matches when all of them do. Values are compared as
 text, so that every engine compares the same thing: a string is its own text, a number is written as JSON writes it
-(``1971``, ``0.5``), a boolean is ``true`` or ``false``. A document without the field does not match.
+(``1971``, ``0.5``), a boolean is ``true`` or ``false``. A document without the field does not match. All queries of a
+dataset share one filter, or each has its own: queries with equal filters then form a group, which is searched together.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import as_numpy, numbers, text_scalar
+from harness.data.arrow import as_numpy, numbers, strings, text_scalar
+from harness.data.field_paths import text_of
+from harness.data.types import Int32Array
 from harness.errors import UnknownNameError, UsageError, nearest
 
 BoolArray = npt.NDArray[np.bool_]
+Conditions = Mapping[str, str]
+"""Fields of documents, mapped to the text of the value that each must have."""
+NO_FILTER: Conditions = MappingProxyType({})
+"""The conditions of a query that asks for any document."""
 
 _SAMPLED_VALUES = 10_000
 _LISTED_VALUES = 8
@@ -35,7 +44,7 @@ class FilterResult:
     document lacks the field; ``matching`` bool (N,) are the matching documents.
     """
 
-    conditions: Mapping[str, str]
+    conditions: Conditions
     metadata: pa.Table
     matching: BoolArray
 
@@ -43,14 +52,128 @@ class FilterResult:
         """Return the number of documents that match."""
         return int(np.count_nonzero(self.matching))
 
-    def take(self, rows: npt.NDArray[np.integer[Any]]) -> FilterResult:
-        """Return the same filter on some of the documents, in the order of ``rows``."""
-        return FilterResult(self.conditions, self.metadata.take(numbers(rows)), self.matching[rows])
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 that names the fields and the value of every document, however the columns are cut into chunks."""
         return metadata_digest(self.metadata)
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """The documents that each query may return: ``masks`` bool (N,), one for each group of queries.
+
+    ``group_of`` int32 (Q,) is the number of each query's group.
+    """
+
+    masks: tuple[BoolArray, ...]
+    group_of: Int32Array
+
+    @classmethod
+    def of_all(cls, mask: BoolArray, queries: int) -> Matching:
+        """Return the same documents for every query."""
+        return cls((mask,), np.zeros(queries, dtype=np.int32))
+
+    def of_queries(self, rows: npt.NDArray[np.integer[Any]]) -> Matching:
+        """Return the documents of some queries, in the order of ``rows``; groups without a query are left out."""
+        used, group_of = np.unique(self.group_of[rows], return_inverse=True)
+        return Matching(tuple(self.masks[group] for group in used.tolist()), group_of.astype(np.int32))
+
+    def of_documents(self, rows: npt.NDArray[np.integer[Any]]) -> Matching:
+        """Return the same of other rows of documents; a row of -1, an unknown document, does not match."""
+        return Matching(tuple((rows >= 0) & mask[rows] for mask in self.masks), self.group_of)
+
+    def of_hits(self, queries: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.integer[Any]]) -> BoolArray:
+        """Return which hits match, bool (H,): ``queries`` and ``rows`` are the query and the document of each."""
+        matches: BoolArray = np.zeros(len(rows), dtype=np.bool_)
+        groups = self.group_of[queries]
+        for group, mask in enumerate(self.masks):
+            of_group = groups == group
+            matches[of_group] = mask[rows[of_group]]
+        return matches
+
+
+@dataclass(frozen=True, eq=False)
+class QueryFilters:
+    """The filter of each query of a dataset.
+
+    ``groups`` are the different filters, on the same metadata, in the order of the first query of each; a filter
+    without conditions leaves all documents. ``group_of`` int32 (Q,) is the number of each query's group.
+    """
+
+    groups: tuple[FilterResult, ...]
+    group_of: Int32Array
+
+    @classmethod
+    def of_all(cls, filtered: FilterResult, queries: int) -> QueryFilters:
+        """Return one filter for every query."""
+        return cls((filtered,), np.zeros(queries, dtype=np.int32))
+
+    @classmethod
+    def of_each(cls, metadata: pa.Table, conditions: Iterable[Conditions]) -> QueryFilters:
+        """Return the filters of queries, in their order; an empty filter leaves all documents."""
+        numbers_of: dict[frozenset[tuple[str, str]], int] = {}
+        distinct: list[Conditions] = []
+        group_of = []
+        for fields in conditions:
+            number = numbers_of.setdefault(frozenset(fields.items()), len(distinct))
+            if number == len(distinct):
+                distinct.append(fields)
+            group_of.append(number)
+        groups = tuple(FilterResult(dict(fields), metadata, matching_rows(metadata, fields)) for fields in distinct)
+        return cls(groups, np.array(group_of, dtype=np.int32))
+
+    @property
+    def shared(self) -> FilterResult | None:
+        """The filter of all queries; None if they have several."""
+        return self.groups[0] if len(self.groups) == 1 else None
+
+    @property
+    def metadata(self) -> pa.Table:
+        """The fields of all filters."""
+        return self.groups[0].metadata
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 that names the fields and the value of every document."""
+        return self.groups[0].digest
+
+    @property
+    def queries_digest(self) -> str:
+        """SHA-256 of the group of each query."""
+        return hashlib.sha256(self.group_of.astype("<i4").tobytes()).hexdigest()
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The documents that each query may return."""
+        return Matching(tuple(group.matching for group in self.groups), self.group_of)
+
+    @cached_property
+    def counts(self) -> Int32Array:
+        """Number of documents that match the filter of each query, int32 (Q,)."""
+        counts: Int32Array = np.array([len(group) for group in self.groups], dtype=np.int32)[self.group_of]
+        return counts
+
+    def conditions_of(self, query: int) -> Conditions:
+        """Return the conditions of one query, given by number."""
+        return self.groups[int(self.group_of[query])].conditions
+
+    def rows_of(self, group: int) -> Int32Array:
+        """Return the numbers of the queries of one group, int32, ascending."""
+        return np.flatnonzero(self.group_of == group).astype(np.int32)
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> QueryFilters:
+        """Return the same filters on some of the documents, in the order of ``rows``."""
+        metadata = self.metadata.take(numbers(rows))
+        groups = tuple(FilterResult(one.conditions, metadata, one.matching[rows]) for one in self.groups)
+        return QueryFilters(groups, self.group_of)
+
+    def of_queries(self, rows: npt.NDArray[np.integer[Any]]) -> QueryFilters:
+        """Return the filters of some queries, in the order of ``rows``."""
+        used, first = np.unique(self.group_of[rows], return_index=True)
+        in_order = used[np.argsort(first)]
+        renumbered = np.zeros(len(self.groups), dtype=np.int32)
+        renumbered[in_order] = np.arange(len(in_order), dtype=np.int32)
+        return QueryFilters(tuple(self.groups[group] for group in in_order.tolist()), renumbered[self.group_of[rows]])
 
 
 def metadata_digest(metadata: pa.Table) -> str:
@@ -63,6 +186,16 @@ def metadata_digest(metadata: pa.Table) -> str:
         digest.update(lengths.astype("<i8").tobytes())
         digest.update("".join(value for value in column.to_pylist() if value is not None).encode())
     return digest.hexdigest()
+
+
+def values_of_text(text: str) -> tuple[str | float, ...]:
+    """Return each value of metadata that a filter compares as this text: the string, and a number or a boolean."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return (text,)
+    is_scalar = isinstance(value, bool | int | float) and text_of(value) == text
+    return (text, value) if is_scalar else (text,)
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
@@ -83,12 +216,12 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def format_filter(conditions: Mapping[str, str]) -> str:
+def format_filter(conditions: Conditions) -> str:
     """Show a filter to people: ``section=news and year=1971``."""
     return " and ".join(f"{field}={value}" for field, value in conditions.items())
 
 
-def matching_rows(metadata: pa.Table, conditions: Mapping[str, str]) -> BoolArray:
+def matching_rows(metadata: pa.Table, conditions: Conditions) -> BoolArray:
     """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
 
     Raises UnknownNameError for a field without a column.
@@ -101,7 +234,7 @@ def matching_rows(metadata: pa.Table, conditions: Mapping[str, str]) -> BoolArra
     return matching
 
 
-def apply_filter(metadata: pa.Table, conditions: Mapping[str, str]) -> FilterResult:
+def apply_filter(metadata: pa.Table, conditions: Conditions) -> FilterResult:
     """Return the matching documents; raises UsageError when no document matches, naming a value without documents."""
     for field, value in conditions.items():
         _require_value(metadata.column(field), field, value)
@@ -112,6 +245,21 @@ def apply_filter(metadata: pa.Table, conditions: Mapping[str, str]) -> FilterRes
             fix="leave out one of them",
         )
     return FilterResult(dict(conditions), metadata, matching)
+
+
+def filters_of_unknown_documents(conditions: Sequence[Conditions]) -> QueryFilters:
+    """Return the filters of queries on documents that only their backend knows."""
+    fields = dict.fromkeys(field for of_query in conditions for field in of_query)
+    return QueryFilters.of_each(pa.table({field: strings([]) for field in fields}), conditions)
+
+
+def no_match(metadata: pa.Table, conditions: Conditions) -> str:
+    """Return why no document matches, in words: the first value without a document, with the nearest value."""
+    try:
+        apply_filter(metadata, conditions)
+    except UsageError as error:
+        return f"{error.problem}; {error.fix}"
+    raise AssertionError("a document matches")
 
 
 def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from harness.data.filtering import NO_FILTER, Conditions
 from harness.data.types import Ids
 from harness.errors import DataError, UsageError
 from harness.wording import counted
@@ -127,6 +128,32 @@ class GoldenSet:
         raise DataError(
             self.source, [f"{problem} questions"], fix="name the ids of the documents: --columns expected=FIELD"
         )
+
+    @property
+    def filters(self) -> list[Conditions]:
+        """The conditions of each question, none for a question without a filter; empty if no question has one."""
+        filters = [question.filter or NO_FILTER for question in self.questions]
+        return filters if any(filters) else []
+
+    def with_filter(self, conditions: Conditions) -> GoldenSet:
+        """Return the set with further conditions in the filter of every question.
+
+        Raises UsageError for a question whose filter has another value of a field: nothing would match.
+        """
+        if not conditions:
+            return self
+        for question in self.questions:
+            for field_name, value in (question.filter or NO_FILTER).items():
+                if conditions.get(field_name, value) != value:
+                    raise UsageError(
+                        f"--filter {field_name}={conditions[field_name]}: question '{question.id}' has the filter "
+                        f"{field_name}={value}, and a document has one value of a field",
+                        fix="leave --filter out, or check a golden set of only the questions that it is about",
+                    )
+        questions = (
+            replace(question, filter={**(question.filter or NO_FILTER), **conditions}) for question in self.questions
+        )
+        return replace(self, questions=tuple(questions))
 
     def expecting(self, relevance: int = 1) -> tuple[GoldenQuestion, ...]:
         """Return the questions that expect a document of at least that grade; means are taken over them."""

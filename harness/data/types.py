@@ -205,7 +205,7 @@ class Qrels:
     def of_queries(self, queries: Ids) -> Qrels:
         """Return the judgments of those queries only, in this object's order."""
         common = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
-        indptr, positions = _gather(self.indptr, common)
+        indptr, positions = gather(self.indptr, common)
         query_ids = Ids(self.query_ids.values.take(numbers(common)))
         groups = None if self.groups is None else self.groups[positions]
         return Qrels(query_ids, self.doc_ids, indptr, self.rows[positions], self.grades[positions], groups=groups)
@@ -280,7 +280,7 @@ class Run:
 
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
         """Return the run of some queries, given by number, in that order."""
-        indptr, positions = _gather(self.indptr, queries)
+        indptr, positions = gather(self.indptr, queries)
         query_ids = Ids(self.query_ids.values.take(numbers(queries)))
         wide = None if self.wide_scores is None else self.wide_scores[positions]
         return Run(query_ids, self.doc_ids, indptr, self.rows[positions], self.scores[positions], wide)
@@ -333,7 +333,7 @@ class SparseVectors:
 
     def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
         """Return some of the vectors, in the order of ``rows``."""
-        indptr, positions = _gather(self.indptr, rows)
+        indptr, positions = gather(self.indptr, rows)
         return SparseVectors(indptr, self.indices[positions], self.values[positions], self.dimensions)
 
     def only(self, mask: npt.NDArray[np.bool_]) -> SparseVectors:
@@ -385,7 +385,7 @@ def ranks_in(indptr: Int64Array) -> Int64Array:
     return np.arange(int(indptr[-1])) - np.repeat(indptr[:-1], np.diff(indptr))
 
 
-def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
+def gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
     """Return offsets of the chosen rows among themselves, and the present place of each of their values."""
     lengths = np.diff(indptr)[rows]
     offsets = offsets_of(lengths)

@@ -56,6 +56,8 @@ class Capabilities:
     """True if the engine can search an index made outside the harness: see :meth:`EngineInterface.attach`."""
     filters: bool = False
     """True if the engine can return only documents whose metadata match: see :meth:`EngineInterface.restrict`."""
+    filters_external: bool = False
+    """The same of an external index, by the metadata that it holds."""
     changes: bool = False
     """True if documents of a finished index can be deleted, replaced and added: see :meth:`EngineInterface.apply`."""
     warm_up_queries: int = 0

@@ -28,7 +28,7 @@ _TOML = "harness.toml"
 
 _OPTIONS = tuple(
     option_fields(CheckRequest)[name]
-    for name in ("corpus", "backends", "against", "k", "require", "match", "delimiter")
+    for name in ("corpus", "backends", "against", "k", "filter", "require", "match", "delimiter")
 )
 """Options of a check that are ``--golden-NAME`` on pytest's command line and ``golden_NAME`` in an ini file."""
 _SETS = pytest.StashKey[frozenset[Path]]()

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
-from harness.data.filtering import apply_filter
+from harness.data.filtering import QueryFilters, apply_filter
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.judgments import are_of_another_corpus, group_judgments, unknown_rows
@@ -167,7 +167,8 @@ def filter_dataset(
     Raises UnknownNameError for a field that no document has, UsageError if no document matches.
     """
     metadata = load_metadata(list(conditions), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
-    return replace(dataset, filtered=apply_filter(metadata, conditions))
+    filtered = QueryFilters.of_all(apply_filter(metadata, conditions), len(dataset.queries))
+    return replace(dataset, filtered=filtered)
 
 
 def load_metadata(

@@ -72,6 +72,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     problems = Problems(source.label, source.unit)
     present, filled = Counter[str](), Counter[str]()
+    dotted = [field for field in fields if "." in field]
     if progress is not None:
         progress.start(f"reading metadata of {source.name}", total)
     for batch in source.read(problems, []):
@@ -81,6 +82,7 @@ def _batches(
         for record in records:
             nested = record.get(_NESTED)
             present.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
+            present.update(field for field in dotted if field_of(record, field) is not None)
         for field, column in zip(fields, columns, strict=True):
             filled[field] += sum(value is not None for value in column)
         yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))

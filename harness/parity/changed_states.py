@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from harness.data.arrow import numbers
-from harness.data.filtering import BoolArray
+from harness.data.filtering import BoolArray, Matching
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.engines.interface import Hits
 from harness.exact.bm25_models import Bm25Formula
@@ -175,7 +175,7 @@ class _Recipes:
             ordered = self.position_of[state.order]
             order = np.concatenate([ordered, np.setdiff1d(np.arange(count), ordered)]).astype(np.int32)
         if leftover is not None:
-            matching = np.arange(count + len(leftover)) < count
+            matching = Matching.of_all(np.arange(count + len(leftover)) < count, len(self.queries))
             content = np.concatenate([content, leftover])
             ids = Ids.of([*ids.to_list(), *(f"\\0deleted {number}" for number in range(len(leftover)))])
             if order is not None:

@@ -12,10 +12,10 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.data.filtering import BoolArray
+from harness.data.filtering import Matching
 from harness.data.progress import Display
 from harness.data.ranking import candidate_rows, select_hits
-from harness.data.types import Ids, Run, Similarity
+from harness.data.types import Ids, Run, Similarity, owners
 from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
@@ -103,14 +103,17 @@ class References:
         """Return the parity of a backend's run.
 
         None for a stored run, a failed backend, parameters without a reference, or an external index that is not proven
-        to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of its
-        components' references. With ``explained`` False no causes are tried, except for hybrids and fusions.
+        to hold the vectors of the reference, or that filters by metadata of its own. Backends come in the plan's order:
+        a fusion's reference is made of its components' references. With ``explained`` False no causes are tried, except
+        for hybrids and fusions.
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
         deeper = None
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
+            return None
+        if self._dataset.filtered is not None and not len(self._dataset.corpus):
             return None
         label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
@@ -231,9 +234,10 @@ def _dense_recipe(
     if vectors.dense is None:
         raise UsageError("the dense reference needs dense vectors", fix="take an encoder that makes them")
     documents, queries = vectors.dense
-    ids = dataset.corpus.ids
+    ids, matching = dataset.corpus.ids, _matching(dataset)
     if external is not None:  # its stored_vectors documents, in its stored_vectors order
         stored_vectors = external.vectors
+        matching = matching.of_documents(external.rows) if matching is not None else None
         ids, documents = (
             external.ids,
             stored_vectors if stored_vectors is not None else np.ascontiguousarray(documents[external.rows]),
@@ -245,7 +249,7 @@ def _dense_recipe(
         queries,
         cast("Similarity", parameters["similarity"]),
         missing=np.empty(0, dtype=np.int32),
-        matching=_matching(dataset),
+        matching=matching,
     )
 
 
@@ -265,8 +269,9 @@ def _recipe(
         shards, order = placement.shards, placement.order
     if external is not None:
         # it has its own documents, in an order that ties may show; it also numbers its points by its own rules, so
-        # their shards are not known; and it is not filtered
-        ids, shards, matching = external.ids, None, None
+        # their shards are not known
+        ids, shards = external.ids, None
+        matching = matching.of_documents(external.rows) if matching is not None else None
         counts = counts.of_documents(external.rows) if counts is not None else None
         documents = documents.take(external.rows) if documents is not None else None
     recipe = make_recipe(
@@ -283,15 +288,18 @@ def _recipe(
     return replace(recipe, order=order, matching=matching)
 
 
-def _matching(dataset: Dataset) -> BoolArray | None:
-    """Return the documents that a filter leaves, None for all of them."""
+def _matching(dataset: Dataset) -> Matching | None:
+    """Return the documents that the filter of each query leaves, None for all of them."""
     return dataset.filtered.matching if dataset.filtered is not None else None
 
 
 def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
-    """Return each query's candidates as rows of ``documents`` that match the filter; None if all compete."""
+    """Return each query's candidates as rows of ``documents`` that match its filter; None if all compete."""
     if dataset.candidates is None:
         return None
     rows = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
     matching = _matching(dataset)
-    return rows if matching is None else select_hits(rows, np.flatnonzero(matching[rows.rows]))
+    if matching is None:
+        return rows
+    matching = matching.of_documents(dataset.corpus.ids.rows_of(documents))
+    return select_hits(rows, np.flatnonzero(matching.of_hits(owners(rows.indptr), rows.rows)))

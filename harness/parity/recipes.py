@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.document_rows import DocumentRows, WeighedRows, blocks_of, values_per_row, with_values
-from harness.data.filtering import BoolArray
+from harness.data.filtering import Matching
 from harness.data.types import (
     Float32Array,
     Ids,
@@ -51,7 +51,8 @@ class Recipe:
         shards: int32 (N,), the shard of each document if there are several: each shard then counts its own documents,
             and an ``idf`` to use unchanged is (shards, V).
         order: int32 (N,), the rows in the order in which ``lucene`` mode ranks equal scores, None for row order.
-        matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
+        matching: The documents that the filter of each query leaves, None for all of them; statistics count all
+            documents.
         formula: How an engine with its own BM25 weighs a term, for such a ``mode``.
         absent: float32 (V,), what every document gets for a term of the query, for such a formula; None for nothing.
         candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
@@ -70,7 +71,7 @@ class Recipe:
     k1_plus_1: bool = True
     shards: Int32Array | None = None
     order: Int32Array | None = None
-    matching: BoolArray | None = None
+    matching: Matching | None = None
     candidates: Run | None = None
     formula: Formula | None = None
     absent: Float32Array | None = None
@@ -89,7 +90,7 @@ class DenseRecipe:
     queries: Float32Array
     similarity: Similarity
     missing: Int32Array
-    matching: BoolArray | None = None
+    matching: Matching | None = None
     candidates: Run | None = None
 
 

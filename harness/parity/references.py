@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.document_rows import DocumentRows, all_rows
+from harness.data.filtering import BoolArray
 from harness.data.ranking import TieBreak
 from harness.data.types import (
     Float32Array,
@@ -104,7 +105,18 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     def _search(self, k: int) -> Run: ...
 
     def _best(self, k: int) -> Run:
-        """Return the best ``k`` of the documents that a filter leaves, found in parts, or here if a part fails."""
+        """Return the best ``k`` of the documents that the filter of each query leaves."""
+        matching = self.recipe.matching
+        if matching is None or len(matching.masks) == 1:
+            return self.best_of_group(k)
+        rows = [np.flatnonzero(matching.group_of == group) for group in range(len(matching.masks))]
+        parts = [self.of_queries(group.astype(np.int32)).best_of_group(k) for group in rows]
+        joined = TopK.joined([TopK(part.indptr, part.rows, part.scores) for part in parts])
+        run = Run(self.recipe.query_ids, self.recipe.doc_ids, joined.indptr, joined.rows, joined.scores)
+        return replace(run.of_queries(np.argsort(np.concatenate(rows), kind="stable")), query_ids=run.query_ids)
+
+    def best_of_group(self, k: int) -> Run:
+        """Return the best ``k`` under the one filter of the queries, found in parts, or here if a part fails."""
         top = None
         if self._parts is not None:
             try:
@@ -117,6 +129,12 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         if top is None:
             top = self._search_locally(k)
         return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
+
+    @property
+    def mask(self) -> BoolArray | None:
+        """The documents that the one filter of the queries leaves; None without a filter, and for several filters."""
+        matching = self.recipe.matching
+        return matching.masks[0] if matching is not None and len(matching.masks) == 1 else None
 
     @property
     def _parts(self) -> DividedSearch | None:
@@ -138,6 +156,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
             query_ids=Ids.of(recipe.query_ids.take(rows)),
             queries=recipe.queries.take(rows, axis=0) if isinstance(recipe, DenseRecipe) else recipe.queries.take(rows),
             candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
+            matching=recipe.matching.of_queries(rows) if recipe.matching is not None else None,
         )
         reference = type(self)(part, threads=self._threads, complete=self, divided=self._divided)
         if self.retrieved is not None:
@@ -234,7 +253,7 @@ class SparseReference(_IndexReference[Recipe]):
         """Return the search of all documents for every query."""
         documents, weigh, arithmetic, ties = self.weighted
         recipe = self.recipe
-        return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
+        return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, self.mask, recipe.absent)
 
     def _blocks(self, search: SparseSearch) -> list[tuple[int, int]] | None:
         """Return the blocks of documents that are searched one after another; None if a single index holds all."""
@@ -253,11 +272,11 @@ class SparseReference(_IndexReference[Recipe]):
 
     @cached_property
     def searched(self) -> ExactIndex:
-        """The index, or the part of it that a filter leaves."""
-        if self.complete is not None:
+        """The index, or the part of it that the filter of the queries leaves."""
+        if self.complete is not None and self.complete.mask is self.mask:
             return self.complete.searched
-        matching, index = self.recipe.matching, self.indexed
-        return index if matching is None else index.filtered(matching)
+        mask, index = self.mask, self.indexed
+        return index if mask is None or mask.all() else index.filtered(mask)
 
 
 class DenseReference(_IndexReference[DenseRecipe]):
@@ -288,7 +307,7 @@ class DenseReference(_IndexReference[DenseRecipe]):
         recipe = self.recipe
         rows, ties = len(recipe.documents), recipe.doc_ids.tie_rank
         with parts.file_of(recipe.documents) as vectors:
-            job = DenseSearchJob(vectors, 0, rows, recipe.queries, recipe.similarity, ties, k, recipe.matching)
+            job = DenseSearchJob(vectors, 0, rows, recipe.queries, recipe.similarity, ties, k, self.mask)
             return parts.retrieve(job)
 
     def score(self, run: Run) -> Float32Array:
@@ -314,11 +333,11 @@ class DenseReference(_IndexReference[DenseRecipe]):
 
     @cached_property
     def searched(self) -> DenseIndex | FilteredDenseIndex:
-        """The index, or the part of it that a filter leaves."""
-        if self.complete is not None:
+        """The index, or the part of it that the filter of the queries leaves."""
+        if self.complete is not None and self.complete.mask is self.mask:
             return self.complete.searched
-        matching = self.recipe.matching
-        return self.index if matching is None else self.index.filtered(matching)
+        mask, index = self.mask, self.index
+        return index if mask is None or mask.all() else index.filtered(mask)
 
     @cached_property
     def scale(self) -> Float64Array:

@@ -8,11 +8,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from harness.data.arrow import strings
+from harness.data.filtering import Conditions
 from harness.data.id_spelling import respelling
 from harness.data.progress import Progress
 from harness.data.types import DocumentContent, Float32Array, Ids, Queries, Run
@@ -26,7 +29,17 @@ from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.executor import create_executor
-from harness.worker.jobs import AskJob
+from harness.worker.jobs import FILTER_COLUMN, AskJob
+
+
+class SentFilters(NamedTuple):
+    """The conditions of each query, none for a query without a filter.
+
+    Unless they are ``required``, code that takes no filter is called without.
+    """
+
+    conditions: Sequence[Conditions]
+    required: bool = True
 
 
 def ask_callable(
@@ -39,8 +52,11 @@ def ask_callable(
     *,
     max_calls: int | None = None,
     content: HitContent = PLAIN,
+    filters: SentFilters | None = None,
 ) -> AnsweredQueries:
     """Send every query, ``options.repeat`` times.
+
+    ``filters`` are sent with the queries, None without any.
 
     Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
     function that was given as an object. ``folder`` is the job's own. ``max_calls``
@@ -52,8 +68,13 @@ def ask_callable(
     """
     if called.http is None and called.function is None:
         file = folder / "queries.arrow"
-        save_table(file, pa.table({"id": queries.ids.values, "text": queries.texts}))
-        job = AskJob(called.target, file, k, options.repeat, options.warms_up, called.framework, called.id_key, content)
+        columns = {"id": queries.ids.values, "text": queries.texts}
+        if filters is not None:
+            texts = (orjson.dumps(dict(conditions)).decode() for conditions in filters.conditions)
+            columns[FILTER_COLUMN] = strings(texts)
+        save_table(file, pa.table(columns))
+        repeats, warm_up, required = options.repeat, options.warms_up, filters is None or filters.required
+        job = AskJob(called.target, file, k, repeats, warm_up, called.framework, called.id_key, content, required)
         save(folder, job)
         create_executor(options).run(folder, progress)
         return load(folder, AnsweredQueries)
@@ -61,7 +82,8 @@ def ask_callable(
         limits = replace(called.http.limits, max_calls=max_calls)
         backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits), content=content)
     elif called.function is not None:
-        backend = PythonBackend(called.function, called.target, content=content)
+        filtered, required = filters is not None, filters is None or filters.required
+        backend = PythonBackend(called.function, called.target, content=content, filtered=filtered, required=required)
     with contextlib.redirect_stdout(sys.stderr), backend:  # a function's prints are not the result
         return ask(
             backend,
@@ -72,6 +94,7 @@ def ask_callable(
             deadline_s=options.deadline,
             clock=time.perf_counter_ns,
             progress=progress,
+            filters=filters.conditions if filters is not None else (),
         )
 
 

@@ -2,10 +2,10 @@
 
 A key holds everything about a trial that changes its hits, and parameters that change its times: the scheme, the engine
 with its own description (versions), the content of documents and queries, the analyzer with everything that decides its
-terms or the model with everything that decides its vectors, k, the filter with its fields, the candidates among which
-each query is ranked, and the backend's parameters except those that affect nothing according to its card. Measures,
-rules of scoring, the dataset's name, output paths, seeds of statistics and limits are not in it, nor is the machine:
-times are judged by the conditions under which they were measured, which are stored with them.
+terms or the model with everything that decides its vectors, k, the filter of each query with its fields, the candidates
+among which each query is ranked, and the backend's parameters except those that affect nothing according to its card.
+Measures, rules of scoring, the dataset's name, output paths, seeds of statistics and limits are not in it, nor is the
+machine: times are judged by the conditions under which they were measured, which are stored with them.
 """
 
 from __future__ import annotations
@@ -154,7 +154,12 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     filtered = dataset.filtered
     extra: dict[str, JSON] = {}
     if filtered is not None:
-        extra = {"filter": {**filtered.conditions}, "metadata": filtered.digest}
+        extra = {"metadata": filtered.digest}
+        if filtered.shared is not None:
+            extra["filter"] = {**filtered.shared.conditions}
+        else:
+            extra["filters"] = [{**group.conditions} for group in filtered.groups]
+            extra["filter_of_query"] = filtered.queries_digest
     if dataset.attributes is not None:
         extra["attributes"] = metadata_digest(dataset.attributes)
     if dataset.candidates is not None:

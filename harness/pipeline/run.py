@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
+from harness.data.filtering import NO_FILTER
 from harness.data.grouping import require_hits
 from harness.data.progress import Display, Progress
 from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
-from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers, taken_for_distances
+from harness.pipeline.asking import SentFilters, ask_callable, require_rankings, run_of_answers, taken_for_distances
 from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.probe import OpenIndexProbing, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import (
@@ -34,7 +35,7 @@ from harness.pipeline.resume import (
     conditions_of,
     summarise_differences,
 )
-from harness.plan.callables import CallableSpec
+from harness.plan.callables import CallableSpec, refuse_unsent_filters
 from harness.plan.config import RunOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -52,7 +53,7 @@ from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import Executor, create_executor
 from harness.worker.failure import Failure, RemoteError, failure_of
-from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.jobs import QueryGroup, TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
 from harness.worker.pool import WorkerPool, engine_key, shares_workers
 from harness.worker.process import FinishedProcess
@@ -280,7 +281,14 @@ class _Trials:
         request, queries = self.plan.request, self.dataset.queries
         folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
         outcome = ask_callable(
-            called, queries, request.k, self.plan.request, folder, progress, max_calls=request.max_calls
+            called,
+            queries,
+            request.k,
+            self.plan.request,
+            folder,
+            progress,
+            max_calls=request.max_calls,
+            filters=self._filters_sent_to(called),
         )
         judged = self.dataset.qrels.doc_ids if self.dataset.qrels is not None else Ids.of([])
         run = run_of_answers(queries.ids, outcome.answers, request.k, judged)
@@ -298,6 +306,16 @@ class _Trials:
             calls = counted(outcome.repeated, "call")
             notes.append(f"made again after a failure: {calls}; its milliseconds include that")
         return Outcome(trial, run=run, answers=outcome, notes=(*notes, *called.notes))
+
+    def _filters_sent_to(self, called: CallableSpec) -> SentFilters | None:
+        """Return the conditions of each query, None without filters; raises as :func:`refuse_unsent_filters`.
+
+        Under the filter of ``--filter``, code that takes no filter is still called: its hits are examined.
+        """
+        ids, filtered = self.dataset.queries.ids.to_list(), self.dataset.filtered
+        conditions = [filtered.conditions_of(query) if filtered is not None else NO_FILTER for query in range(len(ids))]
+        refuse_unsent_filters(called, ids, conditions, required=not self.plan.filter)
+        return SentFilters(conditions, required=not self.plan.filter) if filtered is not None else None
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
         capabilities = load_engine(card).capabilities
@@ -418,7 +436,7 @@ class _Trials:
             warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.request.warm_up,
             release=index_folder.parent / "release" if self._probes(trial, on_index=True) else None,
-            filter=self.plan.filter,
+            filters=QueryGroup.all_of(self.dataset.filtered),
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,

@@ -6,12 +6,14 @@ They index nothing: a comparison or a check sends them every query, and knows th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.data.filtering import Conditions
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
-from harness.errors import UsageError
+from harness.engines.callable.python_callable import with_filter
+from harness.errors import EngineUnavailableError, UsageError
 from harness.plain_url import HIDDEN, without_secrets
 
 Function = Callable[..., object]
@@ -73,6 +75,46 @@ def parse_callable(text: str) -> CallableSpec | None:
     path, *options = rest.split(";") if kind in FRAMEWORKS else [rest]
     target, id_key = _target(kind, path.strip(), visible_text), _id_key(kind, options)
     return CallableSpec(visible_text, visible_text, target, kind if kind in FRAMEWORKS else "", id_key)
+
+
+def refuse_unsent_filters(
+    called: CallableSpec, ids: Iterable[str], filters: Iterable[Conditions], *, required: bool = True
+) -> None:
+    """Refuse filters that a backend is not sent, before anything runs; code that a worker imports is left to it.
+
+    Args:
+        called: The backend.
+        ids: The ids of the questions.
+        filters: The conditions of each question, empty without a filter.
+        required: Whether all conditions have to be sent; otherwise only the fields that are sent need a value.
+
+    Raises:
+        UsageError: An endpoint has no placeholder for a field, or a placeholder without a value; a function that was
+            given as an object takes no filter.
+    """
+    filters = list(filters)
+    if called.function is not None and required and any(filters):
+        try:
+            with_filter(called.function, called.target)
+        except EngineUnavailableError as error:
+            raise UsageError(error.problem, fix=error.fix) from error
+    if called.http is None:
+        return
+    sent = called.http.filter_fields
+    for question, conditions in zip(ids, filters, strict=True):
+        for name, value in conditions.items():
+            if required and name not in sent:
+                raise UsageError(
+                    f"question '{question}' has the filter {name}={value}, which is not sent to '{called.label}'",
+                    fix=f"put {{filter.{name}}} into url=, or into a string of body=",
+                )
+        for name in sent:
+            if name not in conditions:
+                raise UsageError(
+                    f"'{called.label}' is sent {{filter.{name}}}, and question '{question}' has no filter by '{name}'",
+                    fix="give each question a value of it, or check the questions without a filter separately, "
+                    "without the placeholder",
+                )
 
 
 def function_expression(function: Function) -> str:

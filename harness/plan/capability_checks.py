@@ -44,6 +44,29 @@ def refuse_impossible(plan: Plan) -> None:
         raise_together(mistakes)
 
 
+def refuse_filters(plan: Plan) -> None:
+    """Raise UsageError, with every mistake, for backends that do not filter, on a plan whose queries have filters."""
+    mistakes = list[UsageError]()
+    for trial in plan.trials:
+        card = trial.spec.card
+        if card is None:
+            continue
+        try:
+            capabilities = load_engine(card).capabilities
+        except HarnessError:
+            continue
+        problem = None
+        if trial.external and not capabilities.filters_external:
+            problem = "this engine does not filter searches of an external index"
+        elif not trial.external and not capabilities.filters:
+            problem = "this engine does not filter searches"
+        if problem is not None:
+            text = f"backend '{trial.label}': questions have filters, and {problem}"
+            mistakes.append(UsageError(text, fix="leave this backend out, or the filters"))
+    if mistakes:
+        raise_together(mistakes)
+
+
 def refuse_parameters(
     label: str, card: BackendCard, parameters: Mapping[str, ParameterValue], *, addresses: bool = True
 ) -> None:

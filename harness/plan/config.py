@@ -145,6 +145,13 @@ IDENTICAL_IDS = Option(
     choices=IDENTICAL_ID_RULES,
 )
 DEPTH = Option("Documents to ask for, per query.", SEARCH, common=True, least=1)
+FILTER = Option(
+    "Return only documents whose metadata have this value: section=news. All of several must match.",
+    SEARCH,
+    common=True,
+    metavar="FIELD=VALUE",
+    repeated=True,
+)
 NO_TEXT = Option("Leave texts out of everything that is written.", OUTPUT)
 CARDS = Option("Folder with more cards, in backends/ and datasets/; they come first.", COMPARED, metavar="DIR")
 SPLIT = Option("Split of the judgments; the card's own by default.", COMPARED, metavar="NAME")
@@ -317,13 +324,7 @@ class CompareRequest(ScoringOptions):
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     labels: Path | None = LABELS.default(None)
     k: int = DEPTH.default(1000)
-    filter: Sequence[str] = Option(
-        "Return only documents whose metadata have this value: section=news. All of several must match.",
-        SEARCH,
-        common=True,
-        metavar="FIELD=VALUE",
-        repeated=True,
-    ).default(())
+    filter: Sequence[str] = FILTER.default(())
     filter_sweep: FilterSweep = Option(
         "Also search under filters that leave such shares of the documents, by seeded attributes: 0.5,0.1,0.01,0.001. "
         "Or a field of the metadata: up to 6 of its values, from frequent to rare.",
@@ -518,6 +519,11 @@ class CheckRequest(ScoringOptions):
     against: BackendsLike = AGAINST.default(())
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     k: int = DEPTH.default(5)
+    filter: Sequence[str] = replace(
+        FILTER,
+        help="Give every question this filter, in addition to its own: only documents whose metadata have this value, "
+        "as tenant=north. All of several must match.",
+    ).default(())
     require: Sequence[str] = Option(
         "Requirement: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'.",
         MEASURED,

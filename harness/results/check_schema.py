@@ -100,6 +100,10 @@ class QuestionResult(Record):
     line: Count = Field(description="line of the golden set's file, counted from 1")
     question: str | None = Field(description="null with `--no-text`")
     text_digest: str = Field(description="the beginning of the SHA-256 of the question")
+    filter: dict[str, str] | None = Field(
+        default=None,
+        description="the value that each field has in the documents that the question asks for; null without a filter",
+    )
     expected: list[ExpectationResult]
     values: dict[str, float] = Field(
         description="each metric of this question; those of expected documents are missing if it expects nothing, "

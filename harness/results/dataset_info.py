@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.exclusions import count_excluded, excluded_digest
+from harness.data.filtering import QueryFilters
 from harness.data.golden_set import count_line_ids
 from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
@@ -43,7 +44,8 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
         provenance=dict(dataset.provenance),
         excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids),
-        filter=_filter_info(dataset, plan.request.relevance) if dataset.filtered is not None else None,
+        filter=_filter_info(dataset, plan.request.relevance),
+        query_filters=query_filter_infos(dataset.filtered, len(dataset.corpus)) if not _is_shared(dataset) else [],
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
         content=schema_base.ContentDigests(
@@ -103,8 +105,27 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def query_filter_infos(filtered: QueryFilters | None, documents: int) -> list[schema_base.QueryFilterInfo]:
+    """Describe the different filters of queries; empty without filters. No ``documents``: they are not known."""
+    if filtered is None:
+        return []
+    return [
+        schema_base.QueryFilterInfo(
+            fields=dict(group.conditions),
+            queries=len(filtered.rows_of(number)),
+            matching=len(group) if documents else None,
+            selectivity=len(group) / documents if documents else None,
+        )
+        for number, group in enumerate(filtered.groups)
+    ]
+
+
+def _is_shared(dataset: Dataset) -> bool:
+    return dataset.filtered is not None and dataset.filtered.shared is not None
+
+
 def _filter_info(dataset: Dataset, relevance: int) -> schema_base.FilterInfo | None:
-    filtered, qrels = dataset.filtered, dataset.qrels
+    filtered, qrels = dataset.filtered.shared if dataset.filtered is not None else None, dataset.qrels
     if filtered is None:
         return None
     relevant = reachable = 0

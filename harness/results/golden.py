@@ -7,18 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from harness.results.schema_base import ContentDigests, DatasetInfo, ExcludedInfo, IdenticalIdsInfo, QueryCounts
+from harness.results.schema_base import (
+    ContentDigests,
+    DatasetInfo,
+    ExcludedInfo,
+    IdenticalIdsInfo,
+    QueryCounts,
+    QueryFilterInfo,
+)
 
 LEFT_OUT = "empty documents left out"
 """The key under which the provenance of a corpus counts empty documents."""
 
 
 class GoldenContent(NamedTuple):
-    """A question with the ids that it expects and their grades."""
+    """A question with the ids that it expects, their grades, and its filter."""
 
     id: str
     question: str
     expected: Sequence[tuple[str, int]]
+    filter: Mapping[str, str] = MappingProxyType({})
 
 
 class CorpusContent(NamedTuple):
@@ -32,6 +40,7 @@ class CorpusContent(NamedTuple):
     identical_ids: IdenticalIdsInfo | None = None
     unread_files: Mapping[str, int] = MappingProxyType({})
     excluded: ExcludedInfo | None = None
+    filters: Sequence[QueryFilterInfo] = ()
 
 
 def golden_dataset(
@@ -61,18 +70,25 @@ def golden_dataset(
         judgments=sum(len(question.expected) for question in questions),
         sampled_from=None,
         filter=None,
+        query_filters=list(corpus.filters),
         provenance=provenance,
         identical_ids=corpus.identical_ids,
         unread_files=dict(corpus.unread_files),
         excluded=corpus.excluded,
         content=ContentDigests(
             documents=corpus.sha256 or "",
-            queries=_digest(f"{question.id} {question.question}" for question in questions),
+            queries=_digest(_line(question) for question in questions),
             judgments=_digest(
                 f"{question.id} {doc_id} {grade}" for question in questions for doc_id, grade in question.expected
             ),
         ),
     )
+
+
+def _line(question: GoldenContent) -> str:
+    """Return a question as its digest reads it; filters count only if there are any."""
+    line = f"{question.id} {question.question}"
+    return f"{line} {sorted(question.filter.items())}" if question.filter else line
 
 
 def _digest(lines: Iterable[str]) -> str:

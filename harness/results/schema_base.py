@@ -87,6 +87,19 @@ class FilterInfo(Record):
     )
 
 
+class QueryFilterInfo(Record):
+    """A filter of some of the queries: the documents that their searches could return."""
+
+    fields: dict[str, str] = Field(
+        description="every field has this value in a document that matches; empty for the queries without a filter"
+    )
+    queries: Count = Field(description="queries that have this filter")
+    matching: Count | None = Field(
+        description="documents that match; all of them are in every index; null if backends have their own documents"
+    )
+    selectivity: float | None = Field(description="share of the documents that match; null if that is not known")
+
+
 class ContentDigests(Record):
     """SHA-256 of each part of a dataset as it was used: which of them two results have in common."""
 
@@ -146,7 +159,12 @@ class DatasetInfo(Record):
         default=None, description="null for a dataset without documents, or that could not be loaded"
     )
     excluded: ExcludedInfo | None = Field(default=None, description="null if no query excludes documents")
-    filter: FilterInfo | None = Field(None, description="null if every document could be returned")
+    filter: FilterInfo | None = Field(
+        None, description="of all queries (`--filter` of `compare`); null if every document could be returned"
+    )
+    query_filters: list[QueryFilterInfo] = Field(
+        default_factory=list, description="the different filters of the questions; empty if no question has its own"
+    )
     candidates: CandidatesInfo | None = Field(default=None, description="null if all documents compete")
     content: ContentDigests | None = Field(default=None, description="null for a dataset that could not be loaded")
     error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, as one of several datasets")

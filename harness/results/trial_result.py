@@ -257,7 +257,7 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
 
 
 def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
-    """Count lists shorter than k, or than the number that the filter leaves.
+    """Count lists shorter than k, or than the number of documents that the filter of the query leaves.
 
     Every dense vector matches every other, so short lists are the engine's doing. For candidates, another note counts
     those that were not returned.
@@ -265,11 +265,18 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     filtered = dataset.filtered
     if dataset.candidates is not None:
         return []
-    searchable = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
-    expected_hits = min(record.k, searchable)
+    searchable = min(record.k, record.index.indexed)
+    has_counts = filtered is not None and len(dataset.corpus) > 0
+    expected_hits = np.minimum(filtered.counts, searchable) if filtered is not None and has_counts else searchable
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < expected_hits))
+    if not short:
+        return []
     queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
-    return [f"{queries} got fewer than the {expected_hits:,} requested hits, and nothing was added"] if short else []
+    if filtered is not None and not has_counts:
+        return [f"{queries} got fewer than the {searchable:,} requested hits: how many match their filter is not known"]
+    if np.ndim(expected_hits) and np.ptp(expected_hits):
+        return [f"{queries} got fewer hits than documents match their filter, and nothing was added"]
+    return [f"{queries} got fewer than the {np.max(expected_hits):,} requested hits, and nothing was added"]
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:

@@ -13,10 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
+from harness.data.filtering import Conditions
 from harness.data.progress import Clock, Progress
 from harness.store.record_files import is_saved, load, save
 from harness.worker.failure import harness_error
 from harness.worker.jobs import (
+    FILTER_COLUMN,
     AnalysedTexts,
     AnalyseJob,
     AskJob,
@@ -110,7 +114,14 @@ def _ask(job: AskJob, context: _Context) -> object:
     from harness.store.columns import load_table
 
     questions = load_table(job.questions)
-    with load_retriever(job.target, job.framework, job.id_key, job.content) as backend:
+    filters: list[Conditions] = []
+    if FILTER_COLUMN in questions.column_names:
+        filters = [orjson.loads(text) for text in questions.column(FILTER_COLUMN).to_pylist()]
+    filtered, required = bool(filters), job.filters_required
+    content = job.content
+    with load_retriever(
+        job.target, job.framework, job.id_key, content, filtered=filtered, required=required
+    ) as backend:
         return ask(
             backend,
             questions.column("text").to_pylist(),
@@ -120,6 +131,7 @@ def _ask(job: AskJob, context: _Context) -> object:
             deadline_s=None,  # the executor's
             clock=context.clock,
             progress=context.progress,
+            filters=filters,
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.data.filtering import BoolArray
+from harness.data.filtering import BoolArray, QueryFilters
 from harness.data.types import (
     Float32Array,
     Ids,
@@ -40,6 +40,7 @@ from harness.stats.timing import Samples
 from harness.store.cpu_use import OtherProcesses
 
 Arithmetic = Literal["textbook", "lucene", "float32"]
+FILTER_COLUMN = "filter"
 LoadKind = Literal["cold", "closed", "open"]
 """Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""
 
@@ -104,6 +105,23 @@ class EncodingRecord(NamedTuple):
     tokens: int = 0
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class QueryGroup:
+    """Queries that share a filter: ``conditions`` map fields to values, none for all documents.
+
+    ``rows`` int32 are the queries' numbers, ascending.
+    """
+
+    conditions: Mapping[str, str]
+    rows: Int32Array
+
+    @classmethod
+    def all_of(cls, filters: QueryFilters | None) -> tuple[QueryGroup, ...]:
+        """Return the groups of a dataset's queries; none without filters."""
+        groups = filters.groups if filters is not None else ()
+        return tuple(cls(group.conditions, filters.rows_of(number)) for number, group in enumerate(groups) if filters)
+
+
 @dataclass(frozen=True, slots=True)
 class TrialJob:
     """Index and search with one engine.
@@ -122,8 +140,9 @@ class TrialJob:
             wait.
         shared: Reopen the index before searching, even in the trial that built it.
         built: Job folder of the trial whose index is reused; None builds a new one.
-        filter: Fields mapped to values: searches return only documents that match.
-        metadata: Arrow file with these fields, None without a filter.
+        filters: Searches return only documents that match the filter of their query: each query is in one group, and
+            the groups are in the order of their first queries. Empty without filters.
+        metadata: Arrow file with the fields of the filters, None without a filter and for an external index.
         candidates: Arrow file with the rows of each query's candidates, all that is kept of its hits; None keeps every
             hit.
         term_texts: Folder of the analysed terms as texts, for engines that weigh terms themselves.
@@ -148,7 +167,7 @@ class TrialJob:
     hashes: Path | None = None
     shared: bool = False
     built: Path | None = None
-    filter: Mapping[str, str] = field(default_factory=dict)
+    filters: tuple[QueryGroup, ...] = ()
     metadata: Path | None = None
     candidates: Path | None = None
     term_texts: Path | None = None
@@ -320,9 +339,12 @@ class Identity:
 class AskJob:
     """Query a callable, ``module:name``, with every question of an Arrow file with columns id and text.
 
+    A further column :data:`FILTER_COLUMN`, if questions have filters, holds the conditions of each as JSON.
+
     Each question runs ``repeats`` times, with ``warm_up`` the first once more before. The result is an
     ``AnsweredQueries``. ``framework`` names the library of a retriever, "" for a function; ``id_key`` the field of its
-    documents' ids, and ``content`` the content of hits that is matched besides ids.
+    documents' ids, and ``content`` the content of hits that is matched besides ids. Unless ``filters_required``, a
+    callable that takes no filter is called without.
     """
 
     target: str
@@ -333,6 +355,7 @@ class AskJob:
     framework: str = ""
     id_key: str = ""
     content: HitContent = PLAIN
+    filters_required: bool = True
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,7 +12,7 @@ from harness.data import ranking
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.filtering import format_filter
-from harness.data.types import DocumentContent, Int64Array, Run
+from harness.data.types import DocumentContent, Int64Array, Run, owners
 from harness.engines.callable.answers import AnsweredQueries
 from harness.errors import LostDocumentsError, RankingError
 from harness.plan.plan import Trial
@@ -116,15 +116,19 @@ def refuse_unmatched(run: Run, dataset: Dataset) -> None:
     """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it."""
     if dataset.filtered is None or not len(run.rows):
         return
-    rows = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows]
-    excluded = np.flatnonzero((rows >= 0) & ~dataset.filtered.matching[rows])
+    rows, queries = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows], owners(run.indptr)
+    searched = dataset.queries.ids.rows_of(run.query_ids)[queries]  # a stored run may hold further queries
+    if dataset.filtered.shared is not None:
+        searched = np.zeros_like(searched)
+    examined = np.flatnonzero((rows >= 0) & (searched >= 0))
+    excluded = examined[~dataset.filtered.matching.of_hits(searched[examined], rows[examined])]
     if len(excluded):
         hit = int(excluded[0])
-        query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
+        conditions = dataset.filtered.conditions_of(int(searched[hit]))
         raise RankingError(
             f"{len(excluded):,} of {run.hits:,} hits do not match the filter "
-            f"{format_filter(dataset.filtered.conditions)}: "
-            f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
+            f"{'' if dataset.filtered.shared is not None else 'of their query, such as '}{format_filter(conditions)}: "
+            f"query '{run.query_ids[int(queries[hit])]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
             fix="a stored run or code of your own has to heed the filter; an engine that returns them has a defect",
         )
 

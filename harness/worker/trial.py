@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from itertools import chain, count
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import offsets_of
-from harness.engines.interface import EngineInterface, IndexReport, SearchResult
+from harness.data.types import Int32Array, Int64Array, gather, offsets_of
+from harness.engines.interface import EngineInterface, Hits, IndexReport, SearchResult
 from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
 from harness.registry.parameters import ParameterValue
@@ -21,12 +22,13 @@ from harness.store.cpu_use import SHORTEST_S, OtherProcesses, other_processes, r
 from harness.store.record_files import load
 from harness.worker.attach import Ready, add_texts, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
-from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.jobs import QueryGroup, TrialJob, TrialRecord
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
 """Most hits of one call of several queries: 8 MB, if every document is requested and only candidates are kept."""
 _NS_PER_S = 1e9
+_SEVERAL = 2
 
 
 def run_trial(
@@ -56,6 +58,8 @@ def run_trial(
     if job.external:
         with read_only(engine, job, progress) as files, closing(engine):
             ready = attach(engine, job, documents, queries, files, progress, clock)
+            if job.filters:
+                engine.restrict(job.filters[0].conditions)
             record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
             ready.require_unchanged()
             return record
@@ -88,8 +92,8 @@ def _open(
     info = engine.open(job.index_folder, documents.ids)
     opened = clock()
     report = engine.index(documents, progress, clock) if built is None else built
-    if job.filter:
-        engine.restrict(job.filter)
+    if job.filters:
+        engine.restrict(job.filters[0].conditions)
     return Ready(info, opened - started, report, len(documents))
 
 
@@ -135,12 +139,17 @@ def _measure(
     if candidate_hits is not None and ready.external is not None:
         candidate_hits = replace(candidate_hits, rows=ready.external.rows)
     passes = [
-        search_all(engine, queries, ready.documents, job.k, progress, clock, candidate_hits) for _ in range(job.repeats)
+        search_all(engine, queries, ready.documents, job.k, progress, clock, candidate_hits, job.filters)
+        for _ in range(job.repeats)
     ]
     other_use = timeline.other_processes(server=ready.info.is_server)
     external = ready.external
     if external is not None and job.content.texts:
         external = add_texts(engine, external, passes[0].rows)
+    lists = _lists(engine, queries, job, lambda part: engine.lists(part, job.k, clock))
+    remeasured = _lists(engine, queries, job, lambda part: engine.remeasured(part, job.k))
+    if len(job.filters) >= _SEVERAL:  # state and caveats are of filtered searches
+        engine.restrict(next(group.conditions for group in job.filters if group.conditions))
     return TrialRecord(
         engine=ready.info,
         input=engine.capabilities.reads(external=job.external),
@@ -155,10 +164,10 @@ def _measure(
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
         external=external,
-        lists=engine.lists(queries, job.k, clock) if queries.dense is not None else {},
+        lists=lists,
         caveats=engine.caveats(job.k),
         compared=engine.compared_vectors(queries) if queries.dense is not None else None,
-        remeasured=engine.remeasured(queries, job.k) if queries.dense is not None else {},
+        remeasured=remeasured,
         placement=None if job.external else engine.placement(),
         other_processes=other_use,
     )
@@ -199,9 +208,11 @@ def warm_up(
 ) -> int:
     """Run all queries repeatedly until enough have run or the time is over; return the number that ran."""
     started, done = clock(), 0
+    if not len(queries):
+        return done
+    parts = chain.from_iterable(_parts(engine, queries, job.filters, _chunk(job.k)) for _ in count())
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
-        start = done % len(queries)
-        part = queries.slice(start, start + min(_chunk(job.k), job.warm_up_queries - done))
+        part = next(parts).queries.slice(0, job.warm_up_queries - done)
         search_all(engine, part, documents, job.k, progress, clock)
         done += len(part)
     return done
@@ -215,19 +226,84 @@ def search_all(
     progress: Progress,
     clock: Clock,
     candidate_hits: CandidateHits | None = None,
+    groups: Sequence[QueryGroup] = (),
 ) -> SearchResult:
     """Search every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
 
-    Of each call's hits only hits among the candidates are kept, if there are any.
+    Of each call's hits only hits among the candidates are kept, if there are any. Queries with several filters are
+    searched group by group: the filter is set between the calls, outside the time of any query.
     """
-    parts, chunk = [], _chunk(k)
-    for start in range(0, len(queries), chunk):
-        part = queries.slice(start, start + chunk)
+    results = []
+    for part, rows in _parts(engine, queries, groups, _chunk(k)):
         result = _checked(engine.search(part, k, clock), len(part), documents, k)
-        rows = np.arange(start, start + len(part), dtype=np.int32)
-        parts.append(result if candidate_hits is None else candidate_hits.of(result, rows))
+        results.append(result if candidate_hits is None else candidate_hits.of(result, rows))
         progress.advance(len(part))
-    return parts[0] if len(parts) == 1 else _join(parts)
+    joined = results[0] if len(results) == 1 else _join(results)
+    return joined if len(groups) < _SEVERAL else _reordered_by_query(joined, groups)
+
+
+class _Part(NamedTuple):
+    """Queries of one call, and their numbers."""
+
+    queries: Inputs
+    rows: Int32Array
+
+
+def _parts(engine: EngineInterface, queries: Inputs, groups: Sequence[QueryGroup], size: int) -> Iterator[_Part]:
+    """Yield the queries, at most ``size`` at once, those of a group together and after its filter was set.
+
+    A filter that all queries share was set when the index was opened.
+    """
+    if len(groups) < _SEVERAL:
+        for start in range(0, len(queries), size):
+            part = queries.slice(start, start + size)
+            yield _Part(part, np.arange(start, start + len(part), dtype=np.int32))
+        return
+    for group in groups:
+        engine.restrict(group.conditions)
+        for start in range(0, len(group.rows), size):
+            rows = group.rows[start : start + size]
+            yield _Part(queries.take(rows), rows)
+
+
+def _lists(
+    engine: EngineInterface, queries: Inputs, job: TrialJob, search: Callable[[Inputs], Mapping[str, Hits]]
+) -> Mapping[str, Hits]:
+    """Return the lists of an engine that compares dense vectors, in the order of the queries; none of other engines."""
+    if queries.dense is None:
+        return {}
+    if len(job.filters) < _SEVERAL:
+        return search(queries)
+    parts = [search(part) for part, _ in _parts(engine, queries, job.filters, len(queries))]
+    order = _order(job.filters)
+    return {name: hits_in_order([part[name] for part in parts], order) for name in parts[0]}
+
+
+def _order(groups: Sequence[QueryGroup]) -> Int64Array:
+    """Return the position of each query in the sequence of all groups, int64 (Q,)."""
+    order: Int64Array = np.argsort(np.concatenate([group.rows for group in groups]), kind="stable")
+    return order
+
+
+def _reordered_by_query(result: SearchResult, groups: Sequence[QueryGroup]) -> SearchResult:
+    """Return results of one group after the other in the order of the queries."""
+    order = _order(groups)
+    hits = hits_in_order([Hits(result.indptr, result.rows, result.scores)], order)
+    return result._replace(
+        indptr=hits.indptr,
+        rows=hits.rows,
+        scores=hits.scores,
+        search_ns=result.search_ns[order],
+        transfer_ns=result.transfer_ns[order],
+    )
+
+
+def hits_in_order(parts: Sequence[Hits], order: Int64Array) -> Hits:
+    """Return the hits of consecutive parts of the queries, in another ``order`` of all of these."""
+    indptr = offsets_of(np.concatenate([np.diff(part.indptr) for part in parts]))
+    rows, scores = (np.concatenate([part[column] for part in parts]) for column in (1, 2))
+    offsets, positions = gather(indptr, order)
+    return Hits(offsets, rows[positions], scores[positions])
 
 
 def _chunk(k: int) -> int:

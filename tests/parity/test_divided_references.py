@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.data.filtering import Matching
 from harness.data.progress import Progress, SilentDisplay
 from harness.data.types import Ids, Run, SparseVectors, TermCounts
 from harness.errors import BackendError, DataError, EngineTimeoutError, MemoryLimitError
@@ -84,8 +85,8 @@ class Problem(NamedTuple):
         documents = (f"d{row * 7 % 101:03}" for row in range(self.documents))
         return Ids.of(documents), Ids.of(f"q{row}" for row in range(QUERIES))
 
-    def matching(self) -> np.ndarray | None:
-        return self.generator.random(self.documents) < 0.3 if self.filtered else None
+    def matching(self) -> Matching | None:
+        return Matching.of_all(self.generator.random(self.documents) < 0.3, QUERIES) if self.filtered else None
 
 
 problems = st.builds(

@@ -253,7 +253,7 @@ def test_backends_that_claim_the_same_scores_share_the_exact_filtered_search(
     search = DenseReference._search
 
     def counting(reference: DenseReference, k: int) -> Run:
-        searched.append(0 if reference.recipe.matching is None else int(reference.recipe.matching.sum()))
+        searched.append(0 if reference.mask is None else int(reference.mask.sum()))
         return search(reference, k)
 
     monkeypatch.setattr(DenseReference, "_search", counting)

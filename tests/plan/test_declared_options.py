@@ -42,6 +42,7 @@ VARIED = {
     "accept": "a finding about answers, a run of which nothing is judged",
     "all": "every dataset, every entry of the cache",
     "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
+    "filter": "the searches of a comparison, and the questions of a golden set in addition to their own",
     "format": "eval also prints as trec_eval does",
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from harness.data.field_paths import field_of, text_of
+from harness.data.filtering import NO_FILTER, Conditions
 from harness.data.frames import as_table, rows_of
 from harness.data.progress import Clock, Progress
 from harness.data.python_values import as_id
@@ -229,8 +230,11 @@ class CalledBackend(Protocol):
     def notes(self) -> tuple[str, ...]:
         """Return facts for reports, besides the answers."""
 
-    def retrieve(self, question: str, k: int) -> Answer:
-        """Return the hits for a question, best first; raises HarnessError if this question gets no answer."""
+    def retrieve(self, question: str, k: int, conditions: Conditions = NO_FILTER) -> Answer:
+        """Return the hits for a question among the documents that meet all ``conditions``, best first.
+
+        Raises HarnessError if this question gets no answer.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -265,8 +269,11 @@ def ask(
     deadline_s: float | None,
     clock: Clock,
     progress: Progress,
+    filters: Sequence[Conditions] = (),
 ) -> AnsweredQueries:
     """Send every question ``repeats`` times; with ``warm_up`` the first is also sent once before, unmeasured.
+
+    ``filters`` are the conditions of each question, none for questions without a filter; empty without any.
 
     The reason of a failure is kept, and the other questions are still sent; sending stops after five failures in a row,
     or after a call that reached no server. Raises EngineUnavailableError if the very first call reaches no server, and
@@ -275,8 +282,9 @@ def ask(
     started, before = clock(), read_cpu()
     progress.start("ask", len(questions) * repeats)
     calls = _Calls(backend, k)
+    arguments: Sequence[tuple[Conditions, ...]] = [(each,) for each in filters] or [()] * len(questions)
     if warm_up and questions:
-        calls.answer(questions[0])
+        calls.answer(questions[0], *arguments[0])
     search_ns = np.full((repeats, len(questions)), _NEVER, dtype=np.int64)
     first: list[Answer] = []
     for turn in range(repeats):
@@ -288,7 +296,7 @@ def ask(
                     fix="give it more time with --deadline, or look at why it is slow",
                 )
             sent = clock()
-            answer = calls.answer(question)
+            answer = calls.answer(question, *arguments[position])
             if answer.failure is None:
                 search_ns[turn, position] = clock() - sent
             if turn == 0:
@@ -306,13 +314,13 @@ class _Calls:
         self._made = self._server_gone = False
         self.failures = 0
 
-    def answer(self, question: str) -> Answer:
+    def answer(self, question: str, *conditions: Conditions) -> Answer:
         if self._server_gone:
             return Answer(failure="not queried: an earlier question reached no server")
         if self.failures == _GIVE_UP:
             return Answer(failure=f"not queried: the {_GIVE_UP} questions before it failed in a row")
         try:
-            answer = self._backend.retrieve(question, self._k)
+            answer = self._backend.retrieve(question, self._k, *conditions)
         except HarnessError as error:
             if isinstance(error, EngineUnavailableError) and not error.connected:
                 if not self._made:

@@ -7,18 +7,24 @@ recognised by its methods.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from harness.data.filtering import NO_FILTER, Conditions
 from harness.engines.callable.answers import PLAIN, SCORES, TEXTS, Answer, HitContent, first_of, read_answer
+from harness.engines.callable.framework_filters import haystack_filter, langchain_filter, llamaindex_filter
 from harness.errors import EngineUnavailableError
 
 __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
 
-Call = Callable[[str, int], object]
+Call = Callable[..., object]
+"""A function of a question, a number, and the conditions of the question's filter, which are optional."""
 _MAX_FIELDS = 12
+_NO_PARAMETER = "it has no parameter for a filter"
+_UNKNOWN_FORM = "the form of its vector store's filter is not known"
+_CONFIGURED = "it is configured with a filter, which the filter of a question would replace"
 _ID_FIELDS = ("id", "id_", "node_id")
 """Attributes in which LangChain, Haystack and LlamaIndex keep a document's id in its store."""
 
@@ -27,7 +33,8 @@ class Retriever(NamedTuple):
     """The way to query a framework's object: ``call`` returns documents, and ``read`` makes an answer from them.
 
     ``notes`` describe the object. ``takes_k`` is whether it accepts the number of documents to return. ``fixed_k`` is
-    the number of documents that it is set to return, None if it is not set.
+    the number of documents that it is set to return, None if it is not set. ``no_filter`` is why it takes no filter;
+    empty if it takes one.
     """
 
     call: Call
@@ -35,12 +42,14 @@ class Retriever(NamedTuple):
     notes: tuple[str, ...]
     fixed_k: int | None = None
     takes_k: bool = True
+    no_filter: str = ""
 
 
 class _Adapter(NamedTuple):
     call: Call
     takes_k: bool
     own_k: object = None
+    no_filter: str = ""
 
 
 def retriever_of(framework: str, candidate: Any, name: str, id_key: str, content: HitContent = PLAIN) -> Retriever:
@@ -69,19 +78,47 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str, content
     notes = [f"queried as {title}'s {type(candidate).__name__}, whose own code answers"]
     fixed_k = asking.own_k if isinstance(asking.own_k, int) else None
     return Retriever(
-        asking.call, lambda returned: _read(returned, id_key, content), tuple(notes), fixed_k, asking.takes_k
+        asking.call,
+        lambda returned: _read(returned, id_key, content),
+        tuple(notes),
+        fixed_k,
+        asking.takes_k,
+        asking.no_filter,
     )
 
 
 def _adapt_langchain(candidate: Any) -> _Adapter | None:
     if hasattr(candidate, "similarity_search_with_score"):
-        return _Adapter(lambda question, k: candidate.similarity_search_with_score(question, k=k), takes_k=True)
+        write = langchain_filter(candidate)
+
+        def search(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:
+            return candidate.similarity_search_with_score(question, k=k, **_keyword("filter", write, conditions))
+
+        return _Adapter(search, takes_k=True, no_filter=_UNKNOWN_FORM if write is None else "")
     if not hasattr(candidate, "invoke"):
         return None
     if hasattr(candidate, "search_kwargs"):
-        fixed_k = (candidate.search_kwargs or {}).get("k", _default_k(getattr(candidate, "vectorstore", None)))
-        return _Adapter(lambda question, k: candidate.invoke(question, k=k), takes_k=True, own_k=fixed_k)
-    return _Adapter(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
+        return _adapt_store_retriever(candidate)
+    return _Adapter(
+        lambda question, k, _=NO_FILTER: candidate.invoke(question)[:k], takes_k=False, no_filter=_NO_PARAMETER
+    )
+
+
+def _adapt_store_retriever(candidate: Any) -> _Adapter:
+    """Query LangChain's retriever of a vector store, which passes keywords on to the store."""
+    store, configured = getattr(candidate, "vectorstore", None), candidate.search_kwargs or {}
+    write = langchain_filter(store)
+
+    def invoke(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:
+        return candidate.invoke(question, k=k, **_keyword("filter", write, conditions))
+
+    no_filter = _UNKNOWN_FORM if write is None else _CONFIGURED if configured.get("filter") else ""
+    return _Adapter(invoke, takes_k=True, own_k=configured.get("k", _default_k(store)), no_filter=no_filter)
+
+
+def _keyword(name: str, write: Callable[[Conditions], object] | None, conditions: Conditions) -> dict[str, Any]:
+    """Return the keyword argument that passes a filter on; none for a question without a filter."""
+    return {name: write(conditions)} if write is not None and conditions else {}
 
 
 def _default_k(store: Any) -> object:
@@ -93,17 +130,25 @@ def _default_k(store: Any) -> object:
 
 def _adapt_llamaindex(candidate: Any) -> _Adapter | None:
     if hasattr(candidate, "as_retriever"):
-        return _Adapter(lambda question, k: candidate.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
+
+        def search(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:
+            filters = _keyword("filters", llamaindex_filter, conditions)
+            return candidate.as_retriever(similarity_top_k=k, **filters).retrieve(question)
+
+        return _Adapter(search, takes_k=True)
     if not hasattr(candidate, "retrieve"):
         return None
+    no_filter = "a retriever's filter is fixed when it is made; name its index instead, llamaindex:MODULE:INDEX"
     if not hasattr(candidate, "similarity_top_k"):
-        return _Adapter(lambda question, k: candidate.retrieve(question)[:k], takes_k=False)
+        return _Adapter(
+            lambda question, k, _=NO_FILTER: candidate.retrieve(question)[:k], takes_k=False, no_filter=no_filter
+        )
 
-    def retrieve(question: str, k: int) -> object:
+    def retrieve(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:  # noqa: ARG001
         candidate.similarity_top_k = k
         return candidate.retrieve(question)
 
-    return _Adapter(retrieve, takes_k=True, own_k=candidate.similarity_top_k)
+    return _Adapter(retrieve, takes_k=True, own_k=candidate.similarity_top_k, no_filter=no_filter)
 
 
 def _adapt_haystack(candidate: Any) -> _Adapter | None:
@@ -111,10 +156,20 @@ def _adapt_haystack(candidate: Any) -> _Adapter | None:
         return _adapt_pipeline(candidate)
     if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
         return None
-    if "top_k" in candidate.__haystack_input__:
-        fixed_k = getattr(candidate, "top_k", None)
-        return _Adapter(lambda question, k: candidate.run(query=question, top_k=k)["documents"], True, fixed_k)
-    return _Adapter(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
+    takes_k = "top_k" in candidate.__haystack_input__
+    no_filter = _NO_PARAMETER if "filters" not in candidate.__haystack_input__ else _configured_filter([candidate])
+
+    def run(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:
+        options = {"top_k": k} if takes_k else {}
+        documents = candidate.run(query=question, **options, **_keyword("filters", haystack_filter, conditions))
+        return documents["documents"] if takes_k else documents["documents"][:k]
+
+    return _Adapter(run, takes_k, getattr(candidate, "top_k", None) if takes_k else None, no_filter)
+
+
+def _configured_filter(components: Sequence[object]) -> str:
+    """Return why no filter is passed to components: one of them has its own, which another would replace."""
+    return _CONFIGURED if any(getattr(component, "filters", None) for component in components) else ""
 
 
 def _adapt_pipeline(pipeline: Any) -> _Adapter:
@@ -132,18 +187,22 @@ def _adapt_pipeline(pipeline: Any) -> _Adapter:
         for component, sockets in inputs.items()
     }
     takes_k = "top_k" in inputs.get(returning[0], {})
+    filtering = [component for component, sockets in inputs.items() if "filters" in sockets]
+    no_filter = _configured_filter([pipeline.get_component(name) for name in filtering]) if filtering else _NO_PARAMETER
 
-    def run(question: str, k: int) -> object:
+    def run(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:
         data: dict[str, dict[str, object]] = {
             component: dict.fromkeys(names, question) for component, names in texts.items() if names
         }
         if takes_k:
             data.setdefault(returning[0], {})["top_k"] = k
+        for component in filtering if conditions else ():
+            data.setdefault(component, {})["filters"] = haystack_filter(conditions)
         documents = pipeline.run(data)[returning[0]]["documents"]
         return documents if takes_k else documents[:k]
 
     fixed_k = getattr(pipeline.get_component(returning[0]), "top_k", None)
-    return _Adapter(run, takes_k, fixed_k if takes_k else None)
+    return _Adapter(run, takes_k, fixed_k if takes_k else None, no_filter)
 
 
 def _adapt_pyterrier(candidate: Any) -> _Adapter | None:
@@ -151,7 +210,7 @@ def _adapt_pyterrier(candidate: Any) -> _Adapter | None:
     if not hasattr(candidate, "transform") or not hasattr(candidate, "transform_iter"):
         return None
 
-    def transform(question: str, k: int) -> object:
+    def transform(question: str, k: int, conditions: Conditions = NO_FILTER) -> object:  # noqa: ARG001
         import pandas as pd
 
         frame = candidate.transform(pd.DataFrame({"qid": ["1"], "query": [question]}))
@@ -161,7 +220,7 @@ def _adapt_pyterrier(candidate: Any) -> _Adapter | None:
             for row in ordered.head(k).to_dict("records")
         ]
 
-    return _Adapter(transform, takes_k=False)
+    return _Adapter(transform, takes_k=False, no_filter="transformers of PyTerrier have no filter")
 
 
 class _Framework(NamedTuple):

@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from harness.data.field_paths import field_of
+from harness.data.filtering import NO_FILTER, Conditions
 from harness.engines.callable.answers import PLAIN, Answer, HitContent, read_answer
 from harness.errors import UsageError
 from harness.plain_url import HIDDEN, PLAIN_FORM, is_plain_url, names_secret, without_secrets
@@ -25,13 +26,14 @@ from harness.remote.calls import Limits, RemoteCalls
 __all__ = ["HTTP_OPTIONS", "HttpBackend", "HttpSettings", "JsonPath"]
 
 HTTP_OPTIONS: Mapping[str, str] = {
-    "url": "the address; {question} and {k} are replaced by the question and k, percent-encoded",
+    "url": "the address; {question}, {k} and {filter.FIELD} are replaced by the question, k and the value of a field "
+    "in the question's filter, percent-encoded",
     "ids": "JSON path to the ids of the hits, best first",
     "scores": "JSON path to their scores",
     "texts": "JSON path to their texts",
     "field": "JSON path to the values that --match field:NAME compares; by default that field next to each id",
     "method": "GET, or POST if there is a body",
-    "body": "the JSON that is sent, with {question} inside strings and {k} as a number",
+    "body": "the JSON that is sent, with {question} and {filter.FIELD} inside strings and {k} as a number",
     "key_env": "environment variable that holds a key",
     "key_header": "header that carries the key: Authorization, as a bearer token (default)",
     "timeout_s": "seconds that one call may take: 30",
@@ -39,6 +41,7 @@ HTTP_OPTIONS: Mapping[str, str] = {
     "per_minute": "most calls in a minute; 0, no limit",
 }
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_FILTER = re.compile(r"\{filter\.([^{}]+)\}")
 _QUESTION, _K = "{question}", "{k}"
 _METHODS = ("GET", "POST")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -132,6 +135,11 @@ class HttpSettings:
     fixed: tuple[tuple[str, str], ...]
     field: JsonPath | None = None
 
+    @property
+    def filter_fields(self) -> tuple[str, ...]:
+        """The fields of filters that are sent, in their order."""
+        return tuple(dict.fromkeys(_FILTER.findall(self.target) + _FILTER.findall(self.body or "")))
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HttpSettings:
         """Read the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
@@ -147,7 +155,7 @@ class HttpSettings:
         if method not in _METHODS:
             raise UsageError(f"method={method}: no such choice", fix="known: GET, POST")
         if body is not None:
-            _filled(body, "question", 1)
+            _filled(body, "question", 1, _AnyFilter())
         if _QUESTION not in target and _QUESTION not in (body or ""):
             raise UsageError(
                 f"the endpoint '{base}' is not told the question", fix="put {question} into url=, or into body="
@@ -212,11 +220,14 @@ class HttpBackend:
         """Return the number of repeated calls."""
         return self._calls.repeated
 
-    def retrieve(self, question: str, k: int) -> Answer:
-        """Query the endpoint; raises EngineUnavailableError if it cannot be reached, refuses, or is not understood."""
+    def retrieve(self, question: str, k: int, conditions: Conditions = NO_FILTER) -> Answer:
+        """Query the endpoint; raises EngineUnavailableError if it cannot be reached, refuses, or is not understood.
+
+        ``conditions`` have a value of each field that the endpoint is sent.
+        """
         settings = self._settings
-        path = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
-        body = _filled(settings.body, question, k) if settings.body is not None else None
+        path = _put_values(settings.target.replace(_K, str(k)), question, conditions, encoded=True)
+        body = _filled(settings.body, question, k, conditions) if settings.body is not None else None
         return self._calls.request(settings.method, path, body, self._read, remedy=_UNUSABLE)
 
     def _read(self, content: Any) -> Answer:
@@ -267,7 +278,10 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str,
         )
     unknown = [name for name in _PLACEHOLDER.findall(url) if name not in ("question", "k")]
     if unknown:
-        raise UsageError(f"the url has the unknown placeholder {{{unknown[0]}}}", fix="known: {question} and {k}")
+        raise UsageError(
+            f"the url has the unknown placeholder {{{unknown[0]}}}",
+            fix="known: {question}, {k}, and {filter.FIELD} for a field of the questions' filters",
+        )
     stray = re.search(r";\s*(\w+)\s*=", url)
     if stray is not None:
         raise UsageError(
@@ -277,11 +291,32 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str,
     name, _, password = user.partition(":")
     login = (unquote(name), unquote(password)) if separator else None
     query = f"?{parts.query}" if parts.query else ""
-    values = [(name, value) for name, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
+    values = [
+        (name, value)
+        for name, value in parse_qsl(parts.query)
+        if not (_PLACEHOLDER.search(value) or _FILTER.search(value))
+    ]
     return base, f"{parts.path}{query}", login, tuple(pair for pair in values if len(pair[1]) >= _HIDDEN_FROM)
 
 
-def _filled(template: str, question: str, k: int) -> Any:
+class _AnyFilter(dict[str, str]):
+    """A filter for trying a template: each field has a value."""
+
+    def __missing__(self, field: str) -> str:
+        return field
+
+
+def _put_values(template: str, question: str, conditions: Conditions, *, encoded: bool = False) -> str:
+    """Replace the placeholders of a text at once: a question or a value may hold the text of a placeholder."""
+
+    def value(match: re.Match[str]) -> str:
+        plain = question if match["field"] is None else conditions[match["field"]]
+        return quote(plain, safe="") if encoded else plain
+
+    return re.sub(rf"{re.escape(_QUESTION)}|\{{filter\.(?P<field>[^{{}}]+)\}}", value, template)
+
+
+def _filled(template: str, question: str, k: int, conditions: Conditions) -> Any:
     """Fill in the body for one question: JSON first, so that nothing in a question can change its shape."""
     try:
         parsed = json.loads(template.replace(_K, str(k)))
@@ -290,7 +325,7 @@ def _filled(template: str, question: str, k: int) -> Any:
             f"body= is not JSON: {error.msg} in column {error.colno}",
             fix='write it like {"query": "{question}", "limit": {k}}, as the last option',
         ) from error
-    return _put(parsed, question)
+    return _put(parsed, question, conditions)
 
 
 def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
@@ -299,7 +334,8 @@ def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
     texts = []
     while pending:
         name, value = pending.pop()
-        if isinstance(value, str) and _QUESTION not in value and len(value) >= _HIDDEN_FROM:
+        varies = isinstance(value, str) and (_QUESTION in value or _FILTER.search(value) is not None)
+        if isinstance(value, str) and not varies and len(value) >= _HIDDEN_FROM:
             texts.append((name, value))
         elif isinstance(value, dict):
             pending.extend(value.items())
@@ -308,12 +344,14 @@ def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _put(value: Any, question: str) -> Any:
+def _put(value: Any, question: str, conditions: Conditions) -> Any:
     if isinstance(value, str):
-        return value.replace(_QUESTION, question)
+        return _put_values(value, question, conditions)
     if isinstance(value, list):
-        return [_put(part, question) for part in value]
-    return {name: _put(part, question) for name, part in value.items()} if isinstance(value, dict) else value
+        return [_put(part, question, conditions) for part in value]
+    if isinstance(value, dict):
+        return {name: _put(part, question, conditions) for name, part in value.items()}
+    return value
 
 
 def _seconds(options: Mapping[str, str], name: str, default: float) -> float:

@@ -1,4 +1,7 @@
-"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async, or a framework's retriever."""
+"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async, or a framework's retriever.
+
+If questions have filters, it is called as ``(question, k, filter)``, with a mapping from fields to text.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from harness.data.filtering import NO_FILTER, Conditions
 from harness.engines.callable.answers import PLAIN, Answer, HitContent, read_answer
 from harness.engines.callable.frameworks import retriever_of
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, nearest
@@ -22,6 +26,11 @@ __all__ = ["PythonBackend", "load_callable", "load_retriever"]
 
 Result = TypeVar("Result")
 _CALLED = "it is called as retrieve(question, k)"
+_FILTER_NAMES = ("filter", "filters", "where", "conditions")
+"""Names of an optional parameter that takes the filter of a question; a required third parameter may have any name."""
+_THREE = 3
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_Filtered = Callable[[str, int, Conditions], object]
 
 
 class PythonBackend:
@@ -37,23 +46,30 @@ class PythonBackend:
         notes: tuple[str, ...] = (),
         fixed_k: int | None = None,
         takes_k: bool = True,
+        filtered: bool = False,
+        required: bool = True,
     ) -> None:
         """Take a function, a reader of its return values, and notes for reports.
 
         Without a reader, hits are read as :func:`read_answer` does, with their ``content``.
+        A ``filtered`` function gets the filters of questions: see :func:`with_filter`. Unless that is ``required``, a
+        function that takes no filter is called without.
 
         ``fixed_k`` is the number of documents that a framework's object is set to return, None if it is not set;
         ``takes_k`` is whether it accepts another number.
 
-        Raises EngineUnavailableError if it cannot be called with a question and a number.
+        Raises EngineUnavailableError if it cannot be called with a question and a number, or takes no filter.
         """
         if inspect.isclass(function) or not callable(function):
             raise EngineUnavailableError(
                 f"'{name}' is {'a class' if inspect.isclass(function) else type(function).__name__}, not a function",
                 fix=f"name a function or a bound method: {_CALLED}",
             )
-        _require_two_arguments(function, name)
-        self._function, self._name = function, name
+        taking = _filtered_function(function, name, required=required) if filtered else None
+        if taking is None:
+            _require_two_arguments(function, name)
+        self._function: _Filtered = taking or (lambda question, k, _: function(question, k))
+        self._name = name
         self._read = read or partial(read_answer, content=content)
         self._notes = notes
         self._fixed_k, self._requested_k = fixed_k, fixed_k
@@ -90,10 +106,10 @@ class PythonBackend:
         )
         return (*self._notes, note)
 
-    def retrieve(self, question: str, k: int) -> Answer:
+    def retrieve(self, question: str, k: int, conditions: Conditions = NO_FILTER) -> Answer:
         """Call the function; raises EngineFailureError for any exception, with the last lines of its traceback."""
         self._requested_k = k
-        returned = _run_user_code(f"'{self._name}' raised", lambda: self._call(question, k))
+        returned = _run_user_code(f"'{self._name}' raised", lambda: self._call(question, k, conditions))
         try:
             answer = self._read(returned)
         except (TypeError, ValueError) as error:
@@ -101,8 +117,8 @@ class PythonBackend:
         self._most = max(self._most, len(answer.ids))
         return answer
 
-    def _call(self, question: str, k: int) -> object:
-        returned = self._function(question, k)
+    def _call(self, question: str, k: int, conditions: Conditions) -> object:
+        returned = self._function(question, k, conditions)
         if inspect.isasyncgen(returned):
             returned = _collected(returned)
         if not inspect.isawaitable(returned):
@@ -112,20 +128,33 @@ class PythonBackend:
         return self._loop.run(_awaited(returned))
 
 
-def load_retriever(target: str, framework: str, id_key: str, content: HitContent = PLAIN) -> PythonBackend:
+def load_retriever(
+    target: str,
+    framework: str,
+    id_key: str,
+    content: HitContent = PLAIN,
+    *,
+    filtered: bool = False,
+    required: bool = True,
+) -> PythonBackend:
     """Import a function, or a retriever of a framework; ``framework`` is "" for a function.
 
-    ``content`` is the content of hits that is matched besides their ids.
-
-    Raises as :func:`load_callable` and :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError
-    if a function that makes the retriever fails.
+    ``content`` is the content of hits that is matched besides their ids. ``filtered`` says that questions have filters.
+    Raises EngineUnavailableError if they are ``required`` and it takes none, further as :func:`load_callable` and
+    :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError if a function that makes the
+    retriever fails.
     """
     target_object = load_callable(target, framework or "python")
     if not framework:
-        return PythonBackend(target_object, target, content=content)
+        return PythonBackend(target_object, target, content=content, filtered=filtered, required=required)
     retriever = _run_user_code(
         f"'{target}' raised", lambda: retriever_of(framework, target_object, target, id_key, content)
     )
+    if filtered and required and retriever.no_filter:
+        raise EngineUnavailableError(
+            f"questions have filters, and '{target}' takes none: {retriever.no_filter}",
+            fix="put a function around it that takes the filter: python:MODULE:FUNCTION, as (question, k, filter)",
+        )
     return PythonBackend(
         retriever.call,
         target,
@@ -133,6 +162,7 @@ def load_retriever(target: str, framework: str, id_key: str, content: HitContent
         notes=retriever.notes,
         fixed_k=retriever.fixed_k,
         takes_k=retriever.takes_k,
+        filtered=filtered and not retriever.no_filter,
     )
 
 
@@ -168,6 +198,51 @@ async def _collected(hits: AsyncIterator[object]) -> list[object]:
 
 async def _awaited(returned: Awaitable[Result]) -> Result:
     return await returned
+
+
+def with_filter(function: Callable[..., object], name: str) -> _Filtered:
+    """Return a function of a question, a number and its filter, which calls ``function`` with all three.
+
+    The filter is the third argument if that is required or is called filter, filters, where or conditions; otherwise
+    the argument of such a name. An optional argument is left out for a question without a filter. Raises
+    EngineUnavailableError for a function without such an argument.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C, without a signature: the call will show
+        return lambda question, k, conditions: function(question, k, dict(conditions))
+    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    required = [parameter for parameter in positional if parameter.default is inspect.Parameter.empty]
+    rest = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    if len(required) == _THREE or (len(positional) < _THREE and rest):
+        return lambda question, k, conditions: function(question, k, dict(conditions))
+    third = positional[2].name if len(positional) >= _THREE else None
+    taking = next((one for one in parameters if one not in positional[:2] and one.name in _FILTER_NAMES), None)
+    if taking is None or len(required) > _THREE:
+        reason = f"its third argument is '{third}'" if third is not None else "it takes no third argument"
+        raise EngineUnavailableError(
+            f"questions have filters, and '{name}' does not take them: {reason}",
+            fix="let it take the filter, a mapping from fields to text: retrieve(question, k, filter)",
+        )
+
+    def call(question: str, k: int, conditions: Conditions) -> object:
+        if not conditions and taking.default is not inspect.Parameter.empty:
+            return function(question, k)
+        if taking.name == third:
+            return function(question, k, dict(conditions))
+        return function(question, k, **{taking.name: dict(conditions)})
+
+    return call
+
+
+def _filtered_function(function: Callable[..., object], name: str, *, required: bool) -> _Filtered | None:
+    """Return what :func:`with_filter` returns; None for a function that takes no filter, unless it is ``required``."""
+    try:
+        return with_filter(function, name)
+    except EngineUnavailableError:
+        if required:
+            raise
+        return None
 
 
 def _require_two_arguments(function: Callable[..., object], name: str) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
+from harness.data.filtering import Conditions, filters_of_unknown_documents
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
@@ -20,7 +21,7 @@ from harness.data.types import Corpus, Ids, Queries
 from harness.engines.callable.answers import PLAIN, Answer, HitContent, separate_ids
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
-from harness.pipeline.asking import ask_callable, run_of_answers
+from harness.pipeline.asking import SentFilters, ask_callable, run_of_answers
 from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
@@ -50,6 +51,7 @@ from harness.worker.failure import failure_of
 
 _NAMED_EXPRESSION = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
+_NO_REFERENCE = "no exact reference: the index filters by its own metadata, which the harness does not read"
 _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 
 
@@ -200,15 +202,16 @@ def search_indexes(
     cache: Cache,
     display: Display,
     judge: QrelsOf,
+    filters: Sequence[Conditions] = (),
 ) -> list[StoreSearch]:
     """Search every index of a plan, each in a worker, with the encoded questions; score by ``judge``.
 
-    ``dataset`` is its name in the result. ``corpora`` are documents by name, whose texts are encoded if an index keeps
-    none.
+    ``dataset`` is its name in the result, ``filters`` are the conditions of each query, empty without filters.
+    ``corpora`` are documents by name, whose texts are encoded if an index keeps none.
     """
     if plan.indexes is None:
         return []
-    alone = _without_documents(plan.indexes.dataset_name, queries)
+    alone = _without_documents(plan.indexes.dataset_name, queries, filters)
     short = dict(zip(plan.backends, short_labels([backend.label for backend in plan.backends]), strict=True))
     indexes = [backend for backend in plan.backends if backend.called is None]
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
@@ -218,7 +221,7 @@ def search_indexes(
     searched = []
     for against, of_index, trial in zip(indexes, scored, trials, strict=True):
         finding, note, of_documents = comparison.compare(of_index.outcome)
-        notes = [*trial.notes, *([note] if note is not None else [])]
+        notes = [*trial.notes, *([note] if note is not None else []), *([_NO_REFERENCE] if filters else [])]
         truncation = [*trial.truncation, *([of_documents] if of_documents is not None else [])]
         parameters = {**trial.parameters, "against": against.displayed}
         update = {
@@ -234,9 +237,11 @@ def search_indexes(
     return searched
 
 
-def _without_documents(name: str, queries: Queries) -> Dataset:
+def _without_documents(name: str, queries: Queries, filters: Sequence[Conditions]) -> Dataset:
     nothing = pa.chunked_array([strings([])])
-    return Dataset(name, Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing)), queries, None)
+    filtered = filters_of_unknown_documents(filters) if filters else None
+    corpus = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
+    return Dataset(name, corpus, queries, None, filtered=filtered)
 
 
 def ask_backend(
@@ -256,7 +261,17 @@ def ask_backend(
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
-            outcome = ask_callable(called, queries, k, options, work, progress, max_calls=limit, content=plan.content)
+            outcome = ask_callable(
+                called,
+                queries,
+                k,
+                options,
+                work,
+                progress,
+                max_calls=limit,
+                content=plan.content,
+                filters=SentFilters(golden.filters) if golden.filters else None,
+            )
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, columns_text, parse_columns
 from harness.data.dataset import Dataset
+from harness.data.filtering import NO_FILTER, parse_filter
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import golden_of_objects
 from harness.data.golden_set import GoldenSet
@@ -32,7 +33,8 @@ from harness.pipeline.check.requirements import (
 )
 from harness.pipeline.check.text_match import expect_texts
 from harness.pipeline.planning import plan_of_backends
-from harness.plan.callables import with_names
+from harness.plan.callables import refuse_unsent_filters, with_names
+from harness.plan.capability_checks import refuse_filters
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
@@ -160,6 +162,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
     columns = _columns(request)
     golden, corpus = _golden(request, columns)
+    golden = golden.with_filter(parse_filter(request.filter) if request.filter else {})
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
     golden = expect_texts(golden, all_questions=match.rule is MatchRule.TEXT, keep_text=keep_text)
@@ -188,6 +191,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         raise UsageError(problem, fix="leave out one of them")
     match.require_order(TieRule(request.ties), texts=any(question.texts for question in golden))
     _refuse_unordered_alternatives(golden, TieRule(request.ties))
+    _refuse_filters(golden, corpora, plans, against)
     return CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
 
 
@@ -201,6 +205,31 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
         highest = max(expected.grade for question in golden for expected in question.expected)
         fix = f"the highest grade of {golden.source} is {highest}"
         raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
+
+
+def _refuse_filters(
+    golden: GoldenSet,
+    corpora: Mapping[str, str | Path | Dataset],
+    plans: Mapping[str, Plan],
+    against: AgainstPlan | None,
+) -> None:
+    """Refuse documents and backends that cannot be filtered, and placeholders of filters that questions lack."""
+    ids, filters = [question.id for question in golden], golden.filters
+    for name, corpus in corpora.items() if filters else ():
+        if isinstance(corpus, Dataset):
+            raise UsageError(
+                f"questions have filters, and the documents of '{name}' are an object in Python, without their "
+                "metadata",
+                fix="give the documents as a file or a folder: corpus='chunks.jsonl'",
+            )
+    all_plans = [*plans.values(), *([against.indexes] if against is not None and against.indexes is not None else [])]
+    for plan in all_plans if filters else ():
+        refuse_filters(plan)
+    conditions = filters or [NO_FILTER] * len(ids)
+    called = [trial.spec.called for plan in plans.values() for trial in plan.trials]
+    for backend in [*called, *(backend.called for backend in (against.backends if against is not None else ()))]:
+        if backend is not None:
+            refuse_unsent_filters(backend, ids, conditions)
 
 
 def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> None:

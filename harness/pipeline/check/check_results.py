@@ -251,6 +251,7 @@ class CheckJudge:
                     line=question.line,
                     question=question.question if self._plan.keep_text else None,
                     text_digest=text_digest(question.question),
+                    filter=dict(question.filter) if question.filter else None,
                     expected=_expectations(question, expected, top, _documents(exact, exact_position)),
                     values={
                         name: float(figure.scores.values[rows[name][question.id], figure.column])

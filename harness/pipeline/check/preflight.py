@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
+from harness.data.filtering import QueryFilters, format_filter
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.id_spelling import respellings
 from harness.data.problems import Finding
@@ -502,6 +503,7 @@ class Examiner:
     Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
     ``loaded`` are corpora whose documents backends with their own documents may share. ``forbidden_metrics`` count
     the documents that questions forbid. ``if_relevant`` also scores answers as if every unjudged hit were relevant.
+    ``most_matching`` is the largest number of documents that the filter of a question leaves, None without filters.
     """
 
     golden: GoldenSet
@@ -515,6 +517,7 @@ class Examiner:
     loaded: tuple[LoadedContent, ...] = ()
     forbidden_metrics: tuple[Metric, ...] = ()
     if_relevant: bool = False
+    most_matching: int | None = None
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
     _expected: WeakKeyDictionary[Ids, ExpectedDocuments] = field(default_factory=WeakKeyDictionary, init=False)
 
@@ -528,6 +531,7 @@ class Examiner:
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
+            documents = documents if self.most_matching is None else min(documents, self.most_matching)
             missing, expected = list[Finding](), self._expected_of(run)
             if self.corpus is None:
                 missing = [
@@ -663,10 +667,12 @@ def _why_no_scores(answers: Sequence[Answer], findings: Sequence[Finding]) -> st
 
 def repeated_questions(golden: GoldenSet) -> list[Finding]:
     """Find texts that several questions ask: each counts, and no answer fits all if they expect different documents."""
-    by_text: dict[str, dict[str, frozenset[str]]] = {}
+    by_text: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
     for question in golden:
         expected = frozenset(expectation.id for expectation in question.expected)
-        by_text.setdefault(_plain(question.question), {})[question.id] = expected
+        # the same text among other documents is another question
+        meaning = _plain(question.question), str(sorted((question.filter or {}).items()))
+        by_text.setdefault(meaning, {})[question.id] = expected
     several = [expected for expected in by_text.values() if len(expected) > 1]
     unlike = [expected for expected in several if len(set(expected.values())) > 1]
     if not several:
@@ -810,6 +816,35 @@ def unknown_forbidden(expected: ExpectedDocuments, corpus_name: str) -> list[Fin
             "warning",
             f"{count} not in {corpus_name}: {_join_ids(unknown)}",
             "correct them if they are misspelt; no backend can return them",
+        )
+    ]
+
+
+def excluded_by_filters(golden: GoldenSet, expected: ExpectedDocuments, filtered: QueryFilters | None) -> list[Finding]:
+    """Find expected documents that the filter of their own question excludes: no backend can return them."""
+    if filtered is None or expected.corpus_ids is None:
+        return []
+    excluded = []
+    for number, question in enumerate(golden):
+        documents = expected.documents(question)
+        rows = expected.corpus_ids.rows_of(Ids.of(documents))
+        matching = filtered.groups[int(filtered.group_of[number])].matching
+        outside = [doc_id for doc_id, row in zip(documents, rows.tolist(), strict=True) if not matching[row]]
+        if outside:
+            conditions = format_filter(question.filter or {})
+            location = f"{golden.source}, line {question.line}: question '{question.id}'"
+            excluded.append(f"{location}, {conditions}, expects {_join_ids(outside)}")
+    if not excluded:
+        return []
+    more = [f"… and {len(excluded) - _EXAMPLES:,} more"] if len(excluded) > _EXAMPLES else []
+    return [
+        Finding(
+            "excluded-by-filter",
+            "warning",
+            f"{counted(len(excluded), 'question expects', 'questions expect')} documents that the question's own "
+            "filter excludes: no backend can return them",
+            "correct the filter or the expected ids of these questions",
+            (*excluded[:_EXAMPLES], *more),
         )
     ]
 

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset, DatasetFiles, attribute_of
 from harness.data.exclusions import exclusions
+from harness.data.filtering import QueryFilters, filters_of_unknown_documents, no_match
 from harness.data.golden_set import GoldenSet
-from harness.data.problems import Finding
+from harness.data.problems import Finding, Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, DocumentContent, Ids, Queries
@@ -31,6 +32,7 @@ from harness.pipeline.check.preflight import (
     CheckFindings,
     Examiner,
     LoadedContent,
+    excluded_by_filters,
     missing_ids,
     missing_texts,
     problem_of,
@@ -46,7 +48,7 @@ from harness.plan.plan import set_language
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
-from harness.results.dataset_info import excluded_info, identical_ids_info
+from harness.results.dataset_info import excluded_info, identical_ids_info, query_filter_infos
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
@@ -115,13 +117,20 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         problems = [problem for finding, problem in missing if finding.severity == "error"]
         warnings += [problem for finding, problem in missing if finding.severity == "warning"]
         wrong = {problem.dataset for problem in problems}
+        filters: dict[str, QueryFilters | None] = {}
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
+            filters = {name: _filters(plan, name, cache, visible_display) for name in searched}
             warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
             warnings += [
                 problem_of(finding, dataset=name)
                 for name in searched
                 for finding in unknown_forbidden(expected[name], f"the corpus '{name}'")
+            ]
+            warnings += [
+                problem_of(finding, dataset=name)
+                for name, filtered in filters.items()
+                for finding in excluded_by_filters(plan.golden, expected[name], filtered)
             ]
             plan = _set_language(plan, searched)
             executor = plan.request.executor
@@ -137,6 +146,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     language=content.language,
                     analyzer=content.analyzer,
                     excluded=exclusions(plan.golden) or None,
+                    filtered=filters[name],
                 )
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
@@ -147,7 +157,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     for answered, of_backend, _ in examined:
         if answered.run is not None and answered.trial.dataset not in expected:
             matched += _matched(of_backend, answered.trial.dataset, answered.label)
-    result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, matched, command)
+    datasets = _datasets(plan, loaded, queries, filters)
+    result = _result(plan, datasets, examined, problems, warnings, matched, command)
     if not plan.keep_text:
         texts = [text for question in plan.golden for text in (question.question, *question.texts)]
         result = without_questions(result, texts)
@@ -241,6 +252,29 @@ def _missing(plan: CheckPlan, expected: ExpectedDocuments, corpus: Corpus, name:
     ]
 
 
+def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> QueryFilters | None:
+    """Return the filters of the questions on a corpus, None if no question has one.
+
+    Raises UsageError for a field that no document has, DataError for filters that no document matches.
+    """
+    conditions, source = plan.golden.filters, plan.corpora[name]
+    if not conditions:
+        return None
+    if isinstance(source, Dataset):
+        raise AssertionError("the plan refuses documents without their metadata")
+    fields = list(dict.fromkeys(field for of_question in conditions for field in of_question))
+    files, progress = DatasetFiles(columns=plan.columns), display.section("load")
+    metadata = load_metadata(fields, source, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+    filtered = QueryFilters.of_each(metadata, conditions)
+    problems = Problems(plan.golden.source)
+    for question, matching in zip(plan.golden, filtered.counts.tolist(), strict=True):
+        if not matching:
+            of_question = question.filter or {}
+            problems.add(question.line, f"question '{question.id}': {no_match(metadata, of_question)}")
+    problems.raise_if_any(fix=f"correct the filters, or give the documents that have these values in '{name}'")
+    return filtered
+
+
 def _pitfalls(name: str, content: LoadedCorpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
     dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files)
@@ -285,7 +319,8 @@ def _against(
     request = plan.request
     examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
     document_source = plan.document_source
-    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge))
+    filters = plan.golden.filters
+    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge, filters))
     metrics = [metric for metric in plan.metrics.values() if metric not in plan.forbidden_metrics]
     runs = []
     for backend in against.backends:
@@ -312,6 +347,7 @@ def _against(
 def _examiner(plan: CheckPlan, expected: ExpectedDocuments, dataset: Dataset | None) -> Examiner:
     corpus = dataset.corpus if dataset is not None else None
     drops_itself = dataset is not None and dataset.identical_ids == "drop"
+    filtered = dataset.filtered if dataset is not None else None
     return Examiner(
         plan.golden,
         plan.match,
@@ -323,6 +359,7 @@ def _examiner(plan: CheckPlan, expected: ExpectedDocuments, dataset: Dataset | N
         drops_itself,
         forbidden_metrics=plan.forbidden_metrics,
         if_relevant=plan.request.judged_only,
+        most_matching=int(filtered.counts.max()) if filtered is not None else None,
     )
 
 
@@ -430,7 +467,12 @@ def _matched(expected: ExpectedDocuments, dataset: str, backend: str | None) -> 
     return counts
 
 
-def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Queries) -> list[DatasetInfo]:
+def _datasets(
+    plan: CheckPlan,
+    loaded: Mapping[str, LoadedCorpus],
+    queries: Queries,
+    filters: Mapping[str, QueryFilters | None],
+) -> list[DatasetInfo]:
     """Describe each corpus with the golden set, and only the golden set if backends have their own documents."""
     golden = plan.golden
     questions = [
@@ -438,6 +480,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
             question.id,
             question.question,
             [(expectation.id, expectation.grade) for expectation in question.expected],
+            question.filter or {},
         )
         for question in golden
     ]
@@ -451,11 +494,14 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
             content.unread_files,
             excluded_info(exclusions(golden), queries.ids, content.corpus.ids),
+            query_filter_infos(filters.get(name), len(content.corpus)),
         )
         for name, content in loaded.items()
     ]
     if plan.against is not None:
-        corpora.append(CorpusContent(plan.document_source))
+        conditions = golden.filters
+        unknown = filters_of_unknown_documents(conditions) if conditions else None
+        corpora.append(CorpusContent(plan.document_source, filters=query_filter_infos(unknown, 0)))
     expecting = len(golden.expecting(plan.request.relevance))
     without_id = sum(not question.has_id for question in golden)
     return [

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.filter_sweep import SweptFilter, sweep_filters
-from harness.data.filtering import FilterResult
+from harness.data.filtering import FilterResult, QueryFilters
 from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, absent, count, join_names, milliseconds, number, text, values_of
@@ -40,7 +40,7 @@ from harness.results.scored import ScoredTrial, has_terms
 from harness.store.columns import save_table
 from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
-from harness.worker.jobs import TrialRecord
+from harness.worker.jobs import QueryGroup, TrialRecord
 from harness.worker.outcome import Measurements, Outcome, checked_run
 
 _NO_FILTER = "none"
@@ -268,11 +268,16 @@ def _searches(
     built: Path | None = None
     for position, swept in enumerate(filters, 1):
         subfolder = folder / str(position)
+        filtered = QueryFilters.of_all(swept.filtered, len(probed.dataset.queries))
+        among = replace(probed.dataset, filtered=filtered)
         job = job_of_another_build(probed.job, built or subfolder)
-        job = replace(job, shared=reopens, built=built, filter=swept.filtered.conditions, metadata=folder / _METADATA)
-        filtered = replace(probed, dataset=replace(probed.dataset, filtered=swept.filtered))
+        job = replace(
+            job, shared=reopens, built=built, filters=QueryGroup.all_of(filtered), metadata=folder / _METADATA
+        )
         try:
-            record = run_another_build(filtered, job, subfolder, PartOf(progress, f"filter {swept.name}")).record
+            record = run_another_build(
+                replace(probed, dataset=among), job, subfolder, PartOf(progress, f"filter {swept.name}")
+            ).record
             built = (built or subfolder) if reopens else None
             yield FilteredSearch(swept.name, replace(record, compared=None), None)
         except HarnessError as error:
@@ -285,7 +290,8 @@ def _levels_of(
     searches: Sequence[tuple[ScoredTrial, FilteredSearch]], filtered: FilterResult, dataset: Dataset, plan: Plan
 ) -> Iterator[tuple[str, FilteredStats]]:
     """Yield labels of trials, and their hits under a filter compared with the exact filtered search, both scored."""
-    among, deep = replace(dataset, filtered=filtered), HitRules.of(dataset).deepened(plan)
+    among = replace(dataset, filtered=QueryFilters.of_all(filtered, len(dataset.queries)))
+    deep = HitRules.of(dataset).deepened(plan)
     outcomes = [
         replace(
             scored.outcome,

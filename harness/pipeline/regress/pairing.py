@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from harness.data.filtering import format_filter
 from harness.data.golden_set import is_line_id
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
@@ -408,9 +409,16 @@ def _dataset(report: Result) -> dict[str, Value]:
         "documents sampled from": info.documents_sampled_from,
         "identical ids": info.identical_ids.rule if info.identical_ids is not None else None,
         "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
+        "filters of questions": _filters(info),
         **{f"provenance: {name}": value for name, value in info.provenance.items() if name != "path"},
     }
     return {**facts, **{f"content of {part}": digest for part, digest in info.digests.model_dump().items()}}
+
+
+def _filters(info: DatasetInfo) -> str | None:
+    """Return the different filters of the questions with the number of questions of each; None without any."""
+    in_words = (f"{format_filter(group.fields) or 'none'} ({group.queries:,})" for group in info.query_filters)
+    return ", ".join(in_words) or None
 
 
 def _plan(report: Result) -> dict[str, Value]:

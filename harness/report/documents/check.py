@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.data.filtering import format_filter
 from harness.document.busy import busy_sentence, with_busy_marks
 from harness.document.cells import (
     ABSENT,
@@ -56,7 +57,7 @@ from harness.report.documents.truncation_table import truncation_tables
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
-from harness.results.schema_base import DatasetInfo, MetricValue
+from harness.results.schema_base import DatasetInfo, MetricValue, QueryFilterInfo
 from harness.wording import counted, few_for_interval, id_list, short_ids, unread_files_in_words
 
 _MAX_EXAMPLES = 20
@@ -119,6 +120,7 @@ def _header(report: Result) -> str:
         golden.name,
         f"{counted(golden.questions, 'question')}, {golden.evaluated:,} with an expected document",
         *(line for corpus in report.corpora for line in _corpus(corpus)),
+        *_filters(report),
         *_matching(report),
         f"k={settings['k']}",
         f"ties={settings['ties']}",
@@ -156,6 +158,24 @@ def _match_counts(report: Result, by: str) -> str:
         share = f", {matched.by_share:,} by share" if matched.by_share else ""
         parts.append(f"{matched.matched:,} of {counted(matched.expected, noun)}{source}{share}")
     return f": {'; '.join(parts)}" if parts else ""
+
+
+def _filters(report: Result) -> list[str]:
+    """Return the different filters of the questions with the documents that match; none without filters."""
+    groups = report.datasets[0].query_filters if report.datasets else []
+    if not groups:
+        return []
+    in_words = [_filter_in_words(group, documents=len(report.datasets) == 1) for group in groups[:_DRAWN]]
+    more = f" and {len(groups) - _DRAWN:,} more" if len(groups) > _DRAWN else ""
+    return [f"{'filters' if len(groups) > 1 else 'filter'} {'; '.join(in_words)}{more}"]
+
+
+def _filter_in_words(group: QueryFilterInfo, *, documents: bool) -> str:
+    """Return a filter, how many questions have it and, with ``documents``, how many documents match it."""
+    counts = [counted(group.queries, "question")]
+    if documents and group.matching is not None:
+        counts.append(counted(group.matching, "document"))
+    return f"{format_filter(group.fields) or 'none'} ({', '.join(counts)})"
 
 
 def _corpus(corpus: DatasetInfo) -> list[str]:
@@ -347,21 +367,24 @@ def _missed(report: Result) -> Iterator[Block]:
             questions = [by_id[name] for name in required.questions_below_best[:_MAX_EXAMPLES]]
             docs = [doc for question in questions for doc in (*question.top, *(one.id for one in question.expected))]
             short, names = short_ids(docs), short_ids(question.id for question in questions)
-            rows = [_question(question, names[question.id], short) for question in questions]
+            filtered = any(question.filter for question in trial.questions)
+            rows = [_question(question, names[question.id], short, filtered=filtered) for question in questions]
             more = len(required.questions_below_best) - _MAX_EXAMPLES
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
             missed = counted(len(required.questions_below_best), "question")
             name = report.trial_name(trial.label, trial.dataset)
             fault = "below their best" if required.operator.startswith(">") else "with forbidden hits"
             title = f"{required.text} failed on {name}: {missed} {fault}"
-            yield Table(title, columns, rows, legend, most=_IN_SHORT)
+            of_filters = [Column("filter", numeric=False)] if filtered else []
+            yield Table(title, [*columns[:2], *of_filters, *columns[2:]], rows, legend, most=_IN_SHORT)
 
 
-def _question(question: QuestionResult, name: str, short: Mapping[str, str]) -> list[Cell]:
+def _question(question: QuestionResult, name: str, short: Mapping[str, str], *, filtered: bool) -> list[Cell]:
     question_text = question.question or ABSENT
     shortened = question_text if len(question_text) <= _TEXT else f"{question_text[:_TEXT]} …"
     expected, returned = map(id_list, expected_and_returned(question, short))
-    return [text(name), text(shortened), text(expected), text(returned), count(question.line)]
+    filter_cells = [text(format_filter(question.filter or {}) or ABSENT)] if filtered else []
+    return [text(name), text(shortened), *filter_cells, text(expected), text(returned), count(question.line)]
 
 
 def _labelled_trials(report: Result) -> list[tuple[str, TrialResult]]:
@@ -506,7 +529,8 @@ def _values(report: Result) -> Iterator[Value]:
             yield Value(name, trial.label, "no_answer", shares.share, shares.ci_low, shares.ci_high, shares.questions)
         for question in trial.questions:
             for metric, figure in question.values.items():
-                yield Value(name, trial.label, f"{metric} of question {question.id}", figure, n=1)
+                filtered = f", filter {format_filter(question.filter)}" if question.filter else ""
+                yield Value(name, trial.label, f"{metric} of question {question.id}{filtered}", figure, n=1)
     for required in report.requirements:
         bounds = (required.value, required.ci_low, required.ci_high, required.n)
         yield Value(required.dataset, required.backend, f"requirement {required.text}", *bounds)

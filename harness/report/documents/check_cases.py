@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from harness.data.filtering import format_filter
 from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
@@ -206,6 +207,7 @@ def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
 
 def _question_line(question: QuestionResult) -> str:
     question_text = f" {question.question!r}" if question.question is not None else ""
+    question_text += f" [{format_filter(question.filter)}]" if question.filter else ""
     expected, returned = expected_and_returned(question)
     return f"{question.id}{question_text}: expected {', '.join(expected)}; found {', '.join(returned)}"
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import text_scalar
+from harness.data.filtering import format_filter
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
 from harness.report.documents.check import check_document
@@ -63,6 +64,9 @@ def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_tex
             no_texts=no_texts if report.corpora else _NO_TEXTS,
             expected=_expected(trials, documents),
             failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
+            filters=[format_filter(question.filter or {}) for question in questions]
+            if any(question.filter for question in questions)
+            else (),
         )
     ]
 

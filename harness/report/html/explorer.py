@@ -71,7 +71,8 @@ class Explorer:
     these two are shown together. ``stored_depths`` gives how many documents were kept of each ranking, None for all; a
     ranking that was cut has no scores, but may have ``stored_ranks``. With ``expected``, one list a query, documents
     that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer.
-    ``further`` maps a query and each later chunk of an expected document in a ranking to that document.
+    ``further`` maps a query and each later chunk of an expected document in a ranking to that document. ``filters``
+    are the filters of the queries in words, "" for a query without a filter; empty without filters.
     """
 
     query_ids: Ids
@@ -93,6 +94,7 @@ class Explorer:
     failed: npt.NDArray[np.bool_] | None = None
     dataset: str = ""
     further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    filters: Sequence[str] = ()
 
     @property
     def references(self) -> Int64Array:

@@ -162,6 +162,8 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
             "hits": top.hits[:, query].tolist(),
             "relevant": int(relevant[query]),
         }
+        if explorer.filters:
+            row["filter"] = explorer.filters[query]
         further = explorer.further.get(ids[query])
         if further:
             names = [pools.ids[number] for number in pools.docs[start:end].tolist()]

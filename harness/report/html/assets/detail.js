@@ -43,7 +43,7 @@ class Detail {
     const button = (text, label, onclick) => el("button", { type: "button", "aria-label": label, title: label, onclick }, text);
     const buttons = el("div", { class: "buttons" }, button("↑", "Previous query (k)", () => this.go("step", -1)),
       button("↓", "Next query (j)", () => this.go("step", 1)), button("✕", "Close this query", () => this.go("close")));
-    const head = el("div", { class: "head" }, el("p", { class: "query-id" }, `Query ${this.model.fullId(query)} · ${position}`), this.title,
+    const head = el("div", { class: "head" }, el("p", { class: "query-id" }, `Query ${this.model.fullId(query)} · ${position}${query.filter ? ` · filter ${query.filter}` : ""}`), this.title,
       el("p", { class: "summary" }, this.summary()));
     const main = el("div", { class: "evidence" }, this.expected(), this.rankings(), this.missed(), this.values());
     this.node.replaceChildren(buttons, head, el("div", { class: "reading" }, main, this.document));

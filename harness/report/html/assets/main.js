@@ -24,7 +24,8 @@ class App {
   row(query) {
     const { model, selection } = this;
     const doc = this.byDocument.get(query);
-    const about = doc === undefined ? model.shortId(query) : `${model.shortId(query)} · found for document ${model.shortDoc(doc)}`;
+    const name = query.filter ? `${model.shortId(query)} · ${query.filter}` : model.shortId(query);
+    const about = doc === undefined ? name : `${name} · found for document ${model.shortDoc(doc)}`;
     const words = [el("span", { class: "query-text", dir: "auto" }, query.text || "–"), el("span", { class: "query-id" }, about)];
     if (model.expecting) {
       const rank = model.firstExpected(query, selection.b);

@@ -116,7 +116,7 @@ class Selection {
     const search = this.search.toLowerCase();
     const words = search.split(/\s+/).filter((word) => word !== "");
     const documents = this.matchingDocuments(search, words);
-    if (words.length > 0) this.searchable ??= this.model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
+    if (words.length > 0) this.searchable ??= this.model.queries.map((query) => `${query.id}\n${query.text}\n${query.filter ?? ""}`.toLowerCase());
     const groups = this.chosenGroups();
     const counts = this.allFilters.map(() => 0);
     const kept = [];
