@@ -46,19 +46,26 @@ def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray
     return pa.Array.from_buffers(pa.binary(width), len(items), [None, pa.py_buffer(b"".join(items))])
 
 
-def numbers(values: npt.NDArray[Any]) -> pa.Array:
-    """Return an Arrow array of integers, floats or booleans (n,), of the same dtype and without nulls: NaN stays NaN.
+def numbers(values: npt.NDArray[Any], valid: pa.Buffer | None = None) -> pa.Array:
+    """Return an Arrow array of integers, floats or booleans (n,), of the same dtype: NaN stays NaN.
+
+    ``valid`` is the bitmap of the values that are not null; None without nulls.
 
     Numbers share the memory of a C-contiguous array, and see later writes to it; booleans are packed into bits. Raises
     pyarrow.ArrowInvalid for another shape, pyarrow.ArrowTypeError for another dtype.
     """
-    return _array(values, None)
+    if values.ndim != 1:
+        raise pa.ArrowInvalid(f"an array of shape {values.shape} is not a column")
+    if values.dtype.kind not in "biuf" or not values.dtype.isnative:
+        raise pa.ArrowTypeError(f"an array of {values.dtype} holds no numbers that Arrow has")
+    content = _bitmap(values) if values.dtype.kind == "b" else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, content])
 
 
 def numbers_or_null(values: npt.NDArray[np.floating[Any]]) -> pa.Array:
     """Return numbers as :func:`numbers` does, with null for every NaN."""
     missing = np.isnan(values)
-    return _array(values, _bitmap(~missing) if missing.any() else None)
+    return numbers(values, _bitmap(~missing) if missing.any() else None)
 
 
 def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> npt.NDArray[Any]:
@@ -133,15 +140,6 @@ def _text_buffers(texts: list[Any]) -> tuple[pa.Buffer, pa.Buffer]:
 def _bitmap(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
     # Arrow fills each byte from its lowest bit, NumPy by default from its highest
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
-
-
-def _array(values: npt.NDArray[Any], valid: pa.Buffer | None) -> pa.Array:
-    if values.ndim != 1:
-        raise pa.ArrowInvalid(f"an array of shape {values.shape} is not a column")
-    if values.dtype.kind not in "biuf" or not values.dtype.isnative:
-        raise pa.ArrowTypeError(f"an array of {values.dtype} holds no numbers that Arrow has")
-    content = _bitmap(values) if values.dtype.kind == "b" else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, content])
 
 
 def _values(array: pa.Array, null: float | None) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import orjson
@@ -79,7 +79,15 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role
         DataError: a field is missing, an id is neither text nor a whole number, or occurs twice; or there are no
             records.
     """
+    if _has_only_texts(value):
+        texts = cast("Mapping[str, str]", value)
+        return text_columns([TextBatch(list(texts), list(texts.values()))], Problems(subject, "record"))
     return _texts_of_records(*_records(value, subject, roles), subject, roles, columns_by_role)
+
+
+def _has_only_texts(value: object) -> bool:
+    """Return whether an object is ``{id: text}``, whose fields need no names."""
+    return isinstance(value, Mapping) and {*map(type, value), *map(type, value.values())} == {str}
 
 
 def _texts_of_records(
@@ -291,18 +299,24 @@ class Dataset:
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
         columns_by_role = parse_columns(columns, "columns") if columns else {}
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role)
-        records, fixed = _records(queries, "queries", QUERY_ROLES)
-        query_columns = {role: field for role, field in columns_by_role.items() if role not in fixed}
-        golden = _golden_queries(records, query_columns) if qrels is None else ()
         groups: dict[str, dict[str, int | None]] = {}
-        if golden:
-            batch = TextBatch([question.id for question in golden], [question.question for question in golden])
-            questions = text_columns([batch], Problems("queries", "record"))
-            expected = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
-            qrels = {query: grades for query, grades in expected.items() if grades} or None
-            groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
+        excluded: Mapping[str, Sequence[str]] | None = None
+        if _has_only_texts(queries):
+            questions = texts_of(queries, "queries", QUERY_ROLES, columns_by_role)
         else:
-            questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
+            records, fixed = _records(queries, "queries", QUERY_ROLES)
+            query_columns = {role: field for role, field in columns_by_role.items() if role not in fixed}
+            golden = _golden_queries(records, query_columns) if qrels is None else ()
+            if golden:
+                batch = TextBatch([question.id for question in golden], [question.question for question in golden])
+                questions = text_columns([batch], Problems("queries", "record"))
+                expected = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
+                qrels = {query: grades for query, grades in expected.items() if grades} or None
+                groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
+                excluded = exclusions(golden) or None
+            else:
+                questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
+                excluded = _exclusions(questions.ids, records) or None
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             judged = judged.with_groups(groups) if groups else judged
@@ -320,7 +334,7 @@ class Dataset:
             },
             identical_ids=identical_ids,
             language=language,
-            excluded=(exclusions(golden) if golden else _exclusions(questions.ids, records)) or None,
+            excluded=excluded,
         )
 
 

@@ -8,17 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from harness.data.filtering import NO_FILTER, Conditions
-from harness.data.types import Ids
+from harness.data.types import LINE_ID
 from harness.errors import DataError, UsageError
 from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
 
-_LINE_ID = "line-"
 _DECIMAL = re.compile(r"^([0-9]+)\.0$")
 
 
@@ -69,17 +66,12 @@ class GoldenQuestion:
 
 def line_id(line: int) -> str:
     """Return the id of a question to which its file gives none."""
-    return f"{_LINE_ID}{line}"
-
-
-def count_line_ids(ids: Ids) -> int:
-    """Return how many ids have the form of :func:`line_id`."""
-    return int(pc.sum(pc.match_substring_regex(ids.values, rf"^{_LINE_ID}[0-9]+$")).as_py() or 0)
+    return f"{LINE_ID}{line}"
 
 
 def is_line_id(name: str) -> bool:
     """Return whether an id has the form of :func:`line_id`."""
-    return name.removeprefix(_LINE_ID).isdecimal() and name.startswith(_LINE_ID)
+    return name.removeprefix(LINE_ID).isdecimal() and name.startswith(LINE_ID)
 
 
 def _without_decimals(name: str) -> str:

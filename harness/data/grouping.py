@@ -37,7 +37,12 @@ def build_run(
     """
     query_ids, codes = _encode("run", queries)
     doc_ids, rows = _encode("run", documents)
-    order = _grouping(codes, positions)
+    order, grouped = None, bool((codes[1:] >= codes[:-1]).all())
+    if positions is not None:
+        rising = (positions[1:] >= positions[:-1]) | (codes[1:] != codes[:-1])
+        order = None if grouped and bool(rising.all()) else np.lexsort((positions, codes))
+    elif not grouped:
+        order = np.argsort(codes, kind="stable")
     values = to_float32(scores)
     wide = scores if loses_order(codes, scores, values) else None
     if order is not None:
@@ -77,9 +82,9 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
     """
     query_ids, codes = _encode("judgments", queries)
     doc_ids, rows = _encode("judgments", documents)
-    order = _grouping(codes, None)
     values = grades.astype(np.int32)
-    if order is not None:
+    if not (codes[1:] >= codes[:-1]).all():
+        order = np.argsort(codes, kind="stable")
         codes, rows, values = codes[order], rows[order], values[order]
     indptr = offsets_of(np.bincount(codes, minlength=len(query_ids)))
     if ranking.first_duplicate(indptr, rows, len(doc_ids)) < 0:
@@ -138,12 +143,3 @@ def _encode(source: str, column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
     if broken:
         raise DataError(source, [f"the id {ids[row]!r} {HAS_CONTROL}" for row in broken])
     return ids, rows
-
-
-def _grouping(codes: Int32Array, positions: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:
-    """Return the permutation that groups lines by query and orders them by place; None when they already are."""
-    grouped = bool((codes[1:] >= codes[:-1]).all())
-    if positions is None:
-        return None if grouped else np.argsort(codes, kind="stable")
-    rising = (positions[1:] >= positions[:-1]) | (codes[1:] != codes[:-1])
-    return None if grouped and bool(rising.all()) else np.lexsort((positions, codes))

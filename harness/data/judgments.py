@@ -123,9 +123,8 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
     if are_of_another_corpus(qrels.doc_ids, documents):
         checked.append(("document", qrels.doc_ids, documents))
     for kind, judged, valid_ids in checked:
-        judged_ids = judged.to_list()
-        for row in unknown_rows(judged_ids, valid_ids):
-            problems.add(None, f"the {kind} '{judged_ids[row]}' is judged, but there is no such {kind}")
+        for unknown in judged.take(np.flatnonzero(valid_ids.rows_of(judged) < 0)):
+            problems.add(None, f"the {kind} '{unknown}' is judged, but there is no such {kind}")
     reasons = [unmet_queries(qrels.query_ids, queries, "the queries")] if problems.count else []
     reasons += [unmet_documents(qrels.doc_ids, documents, "the corpus")] if problems.count else []
     alike = "are ids written alike everywhere? 1 and '1' are the same, '01' is another"

@@ -395,7 +395,7 @@ def read_shape(value: object, accepted: InputShapes[Built]) -> Built:
     value = value if table is None else table
     if isinstance(value, Mapping) and any(isinstance(inner, Iterator | MappingView) for inner in value.values()):
         value = {query: _once(inner) for query, inner in value.items()}
-    shape = shape_of(value, accepted)
+    shape = next((shape for shape in accepted.shapes if shape.matches(value)), None)
     if shape is None:
         raise UsageError(f"{accepted.subject} {described_shape(value, accepted)}", fix=examples_of(accepted))
     return shape.read(value)
@@ -403,11 +403,6 @@ def read_shape(value: object, accepted: InputShapes[Built]) -> Built:
 
 def _once(value: object) -> object:
     return list(cast("Iterable[object]", value)) if isinstance(value, Iterator | MappingView) else value
-
-
-def shape_of(value: object, accepted: InputShapes[Built]) -> Shape[Built] | None:
-    """Return the first shape that an object has, None without one."""
-    return next((shape for shape in accepted.shapes if shape.matches(value)), None)
 
 
 def described_shape(value: object, accepted: InputShapes[Any]) -> str:

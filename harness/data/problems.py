@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from harness.errors import DataError
@@ -12,18 +13,19 @@ from harness.wording import counted
 _MAX_EXAMPLES = 20
 
 
+@dataclass(eq=False, slots=True)
 class Problems:
     """The problems of one file, in the order of its lines, whichever check found them and when.
 
-    The first twenty are kept and all are counted, so that a wrong file costs no memory.
+    The first twenty are kept and all are counted, so that a wrong file costs no memory. ``unit`` is the counted unit:
+    lines, rows, documents.
     """
 
-    def __init__(self, source: str, unit: str = "line") -> None:
-        """``unit`` is the counted unit: lines, rows, documents."""
-        self.source, self.unit = source, unit
-        self.count = 0
-        self._examples: list[tuple[int, int, str]] = []
-        self._again = Counter[str]()
+    source: str
+    unit: str = "line"
+    count: int = field(default=0, init=False)
+    _examples: list[tuple[int, int, str]] = field(default_factory=list, init=False)
+    _again: Counter[str] = field(default_factory=Counter, init=False)
 
     def add(self, line: int | None, text: str) -> None:
         """Note a problem on ``line`` (or row …, counted from 1; None for the whole file, which comes first)."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,9 @@ from harness.data.columns import TextBatch, abbreviated, null_text
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 from harness.wording import LONE_SURROGATE
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
 
@@ -130,38 +135,32 @@ def note_duplicates(ids: pa.StringArray, lines: Int64Array, problems: Problems) 
 
 def content_digest(ids: Ids, texts: pa.ChunkedArray) -> str:
     """Return the SHA-256 that names ids and texts in their order, however they are cut into chunks."""
-    digest = ContentDigest()
-    digest.ids.update(ids.values)
+    of_ids, of_texts = ColumnDigest(), ColumnDigest()
+    of_ids.update(ids.values)
     for chunk in texts.chunks:
-        digest.texts.update(chunk)
-    return digest.hexdigest()
+        of_texts.update(chunk)
+    return joined_digest(of_ids, of_texts)
 
 
-class _ColumnDigest:
+@dataclass(frozen=True, slots=True)
+class ColumnDigest:
     """SHA-256 of a string column, fed chunk by chunk: lengths and bytes apart, so that chunks do not matter."""
 
-    def __init__(self) -> None:
-        self._lengths, self._bytes = hashlib.sha256(), hashlib.sha256()
+    lengths: Hash = dataclass_field(default_factory=hashlib.sha256)
+    content: Hash = dataclass_field(default_factory=hashlib.sha256)
 
     def update(self, values: pa.StringArray) -> None:
-        self._lengths.update(as_numpy(pc.binary_length(values)).astype("<i8").data)
+        """Add the next chunk."""
+        self.lengths.update(as_numpy(pc.binary_length(values)).astype("<i8").data)
         data = values.buffers()[2]
         if len(values) and data is not None:
             offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[
                 values.offset : values.offset + len(values) + 1
             ]
-            self._bytes.update(memoryview(data)[int(offsets[0]) : int(offsets[-1])])
-
-    def digest(self) -> bytes:
-        return self._lengths.digest() + self._bytes.digest()
+            self.content.update(memoryview(data)[int(offsets[0]) : int(offsets[-1])])
 
 
-class ContentDigest:
-    """SHA-256 of ids and texts in their order, fed batch by batch."""
-
-    def __init__(self) -> None:
-        self.ids, self.texts = _ColumnDigest(), _ColumnDigest()
-
-    def hexdigest(self) -> str:
-        """Return the digest in hexadecimal digits."""
-        return hashlib.sha256(self.ids.digest() + self.texts.digest()).hexdigest()
+def joined_digest(*columns: ColumnDigest) -> str:
+    """Return the SHA-256 of columns in their order, in hexadecimal digits."""
+    digests = [digest.digest() for column in columns for digest in (column.lengths, column.content)]
+    return hashlib.sha256(b"".join(digests)).hexdigest()

@@ -38,6 +38,8 @@ BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 _ROWS_PER_BLOCK = 4096
 HAS_CONTROL = "holds control characters"
+LINE_ID = "line-"
+"""Prefix of the ids of queries to which their file gives none; the number of the line follows."""
 
 
 def rows_with_control(ids: pa.StringArray) -> list[int]:
@@ -84,20 +86,40 @@ class Ids:
         return ids
 
     def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
-        """Return the row number of each id, -1 if it is not in this column.
+        """Return the first row number of each id, -1 if it is not in this column.
 
         The answer for another id column is remembered as long as that column lives: a corpus is matched with the same
         judgments for every backend, measure set and tie rule.
         """
-        if not isinstance(ids, Ids):
-            return _rows_in(self.values, ids)
-        if ids not in self._matched:
-            self._matched[ids] = _rows_in(self.values, ids.values)
-        return self._matched[ids]
+        if isinstance(ids, Ids) and ids in self._matched:
+            return self._matched[ids]
+        lookup = ids.values if isinstance(ids, Ids) else ids
+        rows: Int32Array
+        if len(lookup) >= len(self):  # the smaller column is hashed, at 60 bytes an id
+            rows = as_numpy(pc.index_in(lookup, value_set=self.values), null=-1)
+        else:
+            coded = pc.dictionary_encode(lookup)
+            position = as_numpy(pc.index_in(self.values, value_set=coded.dictionary), null=-1)
+            matches = np.flatnonzero(position >= 0)[::-1]
+            first = np.full(len(coded.dictionary) + 1, -1, dtype=np.int32)
+            first[position[matches]] = matches  # the last assignment counts: the first row's
+            rows = first[as_numpy(coded.indices, null=len(coded.dictionary))]
+        if isinstance(ids, Ids):
+            self._matched[ids] = rows
+        return rows
 
     @cached_property
     def _matched(self) -> WeakKeyDictionary[Ids, Int32Array]:
         return WeakKeyDictionary()
+
+    def count_line_ids(self) -> int:
+        """Return how many ids stand for a line of a file that gives none."""
+        return int(pc.sum(pc.match_substring_regex(self.values, rf"^{LINE_ID}[0-9]+$")).as_py() or 0)
+
+    @cached_property
+    def hold_white_space(self) -> bool:
+        """True if an id holds white space, which separates the columns of TREC's format."""
+        return bool(pc.any(pc.match_substring_regex(self.values, r"\s")).as_py())
 
     @cached_property
     def tie_rank(self) -> UInt32Array:
@@ -110,21 +132,6 @@ class Ids:
         rank = np.empty(len(self), dtype=np.uint32)
         rank[order] = np.arange(len(self), dtype=np.uint32)
         return rank
-
-
-def _rows_in(values: pa.StringArray, lookup: pa.Array) -> Int32Array:
-    """Return the first row of each wanted id, -1 if there is none: the smaller column is hashed, at 60 bytes an id."""
-    rows: Int32Array
-    if len(lookup) >= len(values):
-        rows = as_numpy(pc.index_in(lookup, value_set=values), null=-1)
-        return rows
-    coded = pc.dictionary_encode(lookup)
-    position = as_numpy(pc.index_in(values, value_set=coded.dictionary), null=-1)
-    matches = np.flatnonzero(position >= 0)[::-1]
-    first = np.full(len(coded.dictionary) + 1, -1, dtype=np.int32)
-    first[position[matches]] = matches  # the last assignment counts: the first row's
-    rows = first[as_numpy(coded.indices, null=len(coded.dictionary))]
-    return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,19 +7,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, cast, get_args
+from typing import Literal, NamedTuple, Protocol, cast
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, SparseVectors
 from harness.encoders.token_counts import TextLengths
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.registry.cards import EncoderName
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
 from harness.user_path import existing_path, user_path
 
-EncoderName = Literal["dense", "splade"]
-MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
 Role = Literal["documents", "queries"]
 Rows = Float32Array | SparseVectors
 """Vectors of texts, one row a text: dense (n, d), or sparse."""
@@ -48,11 +47,6 @@ _MEANINGLESS: Mapping[SourceKind, tuple[str, ...]] = {
     "random": ("revision", *_PROMPTS, *_PROMPT_NAMES, *_OF_WEIGHTS, *_OF_HTTP),
 }
 """Parameters that change nothing; max_calls is in none of them, since --max-calls gives it to all backends."""
-
-
-def model_encoder(name: str) -> EncoderName | None:
-    """Return the encoder in a card's list that runs a model: ``dense`` of ``bm25+dense``; None without any."""
-    return next((encoder for encoder in MODEL_ENCODERS if encoder in name.split("+")), None)
 
 
 class ModelSource(NamedTuple):

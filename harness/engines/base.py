@@ -38,6 +38,7 @@ from harness.engines.checks import (
 from harness.engines.external_index import ExternalRows, source_folder
 from harness.engines.index_folder import (
     ID_FIELD,
+    MANIFEST,
     REBUILD,
     allocated_bytes,
     check_manifest,
@@ -74,6 +75,7 @@ from harness.errors import (
 from harness.registry.cards import BackendCard
 from harness.registry.foreign_code import foreign_code
 from harness.registry.parameters import ParameterValue
+from harness.store import disk
 
 __all__ = [
     "REBUILD",
@@ -290,7 +292,7 @@ class Engine(EngineInterface, Generic[Column]):
 
     def size(self, folder: Path) -> Storage:
         """Return the bytes of the index: unless overridden, the bytes of all files in ``folder``, without a log."""
-        return Storage(allocated_bytes(folder), 0)
+        return Storage(disk.allocated_bytes(folder, leave_out=MANIFEST), 0)
 
     # Methods that an engine may override.
 
@@ -687,13 +689,13 @@ class Ingestion:
         return self._ended
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class HitCollector:
     """Collect hits and times of a batch of queries, in order, as the columns of a search result."""
 
-    def __init__(self) -> None:
-        self._rows: list[Int32Array] = []
-        self._scores: list[Float32Array] = []
-        self._times: list[tuple[int, int]] = []
+    _rows: list[Int32Array] = field(default_factory=list, init=False)
+    _scores: list[Float32Array] = field(default_factory=list, init=False)
+    _times: list[tuple[int, int]] = field(default_factory=list, init=False)
 
     def __len__(self) -> int:
         """Return how many queries were added."""
@@ -744,8 +746,7 @@ _NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
 
 def _row_of(column: Any, row: int) -> Any:
     if isinstance(column, SparseVectors):
-        indices, values = column.row(row)
-        return SparseVectors(np.array([0, len(indices)]), indices, values, column.dimensions)
+        return column.slice(row, row + 1)
     return column[row : row + 1] if isinstance(column, np.ndarray) else column[row].as_py()
 
 

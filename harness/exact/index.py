@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ _LARGEST = 2.0**127
 """A contribution below this is finite in float32, however it is rounded."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class SparseIndex:
     """Exact top-k over sparse document vectors.
 
@@ -34,9 +36,8 @@ class SparseIndex:
     score descending, then by ``tie_break`` descending, or by row ascending if there is no ``tie_break``.
     """
 
-    def __init__(self, searcher: Searcher, idf: Float32Array | None) -> None:
-        self._searcher = searcher
-        self._idf = idf
+    _searcher: Searcher
+    _idf: Float32Array | None
 
     @classmethod
     def build(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,10 @@ class Rule(NamedTuple):
     empty: np.uint64
 
 
+_DTYPES: Mapping[str, type[np.generic]] = {"indptr": np.int64, "indices": np.int32, "values": np.float32}
+"""The types of the columns of sparse vectors."""
+
+
 @inner_kernel
 def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
     """Return the contribution of a posting to its document's sum, rounded to float32."""
@@ -77,9 +82,13 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:
     vectors = matrix if isinstance(matrix, SparseVectors) else _read_scipy(matrix, source)
     if not isinstance(vectors.dimensions, int | np.integer):
         raise DataError(source, [f"dimensions is {vectors.dimensions!r}, expected a whole number"])
-    indptr = np.ascontiguousarray(_integers("indptr", vectors.indptr, source, np.int64), dtype=np.int64)
-    indices = np.ascontiguousarray(_integers("indices", vectors.indices, source, np.int32), dtype=np.int32)
-    values = np.ascontiguousarray(_numbers("values", vectors.values, source), dtype=np.float32)
+    arrays = list[npt.NDArray[Any]]()
+    for name, target in _DTYPES.items():
+        array: Any = getattr(vectors, name)
+        if not (isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == target):
+            array = _numbers(name, array, source) if name == "values" else _integers(name, array, source, target)
+        arrays.append(np.ascontiguousarray(array, dtype=target))
+    indptr, indices, values = arrays
     if len(indices) != len(values) or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(values):
         raise DataError(source, ["indptr, indices and values do not belong together"])
     if np.any(indptr[1:] < indptr[:-1]):
@@ -134,12 +143,12 @@ def _numbers(name: str, array: npt.NDArray[Any], source: str) -> npt.NDArray[Any
     return array
 
 
-def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
+def _integers(name: str, array: npt.NDArray[Any], source: str, target: type[np.generic]) -> npt.NDArray[Any]:
     """Return an array; raises DataError unless it consists of integers (n,) that the target type holds."""
     array = _numbers(name, array, source)
     if array.dtype.kind not in "iu":
         raise DataError(source, [f"{name} is of dtype {array.dtype}, expected whole numbers"])
-    highest = int(np.iinfo(target).max)
+    highest = int(np.iinfo(np.dtype(target)).max)
     if len(array) and (int(array.max()) > highest or int(array.min()) < -highest):
         raise DataError(source, [f"{name} holds numbers beyond {highest:,}"])
     return array

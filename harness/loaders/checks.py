@@ -47,13 +47,16 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
     if not len(dataset.corpus):
         return []
     loaded = _LoadedRows(dataset, relevance, cache)
+    qrels = dataset.qrels
+    queries = max(len(dataset.queries), len(qrels.query_ids) if qrels is not None else 0)
     present = {
         "files": bool(dataset.unread_files),
-        "judgments": dataset.qrels is not None,
+        "judgments": qrels is not None,
+        "repeated judgments": qrels is not None and qrels.repeated > 0,
         "texts": True,
         "titles": dataset.titles is not None,
     }
-    checks = [find for find, part in DATASET_CHECKS.items() if present[part]]
+    checks = [find for find, (part, least) in DATASET_CHECKS.items() if present[part] and queries >= least]
     return [finding for find in checks if (finding := find(loaded)) is not None]
 
 
@@ -376,17 +379,17 @@ def _unread_files(loaded: _LoadedRows) -> Finding | None:
     )
 
 
-DATASET_CHECKS: Mapping[Callable[[_LoadedRows], Finding | None], str] = {
-    _unread_files: "files",
-    _unknown_judged_documents: "judgments",
-    _repeated_judgments: "judgments",
-    _few_judged_queries: "judgments",
-    _pool_as_relevant: "judgments",
-    _scale_without_zero: "judgments",
-    _duplicate_texts: "texts",
-    _near_empty_documents: "texts",
-    _queries_as_documents: "texts",
-    _titles_missing: "titles",
-    _titles_unused: "titles",
+DATASET_CHECKS: Mapping[Callable[[_LoadedRows], Finding | None], tuple[str, int]] = {
+    _unread_files: ("files", 0),
+    _unknown_judged_documents: ("judgments", 0),
+    _repeated_judgments: ("repeated judgments", 0),
+    _few_judged_queries: ("judgments", 20),
+    _pool_as_relevant: ("judgments", 5),
+    _scale_without_zero: ("judgments", 0),
+    _duplicate_texts: ("texts", 0),
+    _near_empty_documents: ("texts", 0),
+    _queries_as_documents: ("texts", 3),
+    _titles_missing: ("titles", 0),
+    _titles_unused: ("titles", 0),
 }
-"""Every check of a dataset, with the part of it that is checked."""
+"""Every check of a dataset, with the part of it that is checked and the fewest queries among which it can find any."""

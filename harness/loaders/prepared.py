@@ -12,7 +12,16 @@ import pyarrow as pa
 
 from harness.data.problems import Problems
 from harness.data.progress import Progress
-from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, TitleCounter, TitleCounts, joined, note_duplicates
+from harness.data.texts import (
+    TEXT_SCHEMA,
+    ColumnDigest,
+    JoinRule,
+    TitleCounter,
+    TitleCounts,
+    joined,
+    joined_digest,
+    note_duplicates,
+)
 from harness.data.types import Ids, Int64Array
 from harness.loaders.base import TextSource
 from harness.store.cache import JSON, Cache
@@ -82,7 +91,8 @@ def prepare_texts(
 def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress | None, total: int | None) -> str:
     """Write the table of ids and texts and the facts about it; return its digest."""
     problems, notes = Problems(source.label, source.unit), list[str]()
-    digest, lines, ids, count = ContentDigest(), list[Int64Array](), list[pa.StringArray](), 0
+    of_ids, of_texts = ColumnDigest(), ColumnDigest()
+    lines, ids, count = list[Int64Array](), list[pa.StringArray](), 0
     titles = TitleCounter()
     if progress is not None:
         progress.start(f"reading {source.name}", total)
@@ -96,8 +106,8 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
                 numbers = np.array(batch.lines, dtype=np.int64)
             columns = joined(batch, numbers, rule, problems)
             titles.add(batch)
-            digest.ids.update(columns.column("id"))
-            digest.texts.update(columns.column("text"))
+            of_ids.update(columns.column("id"))
+            of_texts.update(columns.column("text"))
             writer.write_batch(columns)
             lines.append(numbers[: columns.num_rows])
             ids.append(columns.column("id"))
@@ -108,6 +118,7 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
     elif not problems.count:
         problems.add(None, "the file holds no records")
     problems.raise_if_any()
-    facts = {"digest": digest.hexdigest(), "notes": notes, "titles": titles.counts(rule)._asdict()}
+    digest = joined_digest(of_ids, of_texts)
+    facts = {"digest": digest, "notes": notes, "titles": titles.counts(rule)._asdict()}
     (folder / _FACTS).write_bytes(orjson.dumps(facts))
-    return digest.hexdigest()
+    return digest

@@ -27,7 +27,6 @@ from harness.data.memory import (
     examples_of,
     part_of_file,
     run_from_predictions,
-    shape_of,
 )
 from harness.data.problems import Problems
 from harness.data.ranking import check
@@ -154,7 +153,7 @@ def _ending(file: Path) -> str:
 
 
 def _read(value: object, accepted: InputShapes[Built]) -> Built:
-    shape = shape_of(value, accepted)
+    shape = next((shape for shape in accepted.shapes if shape.matches(value)), None)
     if shape is None and (keys := keys_of_list(value)) is not None:
         problem = f"the list is under '{keys}': write only the list"
         raise DataError(accepted.subject, [problem], fix=examples_of(accepted))

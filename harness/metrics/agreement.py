@@ -36,7 +36,7 @@ def overlap(a: Run, b: Run, depth: int) -> Float64Array:
     if depth < 1:
         raise UsageError(f"overlap at depth {depth}", fix="the depth must be at least 1")
     same_axes(a, b)
-    return _overlap(_pair(a, b), len(a.doc_ids), depth)
+    return _overlap(_Pair(a.indptr, a.rows, b.indptr, b.rows), len(a.doc_ids), depth)
 
 
 def rbo(a: Run, b: Run, p: float = RBO_P) -> Float64Array:
@@ -50,7 +50,7 @@ def rbo(a: Run, b: Run, p: float = RBO_P) -> Float64Array:
     if not 0 < p < 1:
         raise UsageError(f"rank-biased overlap with p = {p}", fix="p must lie between 0 and 1")
     same_axes(a, b)
-    return _rbo(_pair(a, b), len(a.doc_ids), p)
+    return _rbo(_Pair(a.indptr, a.rows, b.indptr, b.rows), len(a.doc_ids), p)
 
 
 def kendall_tau(a: Run, b: Run) -> Float64Array:
@@ -91,10 +91,6 @@ def same_axes(a: Run, b: Run) -> None:
         raise RankingError("the two runs answer different queries", fix="compare runs of one comparison")
     if a.doc_ids is not b.doc_ids and not a.doc_ids.values.equals(b.doc_ids.values):
         raise RankingError("the two runs rank different document columns", fix="compare runs of one corpus")
-
-
-def _pair(a: Run, b: Run) -> _Pair:
-    return _Pair(a.indptr, a.rows, b.indptr, b.rows)
 
 
 @kernel

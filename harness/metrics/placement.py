@@ -65,27 +65,30 @@ def judge_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
     run = _uniform(ranking.by_wide_scores(run) if ties is TieRule.TREC_EVAL_10 else run)
     qrels = replace(qrels, indptr=read_only(qrels.indptr), rows=read_only(qrels.rows), grades=read_only(qrels.grades))
     query_of = _match("query", run.query_ids, qrels.query_ids)
-    judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids, unjudged=unjudged), len(qrels.doc_ids))[
-        qrels.rows
-    ]
+    document_of = _match("document", run.doc_ids, qrels.doc_ids, unjudged=unjudged)
+    in_both = np.flatnonzero(document_of >= 0)
+    row_of = np.full(len(qrels.doc_ids), -1, dtype=np.int32)
+    row_of[document_of[in_both]] = in_both
+    judged_rows = row_of[qrels.rows]
     ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
     hits = _Hits(run.indptr, run.rows, run.scores, query_of)
     marks = _marked(run, hits, qrels, judged_rows)
-    if ties is not TieRule.ENGINE:
-        if _group_ties(hits, marks, _MOST_COMPARISONS * max(run.hits, 1), above, tied):
-            if ties is TieRule.AVERAGE:
-                ranks[:] = above + 1
-            else:
-                _settle_ties(hits, marks, ranking.id_bytes(run.doc_ids), above, tied, ranks)
-            _sort_by_rank(marks, ranks, above, tied)
-            return _judged(marks, ideal, ranks, above, tied)
-        run = _uniform(ranking.order(run))
-        hits = _Hits(run.indptr, run.rows, run.scores, query_of)
-        marks = _marked(run, hits, qrels, judged_rows)
-    _keep_run_order(hits, marks, ranks, above, tied)
-    if ties is TieRule.AVERAGE:
-        ranks[:] = above + 1
-    return _judged(marks, ideal, ranks, above, tied)
+    budget = _MOST_COMPARISONS * max(len(run.rows), 1)
+    if ties is not TieRule.ENGINE and _group_ties(hits, marks, budget, above, tied):
+        if ties is TieRule.AVERAGE:
+            ranks[:] = above + 1
+        else:
+            _settle_ties(hits, marks, ranking.id_bytes(run.doc_ids), above, tied, ranks)
+        _sort_by_rank(marks, ranks, above, tied)
+    else:
+        if ties is not TieRule.ENGINE:
+            run = _uniform(ranking.order(run))
+            hits = _Hits(run.indptr, run.rows, run.scores, query_of)
+            marks = _marked(run, hits, qrels, judged_rows)
+        _keep_run_order(hits, marks, ranks, above, tied)
+        if ties is TieRule.AVERAGE:
+            ranks[:] = above + 1
+    return JudgedHits(marks.indptr, marks.counts, ranks, marks.grades, above, tied, ideal, marks.retrieved)
 
 
 def _uniform(run: Run) -> Run:
@@ -109,14 +112,6 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
     return judged_rows
 
 
-def _inverse(rows: Int32Array, size: int) -> Int32Array:
-    """Return the position of each of ``size`` rows, -1 if absent: hashing only the judged ids is cheap."""
-    inverse = np.full(size, -1, dtype=np.int32)
-    positions = np.flatnonzero(rows >= 0)
-    inverse[rows[positions]] = positions
-    return inverse
-
-
 def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:
     marks = _Marks(
         qrels.indptr,
@@ -130,10 +125,6 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
     if duplicates or not (run.scores < np.inf).all():
         ranking.check(run)
     return marks
-
-
-def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
-    return JudgedHits(marks.indptr, marks.counts, ranks, marks.grades, above, tied, ideal, marks.retrieved)
 
 
 @kernel

@@ -53,7 +53,8 @@ def score(
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 1 <= relevance <= HIGHEST_LEVEL:
         raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
-    resolved = tuple(dict.fromkeys(_apply_level(measure, relevance) for measure in measures))
+    levelled = measures if relevance == 1 else [_apply_level(measure, relevance) for measure in measures]
+    resolved = tuple(dict.fromkeys(levelled))
     require_judgments(resolved)
     if ties is TieRule.AVERAGE:
         require_closed_form(resolved)
@@ -126,7 +127,8 @@ def _columns(
         np.array([kind_of(measure.name).bounded for measure in measures], dtype=np.bool_) & ~counted.tied[:, np.newaxis]
     )
     low, high = (np.where(exact, side(worst, best), np.nan) for side in (np.minimum, np.maximum))
-    _require_within(values, low, high, measures, query_ids)
+    if tied:
+        _require_within(values, low, high, measures, query_ids)
     relevant = np.full_like(values, np.nan)
     for column, measure in enumerate(measures) if if_relevant and ties is not TieRule.AVERAGE else ():
         if _depends_on_unjudged(measure):

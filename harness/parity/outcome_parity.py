@@ -117,7 +117,10 @@ class References:
             return None
         label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
-        references = self._references_for(key, card, vectors, outcome.trial.parameters, record)
+        references = self._built.pop(key, None) or self._build(card, vectors, outcome.trial.parameters, record)
+        self._left[key] -= 1
+        if self._left[key]:
+            self._built[key] = references
         if card.reference.kind == "hybrid":
             among = self._dataset.candidates
             parity, exact = compare_hybrid(
@@ -131,7 +134,6 @@ class References:
             compared = ordered = None
             if record.compared is not None:
                 compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
-            of_trial = causes_of_trial("dense", reference, record, outcome.trial.parameters, axes)
             parity = compare_run(
                 outcome.run,
                 reference,
@@ -141,7 +143,13 @@ class References:
                 approximate=record.index.approximate,
                 compared=compared,
                 ordered=ordered,
-                hypotheses=chain(of_trial, HYPOTHESES) if explained else (),
+                hypotheses=(
+                    lambda: chain(
+                        causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), HYPOTHESES
+                    )
+                )
+                if explained
+                else (),
             )
             exact = reference.retrieve(self._k)
         if label in self._components:
@@ -170,23 +178,6 @@ class References:
         causes = hits_of_components(parts)
         return OutcomeParity(compare_run(run, reference, k=self._k, tolerance=tolerance, hypotheses=causes), exact=None)
 
-    def _references_for(
-        self,
-        key: Hashable,
-        card: BackendCard,
-        vectors: Vectors,
-        parameters: Mapping[str, ParameterValue],
-        record: TrialRecord,
-    ) -> Mapping[str, Reference]:
-        """Return a backend's references by column: a hybrid has a reference for each list, over all documents."""
-        references = self._built.pop(key, None)
-        if references is None:
-            references = self._build(card, vectors, parameters, record)
-        self._left[key] -= 1
-        if self._left[key]:
-            self._built[key] = references
-        return references
-
     def _build(
         self,
         card: BackendCard,
@@ -194,6 +185,7 @@ class References:
         parameters: Mapping[str, ParameterValue],
         record: TrialRecord,
     ) -> Mapping[str, Reference]:
+        """Return a backend's references by column: a hybrid has a reference for each list, over all documents."""
         external = record.external
         dataset, threads, kind = self._dataset, self._plan.request.threads, card.reference.kind
         candidates = None
@@ -225,7 +217,9 @@ def _key(outcome: Outcome) -> Hashable | None:
     scoring = card.reference.scoring
     formula = formula_of(scoring, trial.parameters) if scoring is not None else None
     placement = tuple(None if part is None else part.tobytes() for part in record.placement or ())
-    return (card.reference.kind, scoring, formula, *vectors.paths, *parameters, *placement)
+    of_terms = vectors.terms.folder if vectors.terms is not None else None
+    folders = [path for pair in vectors.folders for path in pair]
+    return (card.reference.kind, scoring, formula, of_terms, *folders, *parameters, *placement)
 
 
 def _dense_recipe(

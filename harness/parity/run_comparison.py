@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from harness.data import ranking
 from harness.data.filtering import BoolArray
-from harness.data.types import Float64Array, Int32Array, Run
+from harness.data.types import Int32Array, Run
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
 from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis
@@ -29,7 +29,7 @@ def compare_run(
     approximate: bool = False,
     compared: DenseReference | None = None,
     ordered: DenseReference | None = None,
-    hypotheses: Iterable[Hypothesis] = HYPOTHESES,
+    hypotheses: Iterable[Hypothesis] | Callable[[], Iterable[Hypothesis]] = HYPOTHESES,
 ) -> Parity:
     """Compare an engine's ``run`` of ``k`` hits with its reference for the same queries.
 
@@ -45,7 +45,7 @@ def compare_run(
         approximate: The engine's search may miss documents that it holds.
         compared: The exact result for the vectors that the engine's scores are made of, if these are others.
         ordered: That for the vectors that its index compares, if these are others again.
-        hypotheses: Causes to try, in this order.
+        hypotheses: Causes to try, in this order; a function is called only if a query needs a cause.
 
     Raises:
         UsageError: k is below 1, or the tolerance outside [0, 1).
@@ -66,7 +66,8 @@ def compare_run(
     cause: list[str | None] = [None] * queries
     if len(pending):
         case = Case(run, reference, k, tolerance, missing, approximate, compared, ordered)
-        for query, name in zip(pending, explain(case.of_queries(pending), hypotheses), strict=True):
+        tried = hypotheses() if callable(hypotheses) else hypotheses
+        for query, name in zip(pending, explain(case.of_queries(pending), tried), strict=True):
             cause[query] = name
     per_query = QueryParity(
         level=verdict.level,
@@ -117,15 +118,11 @@ def _summarise(reference: Reference, tolerance: float, k: int, verdict: Judgemen
         identical=reached[Level.IDENTICAL],
         tie_equivalent=reached[Level.TIE_EQUIVALENT],
         different=len(verdict.level) - reached[Level.TIE_EQUIVALENT],
-        overlap={depth: _mean(values) for depth, values in per_query.overlap.items()},
-        rbo=_mean(per_query.rbo),
+        overlap={depth: float(shares.mean()) if len(shares) else 1.0 for depth, shares in per_query.overlap.items()},
+        rbo=float(per_query.rbo.mean()) if len(per_query.rbo) else 1.0,
         rbo_p=RBO_P,
         max_abs_score_diff=float(verdict.max_abs.max(initial=0.0)),
         max_rel_score_diff=float(verdict.max_rel.max(initial=0.0)),
         causes=dict(Counter(cause for cause in per_query.cause if cause is not None).most_common()),
         per_query=per_query,
     )
-
-
-def _mean(values: Float64Array) -> float:
-    return float(values.mean()) if len(values) else 1.0

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Display, DisplayOfPart, SilentDisplay
+from harness.data.types import Ids
 from harness.errors import HarnessError, UsageError
 from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
@@ -33,14 +35,14 @@ from harness.pipeline.probes import probes_of
 from harness.pipeline.run import run_plan
 from harness.plan.callables import LABEL, Function, function_expression, labelled_expression, with_names
 from harness.plan.config import LOCAL, BackendsLike, CompareOutput, CompareRequest, Output
-from harness.plan.dataset_list import quote_dataset
+from harness.plan.expressions import quote_dataset
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
 from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.comparison import Comparison, DatasetContent
 from harness.results.dataset_info import dataset_info, missing_dataset
-from harness.results.differences import paired_differences, reference_label, reference_notes
+from harness.results.differences import paired_differences, reference_notes
 from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
@@ -150,7 +152,7 @@ def run(
         visible_display.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
-    with WorkerPool(deadline_s=plan.request.deadline) as pool:
+    with WorkerPool(deadline_s=plan.request.deadline) if plan.request.shares_workers else nullcontext() as pool:
         for planned in plan.datasets:
             of_one = plan.on(planned)
             section = visible_display if len(plan.datasets) == 1 else DisplayOfPart(visible_display, planned.name)
@@ -206,10 +208,11 @@ def _compare_on(
     taken: Collection[str],
     cache: Cache,
     display: Display,
-    pool: WorkerPool,
+    pool: WorkerPool | None,
 ) -> _Part:
     """Run a plan on its only dataset, which is called by its path if another dataset has its name."""
-    budget = MemoryBudget(plan.request.memory_limit)
+    limit = plan.request.memory_limit
+    budget = nullcontext() if limit is None else MemoryBudget(limit)
     full_dataset = load_planned(plan, cache, display, in_memory)
     if full_dataset.name in taken:
         full_dataset = replace(full_dataset, name=plan.only_dataset)
@@ -222,9 +225,11 @@ def _compare_on(
     dataset = sampled(full_dataset, plan)
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels, pool=pool, budget=budget)
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
-    reference = reference_label(plan, scored)
+    reference = None  # the backend that others are compared with
+    if not plan.request.all_pairs:
+        reference = plan.reference or next((trial.label for trial in scored if trial.scores is not None), None)
     differences = paired_differences(scored, dataset.name, reference, plan.request.seed) if len(scored) > 1 else []
-    with budget.applied():
+    with budget:
         scorings = _scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else []
     return _Part(
         dataset.name,
@@ -277,7 +282,7 @@ def run_on(
     *,
     deeper: int = 0,
     pool: WorkerPool | None = None,
-    budget: MemoryBudget | None = None,
+    budget: AbstractContextManager[object] | None = None,
 ) -> list[ScoredTrial]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
@@ -287,18 +292,23 @@ def run_on(
     A dataset without documents is for external indexes: their expected content is not known. In the plan's order; a
     backend that fails, or a run that cannot be scored, is among them with its failure.
     """
-    rules = HitRules.of(dataset)
+    leave_out = dataset.identical_ids == "drop" or dataset.candidates is not None or bool(dataset.excluded)
+    rules = HitRules.of(dataset) if leave_out else None
     # a hit that is left out takes no other hit's place
-    deep = rules.deepened(plan) if rules.leave_out else plan
+    deep = rules.deepened(plan) if rules is not None else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display, pool)
-    budget = budget or MemoryBudget(plan.request.memory_limit)
-    with scratch_folder(cache.folder(WORK), COMPARISON) as work, budget.applied():
-        executor = create_executor(plan.request)
-        divided = DividedSearch(executor, work, display) if plan.request.executor != LOCAL else None
+    if budget is None and plan.request.memory_limit is not None:
+        budget = MemoryBudget(plan.request.memory_limit)
+    with ExitStack() as resources:
+        resources.enter_context(budget or nullcontext())
+        divided = None
+        if plan.request.executor != LOCAL:
+            work = resources.enter_context(scratch_folder(cache.folder(WORK), COMPARISON))
+            divided = DividedSearch(create_executor(plan.request), work, display)
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
-        return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
+        return [_assess(outcome, plan, references, judge, dataset.corpus.ids, rules) for outcome in outcomes]
 
 
 _compiled: set[str] = set()
@@ -323,11 +333,13 @@ def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> Non
     display.done("reference", "kernels are compiled")
 
 
-def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, rules: HitRules) -> ScoredTrial:
+def _assess(
+    outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, documents: Ids, rules: HitRules | None
+) -> ScoredTrial:
     """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out."""
     try:
         parity = references.compare(outcome)
-        if rules.leave_out and outcome.run is not None:
+        if rules is not None and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # the depth of a stored run is fixed
             k = None if stored else plan.request.k
             outcome = replace(
@@ -338,7 +350,7 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
             )
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.filter_hits(parity.exact, k))
-        return score_outcome(outcome, parity, plan, judge, rules.documents)
+        return score_outcome(outcome, parity, plan, judge, documents)
     except HarnessError as error:
         return ScoredTrial(replace(outcome, failure=failure_of(error), run=None), None, None)
 
@@ -418,14 +430,12 @@ def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict
         "memory_limit": plan.request.memory_limit,
         "reference": reference,
         **of_one,
-        "notes": _notes(plan, parts),
+        "notes": _notes(plan, parts) if len(parts) > 1 else [*parts[0].plan.notes, *parts[0].notes],
     }
 
 
 def _notes(plan: Plan, parts: Sequence[_Part]) -> list[str]:
-    """Return the notes for readers: of the plan, then of datasets, which are named if not all share the note."""
-    if len(parts) == 1:
-        return [*parts[0].plan.notes, *parts[0].notes]
+    """Return the notes on several datasets: of the plan, then the datasets', named if not all share the note."""
     about: dict[str, list[str]] = {}
     for part in parts:
         for note in (*part.plan.on_analyzers, *part.plan.on_candidates, *part.notes):

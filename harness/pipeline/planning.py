@@ -19,7 +19,7 @@ from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.callables import Function
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
-from harness.plan.dataset_list import NamedDataset, parse_datasets
+from harness.plan.dataset_list import DatasetList, NamedDataset, parse_datasets
 from harness.plan.option_fields import Mistakes
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language
 from harness.results.hit_rules import HitRules
@@ -59,7 +59,9 @@ def plan_for(
         DataError: a dataset is missing.
     """
     plan = plan_of_backends(request, functions)
-    named_datasets = parse_datasets(plan.dataset_list, request.cards, in_memory=in_memory)
+    named_datasets = DatasetList((NamedDataset(plan.dataset_list),), ())
+    if plan.dataset_list not in in_memory:
+        named_datasets = parse_datasets(plan.dataset_list, request.cards, in_memory=in_memory)
     datasets: list[NamedDataset] = []
     mistakes = Mistakes()
     for dataset in named_datasets.datasets:
@@ -75,7 +77,14 @@ def plan_for(
     if len(datasets) > 1:
         datasets = _each_once(datasets, in_memory)
     _refuse_parts_of_one(plan, datasets, in_memory)
-    notes = [*named_datasets.notes, *([_note_on_objects(list(in_memory))] if in_memory else [])]
+    notes = list(named_datasets.notes)
+    if in_memory:
+        names = ", ".join(in_memory)
+        notes.append(
+            f"the dataset '{names}' is an object in Python: no command loads it again"
+            if len(in_memory) == 1
+            else f"the datasets {names} are objects in Python: no command loads them again"
+        )
     return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
 
 
@@ -127,12 +136,6 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
         )
 
 
-def _note_on_objects(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"the dataset '{names[0]}' is an object in Python: no command loads it again"
-    return f"the datasets {', '.join(names)} are objects in Python: no command loads them again"
-
-
 def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({})) -> Plan:
     """Return the plan of a request for a dataset that the caller brings along: the request's is only a name."""
     plan = make_plan(request, functions)
@@ -147,6 +150,8 @@ def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
+    if dataset.analyzer is None and not any(trial.follows_language for trial in plan.trials):
+        return plan
     return set_language(plan, dataset.language, dataset.analyzer)
 
 
@@ -160,7 +165,8 @@ def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset 
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        several = len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
+        several = plan.dataset_list != plan.only_dataset
+        several = several and len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
         dataset = _labelled(dataset, request.labels, display, several=several)
     fields = plan.request.filter_sweep.fields
     if fields:

@@ -26,7 +26,6 @@ from harness._version import __version__
 from harness.data.dataset import Dataset
 from harness.data.filtering import metadata_digest
 from harness.data.progress import Display
-from harness.encoders.settings import model_encoder
 from harness.engines.interface import HasIdentity
 from harness.pipeline.probes import PROBES, probes_of
 from harness.plan.config import Resume
@@ -133,11 +132,6 @@ def _changed_ns(folder: Path) -> int:
         return 0
 
 
-def keeps_index(trial: Trial) -> bool:
-    """Return whether the outcome is stored; the outcomes of user-made runs and of external indexes are not."""
-    return trial.spec.card is not None and not trial.external
-
-
 def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identities: Identities) -> dict[str, JSON]:
     """Return the key of one trial; nothing is analysed for it.
 
@@ -146,7 +140,7 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     encoder = encoder_key(trial, dataset, fetch=identities.fetch)
     identity = identities.of(card, trial.parameters)
     left_out = {*identity, *(("jar",) if encoder is not None else ())}  # the terms' key holds the jar's digest
-    model = model_encoder(card.encoder)
+    model = card.model_encoder
     if model is not None:  # its key holds the resolved encoding: a model's files, not its name
         left_out |= set(encoder_parameters(model))
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
@@ -184,6 +178,10 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     """
     machine, request = environment.machine(), plan.request
     probes = [probe for probe in probes_of(plan) if probe.record is not None]
+    parameters = trial.spec.card.parameters if trial.spec.card is not None else {}
+    outside_the_key = {  # parameters that change no outcome but a failure: a timeout, the location of an API key
+        name: trial.parameters[name] for name, parameter in parameters.items() if parameter.affects == "nothing"
+    }
     conditions = {
         "machine": {
             "processor": machine.processor,
@@ -208,18 +206,12 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
         "limits": {
             "deadline_s": request.deadline,
             "memory_limit_bytes": request.memory_limit,
-            **_outside_the_key(trial),
+            **outside_the_key,
         },
-        "builds": {"builds": builds_of(trial, plan)},
+        "builds": {"builds": builds_of(trial, plan) if request.rebuilds > 1 else 1},
     }
     read_back: Conditions = orjson.loads(orjson.dumps(conditions))  # lists for tuples, as the stored ones have them
     return read_back
-
-
-def _outside_the_key(trial: Trial) -> dict[str, ParameterValue]:
-    """Return parameters that change no outcome but a failure: a timeout, the location of an API key."""
-    parameters = trial.spec.card.parameters if trial.spec.card is not None else {}
-    return {name: trial.parameters[name] for name, parameter in parameters.items() if parameter.affects == "nothing"}
 
 
 def differences(then: Conditions, now: Conditions) -> Iterator[str]:
@@ -310,12 +302,15 @@ class LookUp:
         return entry_name(KIND, self.key) if self.key is not None else None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class StoredTrials:
     """The stored outcomes of the trials of one plan."""
 
-    def __init__(self, cache: Cache, plan: Plan, dataset: Dataset, identities: Identities) -> None:
-        self._cache, self._plan, self._dataset, self._identities = cache, plan, dataset, identities
-        self._written_keys: set[str] = set()
+    _cache: Cache
+    _plan: Plan
+    _dataset: Dataset
+    _identities: Identities
+    _written_keys: set[str] = field(default_factory=set, init=False)
 
     def look_up(self, trial: Trial) -> LookUp:
         """Return whether the trial runs or a stored outcome takes its place.
@@ -326,7 +321,7 @@ class StoredTrials:
         card = trial.spec.card
         if trial.spec.components:
             return LookUp(None, None, "combined again from its components each time")
-        if card is None or not keeps_index(trial):
+        if card is None or trial.external:  # a run of the user's own, or an index made elsewhere
             return LookUp(None, None, "never stored")
         key = trial_key(trial, card, self._dataset, self._plan.request.k, self._identities)
         if self._plan.request.resume is Resume.NEVER:
@@ -358,7 +353,8 @@ class StoredTrials:
         about = f"{trial.label} on {self._dataset.name}"
         self._written_keys.add(entry_name(KIND, look_up.key))
         state = _FINISHED if failure is None else _FAILED
-        self._cache.put(KIND, look_up.key, outcome.save, about=about, state=state)
+        with self._cache.lock(KIND, look_up.key) as entry:
+            entry.put(outcome.save, about=about, state=state)
         return True
 
     def _stored(self, key: Mapping[str, JSON]) -> StoredOutcome | None:

@@ -9,6 +9,7 @@ import datetime as dt
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from harness.pipeline.resume import (
 )
 from harness.plan.callables import CallableSpec, refuse_unsent_filters
 from harness.plan.config import RunOptions
+from harness.plan.options import SMALL_DATASET
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -55,7 +57,7 @@ from harness.worker.executor import Executor, create_executor
 from harness.worker.failure import Failure, RemoteError, failure_of
 from harness.worker.jobs import QueryGroup, TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
-from harness.worker.pool import WorkerPool, engine_key, shares_workers
+from harness.worker.pool import WorkerPool, engine_key
 from harness.worker.process import FinishedProcess
 from harness.worker.second_stages import SecondStage, fuse, second_stage
 from harness.worker.threads import side_by_side
@@ -83,41 +85,41 @@ def run_plan(
     ``work`` is a folder only for this comparison. ``pool`` has workers that outlive it; without a pool, the trials have
     their own workers. An interruption says how many outcomes are stored for ``--resume``.
     """
-    if pool is None:
-        with WorkerPool(deadline_s=plan.request.deadline) as pool:
-            return run_plan(plan, dataset, cache, work, display, pool)
-    shared = pool if shares_workers(plan.request, len(dataset.corpus)) else None
-    check = CacheCheck(plan.request.verify_cache, plan.request.seed)
-    executor = create_executor(plan.request)
-    inputs = _InputFiles(dataset, work)
-    encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check, pool=shared)
-    stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display, pool=shared))
-    trials = _Trials(
-        plan,
-        dataset,
-        inputs,
-        encodings,
-        cache,
-        executor,
-        stored,
-        SharedBuilds(plan.trials),
-        work,
-        display,
-        shared,
-    )
-    single = [trial for trial in plan.trials if not trial.spec.components]
-    try:
-        finished = side_by_side(trials.run, single, jobs=plan.request.jobs)
-        outcomes = {outcome.trial.label: outcome for outcome in finished}
-        for trial in plan.trials:
-            if trial.spec.components:
-                outcomes[trial.label] = trials.combine(trial, [outcomes[part.label] for part in plan.components(trial)])
-        return [outcomes[trial.label] for trial in plan.trials]
-    except KeyboardInterrupt as interrupted:
-        if trials.kept_labels:
-            count = f"{len(trials.kept_labels)} of {len(plan.trials)} backends had finished"
-            interrupted.add_note(f"{count}, and their outcomes are stored: run again with --resume missing")
-        raise
+    few = len(dataset.corpus) <= SMALL_DATASET
+    makes_pool = few and pool is None and plan.request.shares_workers
+    with WorkerPool(deadline_s=plan.request.deadline) if makes_pool else nullcontext(pool if few else None) as pool:
+        check = CacheCheck(plan.request.verify_cache, plan.request.seed)
+        executor = create_executor(plan.request)
+        inputs = _InputFiles(dataset, work)
+        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check, pool)
+        trials = _Trials(
+            plan,
+            dataset,
+            inputs,
+            encodings,
+            cache,
+            executor,
+            StoredTrials(cache, plan, dataset, Identities(executor, work, display, pool=pool)),
+            SharedBuilds(plan.trials) if len(plan.trials) > 1 else None,
+            work,
+            display,
+            pool,
+        )
+        single = [trial for trial in plan.trials if not trial.spec.components]
+        jobs = plan.request.jobs
+        try:
+            finished = side_by_side(trials.run, single, jobs=jobs) if jobs > 1 else map(trials.run, single)
+            outcomes = {outcome.trial.label: outcome for outcome in finished}
+            for trial in plan.trials:
+                if trial.spec.components:
+                    parts = [outcomes[part.label] for part in plan.components(trial)]
+                    outcomes[trial.label] = trials.combine(trial, parts)
+            return [outcomes[trial.label] for trial in plan.trials]
+        except KeyboardInterrupt as interrupted:
+            if trials.kept_labels:
+                count = f"{len(trials.kept_labels)} of {len(plan.trials)} backends had finished"
+                interrupted.add_note(f"{count}, and their outcomes are stored: run again with --resume missing")
+            raise
 
 
 class _InputFiles:
@@ -126,9 +128,9 @@ class _InputFiles:
     def __init__(self, dataset: Dataset, work: Path) -> None:
         self.corpus = dataset.corpus.path or work / "corpus.arrow"
         if dataset.corpus.path is None:
-            _save(self.corpus, dataset.corpus.ids, dataset.corpus.texts)
+            save_table(self.corpus, pa.table({"id": dataset.corpus.ids.values, "text": dataset.corpus.texts}))
         self.queries = work / "queries.arrow"
-        _save(self.queries, dataset.queries.ids, dataset.queries.texts)
+        save_table(self.queries, pa.table({"id": dataset.queries.ids.values, "text": dataset.queries.texts}))
         self.metadata = work / "metadata.arrow" if dataset.filtered is not None else None
         if dataset.filtered is not None and self.metadata is not None:
             save_table(self.metadata, dataset.filtered.metadata)
@@ -136,10 +138,6 @@ class _InputFiles:
         if dataset.candidates is not None and self.candidates is not None:
             candidate_rows = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
             save_candidates(self.candidates, candidate_rows)
-
-
-def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
-    save_table(path, pa.table({"id": ids.values, "text": texts}))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,7 +151,7 @@ class _Trials:
     cache: Cache
     executor: Executor
     stored: StoredTrials
-    builds: SharedBuilds
+    builds: SharedBuilds | None
     work: Path
     display: Display
     pool: WorkerPool | None
@@ -170,7 +168,8 @@ class _Trials:
         except (HarnessError, OSError) as error:
             outcome = Outcome(trial, failure=self._failure_of(error), measured=_now_utc())
         finally:
-            self.builds.release(trial)
+            if self.builds is not None:
+                self.builds.release(trial)
         self.display.done(trial.label, _summary(outcome))
         return outcome
 
@@ -330,41 +329,49 @@ class _Trials:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
         index_folder = job_folder / (look_up.name or "index")
+        probes = [probe for probe in probes_of(self.plan) if probe.record is not None]
+        probes = [probe for probe in probes if probe.applies_to(trial, self.plan)]
+        on_index = [probe for probe in probes if probe.on_index]
         probed = ProbedTrial(
             trial=trial,
             plan=self.plan,
             dataset=self.dataset,
-            job=self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder),
+            job=replace(
+                self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder),
+                release=job_folder / "release" if on_index else None,
+            ),
             folder=job_folder,
             work=self.work,
             executor=self.executor,
             shared=capabilities.shares_index,
             terms=has_terms(vectors, len(self.dataset.queries)),
         )
-        with self.builds.of(trial, capabilities) as build:
+        shared_build = nullcontext() if self.builds is None else self.builds.of(trial, capabilities)
+        with shared_build as build:
             probed = replace(probed, reopened=build is not None)
             try:
-                outcome = self._run_job(probed, vectors, build)
+                outcome = self._run_job(probed, vectors, build, on_index)
             finally:  # a failed trial's index too: the indexes of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
-        if later := self._probes(trial, on_index=False):
+        if later := [probe for probe in probes if not probe.on_index]:
             measured = run_probes(later, probed, self.display.section(trial.label))
             outcome = replace(outcome, measurements={**outcome.measurements, **measured})
         return self._add_further_runs(outcome) if outcome.measurements else outcome
-
-    def _probes(self, trial: Trial, *, on_index: bool) -> list[Probe[object]]:
-        """Return the probes that the plan requests while the trial's index exists, or the probes after it."""
-        measuring = [probe for probe in probes_of(self.plan) if probe.record is not None and probe.on_index is on_index]
-        return [probe for probe in measuring if probe.applies_to(trial, self.plan)]
 
     def _add_further_runs(self, outcome: Outcome) -> Outcome:
         probes = probes_of(self.plan, [outcome])
         runs = [run for probe in probes for run in probe.runs(outcome, self.plan, self.dataset)]
         return replace(outcome, rebuilds=tuple(runs))
 
-    def _run_job(self, probed: ProbedTrial, vectors: Vectors | None, build: SharedBuild | None) -> Outcome:
-        """Run the engine's job in its folder; nothing that it returns or raises is stored there."""
+    def _run_job(
+        self,
+        probed: ProbedTrial,
+        vectors: Vectors | None,
+        build: SharedBuild | None,
+        probes: Sequence[Probe[object]],
+    ) -> Outcome:
+        """Run the engine's job in its folder, and the probes of its index; nothing that it returns is stored there."""
         trial, job_folder = probed.trial, probed.folder
         job = probed.job if build is None else build.share(probed.job)
         progress = self.display.section(trial.label)
@@ -376,13 +383,14 @@ class _Trials:
             folder = terms.folder if terms is not None else None
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
-        probes, probed = self._probes(trial, on_index=True), replace(probed, job=job)
+        probed = replace(probed, job=job)
         measurements: dict[str, object] | None = {}
         try:
             if probes:
                 finished, measurements = self._run_with_probes(probes, probed, progress)
             else:
-                finished = self._executor_of(trial, job).run(job_folder, progress)
+                executor = self.executor if self.pool is None else self._pooled(self.pool, trial, job)
+                finished = executor.run(job_folder, progress)
         except HarnessError as error:  # a killed worker could not compare the index with its earlier state
             raise changed_too(job_folder / _HASHES, error, progress) from error
         record = load(job_folder, TrialRecord)
@@ -411,12 +419,11 @@ class _Trials:
         with OpenIndexProbing(measure, probed.job.release) as probing:
             return self.executor.run(probed.folder, progress, probing.begin), probing.measurements()
 
-    def _executor_of(self, trial: Trial, job: TrialJob) -> Executor:
+    def _pooled(self, pool: WorkerPool, trial: Trial, job: TrialJob) -> Executor:
         """Return the executor of a trial without probes: the pool, except for external indexes and several builds."""
-        alone = job.external or builds_of(trial, self.plan) > 1
-        if self.pool is None or alone or trial.spec.card is None:
+        if job.external or trial.spec.card is None or builds_of(trial, self.plan) > 1:
             return self.executor
-        return self.pool.serving(engine_key(trial.spec.card, trial.parameters))
+        return pool.serving(engine_key(trial.spec.card, trial.parameters))
 
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
@@ -435,7 +442,6 @@ class _Trials:
             repeats=self.plan.request.repeat,
             warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.request.warm_up,
-            release=index_folder.parent / "release" if self._probes(trial, on_index=True) else None,
             filters=QueryGroup.all_of(self.dataset.filtered),
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,

@@ -118,7 +118,10 @@ def parse_backend_specs(
     before = ["", *items[:-1]] if isinstance(text, str) else [""] * len(items)
     parsed = [parser.parse(item.strip(), cut) for item, cut in zip(items, before, strict=True)]
     specs = [spec for spec in parsed if spec is not None]
-    parser.errors += [*(_repeated(specs) if len(specs) > 1 else ()), *_contradicting_labels(specs)]
+    if len(specs) > 1:
+        parser.errors += _repeated(specs)
+    if len(specs) > 1 or any(spec.components for spec in specs):
+        parser.errors += _contradicting_labels(specs)
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
     problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats its problems
@@ -225,17 +228,15 @@ class _Parser(Mistakes):
         """The labels that an item may use."""
         return [*self._labelled, *self._definitions]
 
-    def parse(self, item: str, before: str = "") -> BackendSpec | None:
-        """Parse ``label=backend``, or a backend without a label; None if it is wrong.
+    def parse(self, item: str, before: str | None = None) -> BackendSpec | None:
+        """Parse ``label=backend``, or a backend or component without a label; None if it is wrong.
 
-        ``before`` is the text before the preceding comma, which may have been meant as part of a value.
+        ``before`` is the text before the preceding comma of an item of the list, which may have been meant as part of
+        a value.
         """
-        cut = _LAST_VALUE.search(before)
-        self._uncut = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
-        return self._item(item)
-
-    def _item(self, item: str) -> BackendSpec | None:
-        """Parse an item of the list, or a component, with or without a label."""
+        if before is not None:
+            cut = _LAST_VALUE.search(before)
+            self._uncut = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
         item = without_parentheses(item)
         labelled = _LABELLED.fullmatch(item)
         if labelled is None or labelled["name"] not in {*self._names, *self.labels}:
@@ -298,7 +299,7 @@ class _Parser(Mistakes):
         """Parse a backend; None, with a noted problem, if its parts are wrong. Raises UsageError for other faults."""
         first, *later = split_stages(item, rerankers()) if "|" in item else [item]
         if later:
-            return self._reranked(self._item(first), later)
+            return self._reranked(self.parse(first), later)
         name, colon, rest = item.partition(":")
         name = name.strip()
         if not name:
@@ -379,7 +380,7 @@ class _Parser(Mistakes):
             parts = split_fusion(rest)
         except UsageError as error:
             raise UsageError(f"fusion '{method.name}': {error.problem}", fix=error.fix) from error
-        parsed = [self._item(part) for part in parts.components]
+        parsed = [self.parse(part) for part in parts.components]
         overrides = self._overrides(method.name, parts.parameters, method.parameters) if parts.parameters else {}
         components = tuple(component for component in parsed if component is not None)
         if len(parsed) < 2:

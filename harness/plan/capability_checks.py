@@ -79,7 +79,7 @@ def refuse_parameters(
         return
     try:
         engine = load_engine(card)(parameters)
-        if addresses:
+        if addresses and "url" in parameters:
             engine.require_address()
     except (UsageError, RejectedInputError, EngineUnavailableError) as error:
         raise UsageError(f"backend '{label}': {error.problem}", fix=error.fix) from error

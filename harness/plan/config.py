@@ -18,6 +18,7 @@ from harness.plan.option_fields import Option, OptionField, Options, option_fiel
 from harness.plan.option_values import (
     MATCH_FORM,
     SWEEP,
+    WARM_UP_VARIABLE,
     Churn,
     answer_threshold,
     match_rule,
@@ -212,7 +213,7 @@ class RunOptions(Options):
         least=0,
         default_text="HARNESS_WARM_UP, or 5",
         parse=warm_up_seconds,
-        from_environment=True,
+        from_environment=WARM_UP_VARIABLE,
         takes=float | None,
     ).parsed()
     threads: int = Option(
@@ -257,6 +258,12 @@ class RunOptions(Options):
     def warms_up(self) -> bool:
         """True if queries run unmeasured first."""
         return self.timing and self.warm_up > 0
+
+    @property
+    def shares_workers(self) -> bool:
+        """True if trials on few documents may share workers: nothing that the process decides is measured."""
+        local = self.isolation is Isolation.PROCESS and self.executor == LOCAL
+        return local and not self.timing and self.memory_limit is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ def parse_datasets(text: str, cards: Path | None = None, *, in_memory: Collectio
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
             unknown names are refused when the dataset is located.
     """
-    items = [text] if text in in_memory else _items(text)
+    items = _items(text)
     expanded: list[NamedDataset] = []
     notes: list[str] = []
     mistakes = Mistakes()
@@ -74,11 +74,6 @@ def parse_datasets(text: str, cards: Path | None = None, *, in_memory: Collectio
             expanded += _members(card, cards, notes) if card is not None else [NamedDataset(name)]
     mistakes.raise_if_any()
     return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
-
-
-def quote_dataset(name: str) -> str:
-    """Return a name as a list holds it: in quotes if a comma or a quote would cut it."""
-    return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
 
 
 def _items(text: str) -> list[str]:

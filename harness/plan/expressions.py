@@ -195,3 +195,8 @@ def _unmatched(text: str, position: int, present: str, missing: str) -> UsageErr
         f"the parenthesis {present} at character {position + 1} of '{text}' is not {missing}",
         fix='put components in parentheses, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
     )
+
+
+def quote_dataset(name: str) -> str:
+    """Return a name as a list of datasets holds it: in quotes if a comma or a quote would cut it."""
+    return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ class Option:
         keyword: whether it is a keyword of the call in Python; options of the terminal only are not.
         written: the value is a file that the verb writes in addition to its result.
         parse: makes the final value of an accepted one; raises UsageError.
-        from_environment: ``parse`` reads the final value of the default from the environment.
+        from_environment: the variable of the environment from which ``parse`` reads the final value of the default.
         takes: the type of the values that ``parse`` accepts; None if they have the type of the field.
     """
 
@@ -88,7 +89,7 @@ class Option:
     keyword: bool = True
     written: bool = False
     parse: Callable[[Any], object] | None = None
-    from_environment: bool = False
+    from_environment: str = ""
     takes: object = None
 
     def default(self, value: Default) -> Default:
@@ -199,7 +200,8 @@ class OptionField:
         members = _members(self.hint)
         if type(value) is int and str(value) in self.option.choices:
             return str(value)
-        if isinstance(value, str) and _is_enumeration(self.hint) and value in self.option.choices:
+        is_enumeration = isinstance(self.hint, type) and issubclass(self.hint, StrEnum)
+        if is_enumeration and isinstance(value, str) and value in self.option.choices:
             return self.hint(value)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)
@@ -215,10 +217,10 @@ class OptionField:
 
     @property
     def final_default(self) -> object:
-        """The final value of the default, parsed once unless the environment may change it."""
+        """The final value of the default, parsed once unless the environment sets it."""
         if self.option.parse is None:
             return self.default
-        return self.finish(self.default) if self.option.from_environment else _parsed_default(self)
+        return self.finish(self.default) if os.environ.get(self.option.from_environment) else _parsed_default(self)
 
     def finish(self, value: object) -> object:
         """Return the final value of a converted one; a wrong value unchanged."""
@@ -284,7 +286,7 @@ class Options:
                 continue
             else:
                 converted = field.convert(value)
-                final = field.finish(converted)
+                final = converted if field.option.parse is None else field.finish(converted)
             if final is not value:
                 object.__setattr__(self, name, final)
             if final is not converted and final != converted:
@@ -409,7 +411,7 @@ def _problems(settings: Options) -> dict[str, UsageError]:
     problems = {
         name: field.problem(values[name])
         for name, field in option_fields(type(settings)).items()
-        if field.option.from_environment or values[name] is not field.default
+        if values[name] is not field.default or os.environ.get(field.option.from_environment)
     }
     return {name: problem for name, problem in problems.items() if problem is not None}
 
@@ -435,11 +437,11 @@ def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
     return replace(settings, **cast("dict[str, Any]", defaults)), list(problems.values())
 
 
+@dataclass(eq=False)
 class Mistakes:
     """Collects all that is wrong with a request, so that the user sees it at once."""
 
-    def __init__(self) -> None:
-        self.errors: list[HarnessError] = []
+    errors: list[HarnessError] = dataclass_field(default_factory=list, init=False)
 
     def refuse(self, problem: str, fix: str | None = None) -> None:
         """Keep a user's mistake, with its fix."""
@@ -452,10 +454,6 @@ class Mistakes:
         except UsageError as error:
             self.errors.append(error)
             return None
-
-    def resolve(self, value: object, parse: Callable[..., Resolved]) -> Resolved | None:
-        """Return the final value of an option; None if it is not set, or not understood, which is kept."""
-        return None if value is None else self.catch(functools.partial(parse, value))
 
     @contextmanager
     def collected(self, kind: type[HarnessError] = UsageError) -> Iterator[None]:
@@ -559,10 +557,6 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def _is_enumeration(hint: object) -> bool:
-    return isinstance(hint, type) and issubclass(hint, StrEnum)
-
-
 def _accepts(value: object, hint: Any) -> bool:
     """Return whether a value is of an annotated type; whole numbers are numbers, booleans are not."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -570,7 +564,7 @@ def _accepts(value: object, hint: Any) -> bool:
         return any(_accepts(value, member) for member in arguments)
     if hint in (object, Any):
         return True
-    if origin is Literal or _is_enumeration(hint):  # the choices decide
+    if origin is Literal or (isinstance(hint, type) and issubclass(hint, StrEnum)):  # the choices decide
         return isinstance(value, str)
     if hint is float or hint is int:
         return isinstance(value, int if hint is int else (int, float)) and not isinstance(value, bool)

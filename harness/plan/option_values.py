@@ -19,7 +19,7 @@ MATCH_FORM = "exact, document, prefix, field:NAME, text, or text:SHARE"
 SWEEP = "sweep"
 """The value of ``--rate`` for rates that rise to saturation."""
 WARM_UP_SECONDS = 5.0
-_WARM_UP_VARIABLE = "HARNESS_WARM_UP"
+WARM_UP_VARIABLE = "HARNESS_WARM_UP"
 _SMALLEST_SIZE = 1024**2
 _LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
@@ -118,7 +118,7 @@ def warm_up_seconds(value: float | None) -> float:
     """Return ``value``, else HARNESS_WARM_UP, else 5.0. Raises UsageError unless that is finite and at least 0."""
     name, text = "--warm-up", str(value)
     if value is None:
-        name, text = _WARM_UP_VARIABLE, os.environ.get(_WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
+        name, text = WARM_UP_VARIABLE, os.environ.get(WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
     seconds = _number(text)
     if not 0 <= seconds < float("inf"):
         raise UsageError(f"{name} is {text}", fix="it must be 0 seconds or more")

@@ -13,7 +13,7 @@ from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
-from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
+from harness.encoders.settings import DEFAULT_MODEL, Settings
 from harness.encoders.sources import refuse_missing
 from harness.engines.callable.answers import PLAIN, HitContent
 from harness.errors import (
@@ -25,22 +25,25 @@ from harness.errors import (
     UsageError,
 )
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form, require_judgments, with_condensed
-from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
+from harness.plan.backend_spec import BackendSpec, parse_backend_specs, parse_backends, with_components
 from harness.plan.callables import Function
-from harness.plan.config import DEFAULT_DATASET, QUERY_RULES, CompareRequest
+from harness.plan.config import COMPARE_METRICS, DEFAULT_DATASET, QUERY_RULES, CompareRequest
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import quote_list_item, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat, is_set
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.options import contradictions, execution_notes, load_contradictions
 from harness.plan.sweeps import PlannedSweep, with_sweeps
-from harness.registry.lookup import load_engine
+from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
 
+_DEFAULT_MEASURES = tuple(parse_metrics(COMPARE_METRICS))
 _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_seconds", "churn", "filter")
 """Options among which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
+_IDENTICAL_IDS: Mapping[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}
+"""Rules that take the place of the dataset's."""
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
@@ -228,31 +231,36 @@ def make_plan(
     mistakes = Mistakes()
     request, mistakes.errors[:] = checked(request)
     ties = TieRule(request.ties)
-    queries = mistakes.catch(lambda: _query_rule(request)) if request.queries else QuerySet.RELEVANT
-    files = mistakes.catch(lambda: _dataset_files(request))
+    queries, files = QuerySet.RELEVANT, DatasetFiles()
+    if is_set(request, "queries", "qrels", "columns"):
+        queries = mistakes.catch(lambda: _query_rule(request)) or queries
+        files = mistakes.catch(lambda: _dataset_files(request)) or files
     if request.dataset is None:
         mistakes.catch(lambda: _refuse_unnamed_documents(request))
     request = replace(request, dataset=request.dataset or DEFAULT_DATASET)
     mistakes.errors += contradictions(request)
     if is_set(request, *_CONTRADICTED):
         mistakes.errors += load_contradictions(request)
-    filtered = mistakes.resolve(request.filter or None, parse_filter)
-    measures = mistakes.catch(lambda: _measures(request, ties))
+    filtered = mistakes.catch(partial(parse_filter, request.filter)) if request.filter else None
+    measures: Sequence[Metric] | None = _DEFAULT_MEASURES
+    if is_set(request, "metrics", "judged_only", "ties"):
+        measures = mistakes.catch(lambda: _measures(request, ties))
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named_specs, sweeps = parsed if parsed is not None else ([], ())
-    specs = with_components(named_specs)
+    specs = with_components(named_specs) if any(spec.components for spec in named_specs) else named_specs
     if lucene_available is None:
         lucene_available = any(spec.parameters.get("analyzer") == _AUTO for spec in specs) and _lucene_available()
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
     for trial in trials:
-        mistakes.catch(partial(_check_model, trial))
+        if trial.spec.kind == "rerank" or "model" in trial.parameters:
+            mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.errors.append(UnknownNameError("analyzer", name, analyzer_names()))
-    reference = (
-        mistakes.resolve(request.reference, partial(_reference, request, trials)) if parsed is not None else None
-    )
+    reference = None
+    if parsed is not None and request.reference is not None:
+        reference = mistakes.catch(partial(_reference, request, trials, request.reference))
     mistakes.raise_if_any()
-    if measures is None or queries is None or files is None:
+    if measures is None:
         raise AssertionError("a mistake was not reported")
     return Plan(
         request=request,
@@ -262,7 +270,7 @@ def make_plan(
         queries=queries,
         filter=filtered or {},
         files=files,
-        identical_ids=identical_ids_rule(request.identical_ids),
+        identical_ids=_IDENTICAL_IDS.get(request.identical_ids),
         reference=reference,
         remarks=(
             *(_notes_on_components(trials, named_specs) if len(trials) > len(named_specs) else ()),
@@ -293,7 +301,7 @@ def _backends(
     """Return the backends of a request and of its sweeps, each once, and the sweeps; raises UsageError."""
     specs = []
     if request.backends or not request.sweep:
-        specs = parse_backends(request.backends, request.cards, functions)
+        specs = parse_backend_specs(request.backends, find_cards("backends", request.cards), functions)
     return with_sweeps(specs, request.sweep, request.cards) if request.sweep else (specs, ())
 
 
@@ -428,17 +436,11 @@ def _refuse_unnamed_documents(request: CompareRequest) -> None:
         )
 
 
-def identical_ids_rule(value: str) -> IdenticalIds | None:
-    """Return the rule that ``--identical-ids`` names; None leaves it to the dataset."""
-    rules: dict[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}
-    return rules.get(value)
-
-
 def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:
     parameters = dict(spec.parameters)
     if parameters.get("analyzer") == _AUTO:
         parameters["analyzer"] = _analyzer_for(spec, ENGLISH, lucene_available=lucene_available)
-    of_dense = spec.card is not None and model_encoder(spec.card.encoder) == "dense"
+    of_dense = spec.card is not None and spec.card.model_encoder == "dense"
     if (of_dense or (spec.kind == "rerank" and spec.name == "dense")) and parameters["model"] == "":
         parameters["model"] = DEFAULT_MODEL
     if "threads" in parameters and "threads" not in spec.overrides:
@@ -471,7 +473,7 @@ def _check_model(trial: Trial) -> None:
         require_sense(trial.spec.name, trial.parameters)
         return
     card = trial.spec.card
-    encoder = model_encoder(card.encoder) if card is not None else None
+    encoder = card.model_encoder if card is not None else None
     if encoder is None:
         return
     if trial.external and not trial.spec.overrides.get("model"):

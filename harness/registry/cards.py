@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from harness.errors import nearest
 from harness.registry.parameters import (
@@ -21,13 +21,16 @@ from harness.registry.parameters import (
     read_parameter,
     shared_parameters,
 )
-from harness.registry.strict_toml import Table, card_name, parse_document, read_content
+from harness.registry.strict_toml import Table, card_name, parse_document, unreadable
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
 ReferenceKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
+EncoderName = Literal["dense", "splade"]
+"""Encoders that run a model."""
+_MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
 _ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
 _ENCODER_OF_REFERENCE = {"dense": "dense", "hybrid": "bm25+dense"}
 _SIMILARITIES = ("cosine", "dot", "l2")
@@ -97,6 +100,11 @@ class BackendCard:
     external: ExternalIndexRules | None = None
 
     @property
+    def model_encoder(self) -> EncoderName | None:
+        """The encoder that runs a model, ``dense`` of ``bm25+dense``; None without any."""
+        return next((encoder for encoder in _MODEL_ENCODERS if encoder in self.encoder.split("+")), None)
+
+    @property
     def defaults(self) -> dict[str, ParameterValue]:
         """Every parameter's default."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
@@ -111,7 +119,11 @@ def read_backend_card(path: Path) -> BackendCard:
 
     An unchanged file gives the same card: every comparison requests all of them.
     """
-    return _card(path, read_content(path))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return _card(path, content)
 
 
 @lru_cache(maxsize=256)

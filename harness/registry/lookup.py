@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -191,11 +191,11 @@ def is_shipped(path: Path) -> bool:
     return path.parent in (_PACKAGE / "_cards" / "backends", _checkout("backends"))
 
 
+@dataclass(eq=False)
 class _CardFile:
     """A file that may be a card, read when its content is needed and then once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     @cached_property
     def document(self) -> Document:
@@ -208,25 +208,23 @@ class _CardFile:
 
 def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
     """Return the files of a kind by name, without hidden files of the same name."""
-    return {file.path.stem: file for file in reversed([*_user_files(kind, folder)])}
-
-
-def _user_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
+    files: list[_CardFile] = []
     if folder is not None:
         if not any((folder / each).is_dir() for each in _SIGNATURE):
             problem = f"cards folder '{folder}' has no 'backends' or 'datasets' folder"
             raise UsageError(problem, fix="put the cards into one of them")
-        yield from map(_CardFile, _toml_files(folder / kind))
+        files += map(_CardFile, _toml_files(folder / kind))
     packaged = _PACKAGE / "_cards" / kind
     shipped = packaged if packaged.is_dir() else _checkout(kind)
     working_folder = Path.cwd() / kind
     for path in _toml_files(working_folder) if working_folder != shipped else ():
         file = _CardFile(path)
         if _is_card(kind, file):
-            yield file
+            files.append(file)
         else:
             _log.info("'%s' is not a card: it lacks %s", path, _lacks(kind))
-    yield from map(_CardFile, _toml_files(shipped))
+    files += map(_CardFile, _toml_files(shipped))
+    return {file.path.stem: file for file in reversed(files)}
 
 
 def _checkout(kind: Kind) -> Path:

@@ -38,15 +38,16 @@ def read_document(path: Path, kind: str = "card") -> Document:
 
     ``kind`` names it in messages.
     """
-    return parse_document(path, read_content(path, kind), kind)
-
-
-def read_content(path: Path, kind: str = "card") -> bytes:
-    """Return the bytes of a file; raises CardError when it cannot be read."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise CardError(f"{kind} '{path}' cannot be read: {error.strerror}") from error
+        raise unreadable(path, error, kind) from error
+    return parse_document(path, content, kind)
+
+
+def unreadable(path: Path, error: OSError, kind: str = "card") -> CardError:
+    """Return the error for a file that cannot be read."""
+    return CardError(f"{kind} '{path}' cannot be read: {error.strerror}")
 
 
 def parse_document(path: Path, raw: bytes, kind: str = "card") -> Document:

@@ -34,20 +34,20 @@ def backend_infos(backends: Sequence[LabelledBackend]) -> list[BackendInfo]:
     for backend in backends:
         if backend.label not in infos or not infos[backend.label].encoder:
             infos[backend.label] = backend
-    short = short_labels(list(infos))
-    return [_info(backend, label) for backend, label in zip(infos.values(), short, strict=True)]
-
-
-def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
-    model, dimensions, size = (backend.encoder.get(name) for name in ("model", "dimensions", "parameters_millions"))
-    return BackendInfo(
-        label=backend.label,
-        short_label=short_label,
-        name=backend.name,
-        model=model if isinstance(model, str) else None,
-        dimensions=dimensions if isinstance(dimensions, int) else None,
-        parameters_millions=size if isinstance(size, int | float) else None,
-    )
+    rows = []
+    for backend, short_label in zip(infos.values(), short_labels(list(infos)), strict=True):
+        model, dimensions, size = (backend.encoder.get(name) for name in ("model", "dimensions", "parameters_millions"))
+        rows.append(
+            BackendInfo(
+                label=backend.label,
+                short_label=short_label,
+                name=backend.name,
+                model=model if isinstance(model, str) else None,
+                dimensions=dimensions if isinstance(dimensions, int) else None,
+                parameters_millions=size if isinstance(size, int | float) else None,
+            )
+        )
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

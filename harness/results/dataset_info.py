@@ -10,8 +10,7 @@ import numpy as np
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.exclusions import count_excluded, excluded_digest
 from harness.data.filtering import QueryFilters
-from harness.data.golden_set import count_line_ids
-from harness.data.types import Ids, Qrels
+from harness.data.types import Ids
 from harness.plan.plan import Plan
 from harness.results import schema_base
 
@@ -21,22 +20,26 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
     qrels = dataset.qrels
     judged = relevant = judgments = 0
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
+    judgments_content = b""
     if qrels is not None:
-        content += _bytes(qrels)
+        arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
+        columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
+        ids = "\n".join([*qrels.query_ids.to_list(), *qrels.doc_ids.to_list()])
+        judgments_content = b"".join(columns) + ids.encode()
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
-    candidates = dataset.candidates_digest
-    excluded = excluded_digest(dataset.excluded, dataset.queries.ids)
-    content += f"{candidates or ''}{excluded or ''}".encode()
+    candidates = dataset.candidates_digest if dataset.candidates is not None else None
+    excluded = excluded_digest(dataset.excluded, dataset.queries.ids) if dataset.excluded else None
+    content += judgments_content + f"{candidates or ''}{excluded or ''}".encode()
     searched = len(dataset.queries)
     return schema_base.DatasetInfo(
         name=dataset.name,
-        sha256=_sha256(content),
+        sha256=hashlib.sha256(content).hexdigest(),
         documents=len(dataset.corpus),
         empty_documents=len(dataset.corpus.empty_rows),
         queries=schema_base.QueryCounts(
-            searched=searched, judged=judged, relevant=relevant, without_id=count_line_ids(dataset.queries.ids)
+            searched=searched, judged=judged, relevant=relevant, without_id=dataset.queries.ids.count_line_ids()
         ),
         judgments=judgments,
         sampled_from=len(full_dataset.queries) if searched < len(full_dataset.queries) else None,
@@ -50,8 +53,8 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         unread_files=dict(dataset.unread_files),
         content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,
-            queries=_sha256(dataset.queries.digest.encode()),
-            judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
+            queries=hashlib.sha256(dataset.queries.digest.encode()).hexdigest(),
+            judgments=hashlib.sha256(judgments_content).hexdigest() if qrels is not None else None,
             candidates=candidates,
             excluded=excluded,
         ),
@@ -93,16 +96,6 @@ def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
         return None
     counts = [len(set(dataset.candidates[query])) for query in dataset.queries.ids]
     return schema_base.CandidatesInfo(fewest=min(counts), most=max(counts), searched=len(dataset.corpus))
-
-
-def _bytes(qrels: Qrels) -> bytes:
-    arrays = [qrels.indptr, qrels.rows, qrels.grades, *([] if qrels.groups is None else [qrels.groups])]
-    columns = (np.ascontiguousarray(column).tobytes() for column in arrays)
-    return b"".join(columns) + "\n".join([*qrels.query_ids, *qrels.doc_ids]).encode()
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def query_filter_infos(filtered: QueryFilters | None, documents: int) -> list[schema_base.QueryFilterInfo]:

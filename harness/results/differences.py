@@ -130,18 +130,6 @@ def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "bet
     return "better" if test.difference > 0 else "worse"
 
 
-def reference_label(plan: Plan, scored: Sequence[ScoredTrial]) -> str | None:
-    """Return the backend that others are compared with: the one that the plan names, else the first that has scores.
-
-    None if every pair is compared, and if nothing has scores.
-    """
-    if plan.request.all_pairs:
-        return None
-    if plan.reference is not None:
-        return plan.reference
-    return next((backend.label for backend in scored if backend.scores is not None), None)
-
-
 def reference_notes(plan: Plan, scored: Sequence[ScoredTrial]) -> list[str]:
     """Say why nothing is compared with the backend that the plan names."""
     labels = {backend.label for backend in scored if backend.scores is not None}

@@ -98,6 +98,8 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
         is_explained = any(finding.check in causes for finding in findings)
         if is_explained or (few and find not in CHECKS_OF_FEW_QUERIES):
             continue
+        if find in _EXAMINED_FIELDS and not getattr(judged, _EXAMINED_FIELDS[find]):
+            continue
         finding = find(judged)
         if finding is not None:
             findings.append(finding)
@@ -138,8 +140,6 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
     no order, and MTEB's predictions have none: such files are not examined.
     """
     run = judged.run
-    if not judged.ordered:
-        return None
     owner = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
     before, after = run.scores[:-1], run.scores[1:]  # compared, because minus infinity less itself is not a number
     within = owner[1:] == owner[:-1]
@@ -277,7 +277,7 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
 def _nothing_judged(judged: JudgedRun) -> Finding | None:
     """Find a run none of whose hits is judged for any query: as good as wrong, or of other documents."""
     run, documents = judged.run, judged.qrels.doc_ids
-    if not run.hits or not len(documents) or bool((documents.rows_of(run.doc_ids)[run.rows] >= 0).any()):
+    if not len(run.rows) or not len(documents) or bool((documents.rows_of(run.doc_ids)[run.rows] >= 0).any()):
         return None
     hit = run.doc_ids[int(run.rows[0])]
     return _warning(
@@ -504,6 +504,8 @@ CHECKS_OF_FEW_QUERIES: frozenset[_RunCheck] = frozenset(
     [_unsorted, _ids_spelled_otherwise, _nothing_judged, _raw_weights]
 )
 """Checks of runs of fewer than 5 evaluated queries."""
+_EXAMINED_FIELDS: Mapping[_RunCheck, str] = {_unsorted: "ordered", _raw_weights: "weights"}
+"""Checks of a part of a :class:`JudgedRun` that few runs have, with the field that says so."""
 
 
 class _JudgedMetrics(NamedTuple):
@@ -613,22 +615,15 @@ def result_findings(
     differences: Sequence[PairedDifference],
 ) -> list[FindingInfo]:
     """Return the pitfalls of texts, metrics, each backend's run, and differences between backends, on one dataset."""
-    truncated = [
+    findings = [
         finding
         for trial in trials
         if trial.truncation
         for finding in recorded(truncation_findings(trial.truncation), dataset.name, trial.label)
     ]
-    if dataset.qrels is None:
-        return truncated
-    return [*truncated, *_judged_findings(plan, dataset, dataset.qrels, scored, differences)]
-
-
-def _judged_findings(
-    plan: Plan, dataset: Dataset, qrels: Qrels, scored: Sequence[ScoredTrial], differences: Sequence[PairedDifference]
-) -> list[FindingInfo]:
-    relevance = plan.request.relevance
-    findings: list[FindingInfo] = []
+    qrels, relevance = dataset.qrels, plan.request.relevance
+    if qrels is None:
+        return findings
     if len(qrels.query_ids) >= _FEW_QUERIES:
         metrics = requested_metrics(plan.measures, COMPARE_METRICS)
         findings += recorded(metric_findings(qrels, metrics, relevance=relevance, queries=plan.queries), dataset.name)
@@ -637,7 +632,9 @@ def _judged_findings(
             continue
         path = backend.outcome.trial.spec.run_path
         ordered = path is not None and states_order(path)
-        weights = _weights(backend.outcome)
+        vectors = backend.outcome.vectors
+        is_learned = vectors is not None and vectors.terms is None  # BM25's weights are made here, and known
+        weights = _weights(backend.outcome) if is_learned else None
         judged = JudgedRun(
             backend.outcome.run,
             qrels,
@@ -690,9 +687,9 @@ def recorded(findings: Sequence[Finding], dataset: str, backend: str | None = No
 
 
 def _weights(outcome: Outcome) -> Weights | None:
-    """Return the learned sparse vectors of an outcome; BM25's are made here, and known."""
+    """Return the learned sparse vectors of an outcome, None for dense ones."""
     vectors = outcome.vectors
-    if vectors is None or vectors.terms is not None or vectors.sparse is None or vectors.sparse.documents is None:
+    if vectors is None or vectors.sparse is None or vectors.sparse.documents is None:
         return None
     idf = bool(outcome.trial.parameters.get("idf", False))
     return Weights(vectors.sparse.documents, vectors.sparse.queries, idf)

@@ -54,11 +54,6 @@ class HitRules:
             k = max(len(self.documents), plan.request.k)
         return replace(plan, request=replace(plan.request, k=k))
 
-    @property
-    def leave_out(self) -> bool:
-        """Whether any hit may be left out."""
-        return self.drops_itself or self.candidates is not None or bool(self.excluded)
-
     def filter_hits(self, run: Run, k: int | None) -> Run:
         """Return the hits that count, the first ``k`` of each query; None for all of them."""
         if self.drops_itself:

@@ -119,7 +119,7 @@ def per_query_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
                 "max": numbers_or_null(scores.high[:, column]),
             }
             parts.append(_part(_VALUES, dataset, backend.label, columns))
-    return pa.concat_tables([_empty(_VALUES), *parts])
+    return pa.concat_tables([_NO_VALUES, *parts])
 
 
 def parity_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
@@ -140,7 +140,7 @@ def parity_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
             "max_rel_score_diff": numbers(detail.max_rel_score_diff),
         }
         parts.append(_part(_PARITY, dataset, backend.label, columns))
-    return pa.concat_tables([_empty(_PARITY), *parts])
+    return pa.concat_tables([_NO_PARITY, *parts])
 
 
 def latency_table(scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -> pa.Table | None:
@@ -170,7 +170,7 @@ def latency_table(scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -
             "transfer_ns": numbers(transfer_ns[:, terms].ravel()),
         }
         parts.append(_part(_LATENCIES, dataset.name, backend.label, columns))
-    return pa.concat_tables([_empty(_LATENCIES), *parts])
+    return pa.concat_tables([_NO_LATENCIES, *parts])
 
 
 def has_terms(vectors: Vectors | None, queries: int) -> BoolArray:
@@ -192,6 +192,10 @@ _PARITY = _schema(
     **dict.fromkeys(("overlap_10", "overlap_k", "rbo", "max_abs_score_diff", "max_rel_score_diff"), _NUMBER),
 )
 _LATENCIES = _schema(**{"pass": pa.int32()}, query_id=_TEXT, search_ns=_NANOSECONDS, transfer_ns=_NANOSECONDS)
+_NO_VALUES, _NO_PARITY, _NO_LATENCIES = (
+    pa.Table.from_batches([], schema=schema)  # Schema.empty_table would import pandas
+    for schema in (_VALUES, _PARITY, _LATENCIES)
+)
 
 
 def _part(schema: pa.Schema, dataset: str, backend: str, columns: Mapping[str, pa.Array]) -> pa.Table:
@@ -199,8 +203,3 @@ def _part(schema: pa.Schema, dataset: str, backend: str, columns: Mapping[str, p
     rows = len(columns["query_id"])
     name_columns = {"dataset": strings([dataset] * rows), "backend": strings([backend] * rows)}
     return pa.table({**name_columns, **columns}, schema=schema)
-
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    """Return a table without rows; ``Schema.empty_table`` would import pandas."""
-    return pa.Table.from_batches([], schema=schema)

@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.data.arrow import read_parquet, write_parquet
-from harness.data.types import Ids, Qrels, Queries, Run
+from harness.data.types import Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.consistency import refuse_contradictions, refuse_other_values
 from harness.results.schema import SCHEMA_VERSION, Result
@@ -238,15 +237,10 @@ def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, ta
     """Write a run as TREC; as Parquet if an id holds white space, or nothing was found: no file is empty."""
     from harness.loaders.trec_write import write_run, write_run_columns
 
-    if not run.hits or holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
+    if not run.hits or run.query_ids.hold_white_space or run.doc_ids.hold_white_space:
         write_run_columns(folder / f"{name}{_PARQUET}", run)
     else:
         write_run(folder / f"{name}{ending}", run, tag=tag or name)
-
-
-def holds_white_space(ids: Ids) -> bool:
-    """Return whether some id holds white space, which separates the columns of TREC's format."""
-    return bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py())
 
 
 def file_name(label: str) -> str:

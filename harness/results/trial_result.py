@@ -20,7 +20,6 @@ from harness.remote.calls import calls_in_words
 from harness.results import schema, schema_base, schema_costs
 from harness.results.differences import metric_losses
 from harness.results.scored import QrelsOf, ScoredTrial
-from harness.results.stored import holds_white_space
 from harness.results.truncation import truncation_stats
 from harness.stats import mean_interval
 from harness.store.cpu_use import OtherProcesses
@@ -120,13 +119,9 @@ def _other_processes(outcome: Outcome, summaries: Sequence[Summary]) -> list[sch
     of_trial = outcome.record.other_processes if outcome.record is not None else ()
     of_calls = outcome.answers.other_processes if outcome.answers is not None else None
     phases = [*of_trial, *([of_calls] if of_calls is not None else [])]
-    phases += [phase for summary in summaries for phase in summary.other_processes(outcome.measurements)]
-    return [other_processes_info(phase) for phase in phases]
-
-
-def other_processes_info(phase: OtherProcesses) -> schema_costs.OtherProcessesInfo:
-    """Return a phase in its stored form."""
-    return schema_costs.OtherProcessesInfo(**asdict(phase), busy=phase.busy)
+    if outcome.measurements:
+        phases += [phase for summary in summaries for phase in summary.other_processes(outcome.measurements)]
+    return [schema_costs.OtherProcessesInfo(**asdict(phase), busy=phase.busy) for phase in phases]
 
 
 def failed_result(trial: Trial, dataset: str, error: schema_base.ErrorInfo) -> schema.TrialResult:
@@ -155,8 +150,10 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricVa
     if scores is None or len(scores.query_ids) == 0:
         return {}
     values, if_relevant = {}, scores.means_if_relevant()
-    for summary in scores.means():
-        interval = mean_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
+    several = len(scores.query_ids) > 1  # a single value has no interval
+    for column, summary in enumerate(scores.means()):
+        has_interval = several and is_mean(summary.measure)
+        interval = mean_interval(scores.values[:, column], seed) if has_interval else None
         values[str(summary.measure)] = schema_base.MetricValue(
             metric=str(summary.measure),
             mean=summary.value,
@@ -197,7 +194,7 @@ def _notes_on_trial(scored: ScoredTrial, dataset: Dataset) -> list[str]:
         notes += _notes_on_terms(vectors, vectors.terms, dataset, external=external)
     if run is not None and outcome.trial.spec.kind in ("run", "callable"):
         notes += _notes_on_strangers(run, dataset)
-    if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
+    if run is not None and (run.doc_ids.hold_white_space or run.query_ids.hold_white_space):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
     return notes
 
@@ -206,7 +203,8 @@ def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> lis
     notes = [record.engine.note] if record.engine.note else []
     if record.built_by is not None:
         notes.append(f"searched the index that '{record.built_by}' built: indexing figures are from that build")
-    notes += _notes_on_calls(record.hits)
+    if record.hits.repeated_calls or record.hits.queries_per_call > 1:
+        notes += _notes_on_calls(record.hits)
     if record.input == "dense":
         notes += _notes_on_short_lists(record, dataset)
     notes += record.caveats.notes

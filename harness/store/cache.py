@@ -18,15 +18,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from harness.errors import CacheError, UsageError
 from harness.user_path import user_path
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 Content = TypeVar("Content")
@@ -56,6 +54,18 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
+def _default_root() -> Path:
+    variable = os.environ.get("HARNESS_CACHE")
+    if variable:
+        try:
+            return user_path(variable)
+        except UsageError as error:
+            raise CacheError(f"HARNESS_CACHE: {error.problem}", fix=error.fix) from error
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("retrieval-harness"))
+
+
 class ContinuedEntry(NamedTuple):
     """An entry that is built in steps: ``folder`` holds its finished part, all of it when ``finished``.
 
@@ -67,19 +77,20 @@ class ContinuedEntry(NamedTuple):
     finished: bool
 
 
+@dataclass(eq=False)
 class Cache:
     """A content-addressed store of folders.
 
     ``kind`` is a plain word that names a sub-folder, ``key`` holds everything that changes an entry's content.
     ``about`` is a short description for lists of the cache. Every method raises CacheError when the cache cannot be
     written, for any reason, or its disk is full; exceptions of the caller's functions pass through.
+
+    ``root`` is by default ``$HARNESS_CACHE``, else the platform's cache folder; it is made when first used.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        """``root`` defaults to ``$HARNESS_CACHE``, else to the platform's cache folder; it is made when first used."""
-        self.root = _default_root() if root is None else root
-        self._verified: dict[Path, _State] = {}
-        self._handed_out: dict[Path, None] = {}
+    root: Path = field(default_factory=_default_root)
+    _verified: dict[Path, _State] = field(default_factory=dict, init=False)
+    _handed_out: dict[Path, None] = field(default_factory=dict, init=False)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -129,9 +140,9 @@ class Cache:
         ``about`` it that it was built with.
         """
         entry, text = self._entry_path(kind, key)
-        if self._fault(entry, text) is not None:
+        if entry_fault(entry, text, self._verified) is not None:
             with self.lock(kind, key):
-                fault = self._fault(entry, text)
+                fault = entry_fault(entry, text, self._verified)
                 if fault is not None:  # else another process built it in the meantime
                     _clear(entry, fault)
                     _build(entry, text, build, {"about": about} if about else {})
@@ -143,7 +154,7 @@ class Cache:
         """Hold the lock of an entry, so that no other process builds, replaces, reads or removes it."""
         entry, text = self._entry_path(kind, key)
         with self._writing(), entry_lock(entry):
-            yield LockedEntry(entry, text, self._fault)
+            yield LockedEntry(entry, text, self._verified)
 
     def get(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
         """Return ``read(folder)`` of an entry, which no process replaces in the meantime; None without an entry.
@@ -181,12 +192,12 @@ class Cache:
         """
         placed, text = self._entry_path(kind, key)
         entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
-        if self._fault(entry, text) is None:
+        if entry_fault(entry, text, self._verified) is None:
             self._handed_out[entry] = None
             yield ContinuedEntry(entry, entry, finished=True)
             return
         with self._writing(), entry_lock(entry):
-            fault = self._fault(entry, text)
+            fault = entry_fault(entry, text, self._verified)
             if fault is not None:
                 _clear(entry, fault)
                 folder = entry.with_suffix(UNFINISHED)
@@ -235,22 +246,18 @@ class Cache:
         paths = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
         return paths[0].with_suffix("") if paths else None
 
-    def _fault(self, entry: Path, key: str) -> str | None:
-        """Return an entry's problem, or None; checksums are computed once per process and file state."""
-        return entry_fault(entry, key, self._verified)
-
 
 class LockedEntry(NamedTuple):
     """An entry while its lock is held: read, replaced, or one after the other without anything getting between."""
 
     path: Path
     key: str
-    fault: Callable[[Path, str], str | None]
+    verified: dict[Path, _State]
 
     def get(self, read: Callable[[Path], Content]) -> Content | None:
         """Return ``read(folder)``; None when there is no entry, or a damaged one, which is logged."""
         recover(self.path)
-        fault = self.fault(self.path, self.key)
+        fault = entry_fault(self.path, self.key, self.verified)
         if fault is None:
             return read(self.path)
         if self.path.exists():
@@ -278,16 +285,6 @@ def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]
     Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes,
     and says so.
     """
-    lock = _acquired(entry, timeout_s)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
-
-
-def _acquired(entry: Path, timeout_s: float | None) -> FileLock | None:
-    """Return the lock of an entry; None for an existing entry of a cache that cannot be written: it is only read."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(entry.with_suffix(".lock"))
@@ -301,9 +298,11 @@ def _acquired(entry: Path, timeout_s: float | None) -> FileLock | None:
         lock.acquire()
     except OSError as error:
         if error.errno not in _READ_ONLY or not entry.exists():
-            raise
-        return None
-    return lock
+            raise  # an existing entry of a cache that cannot be written is only read
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def entry_fault(entry: Path, key: str | None = None, verified: dict[Path, _State] | None = None) -> str | None:
@@ -414,18 +413,6 @@ def _root_mode() -> int:
             fix="write permissions that include all of the owner's, such as 0700, 0750 or 2770",
         )
     return int(text, 8)
-
-
-def _default_root() -> Path:
-    variable = os.environ.get("HARNESS_CACHE")
-    if variable:
-        try:
-            return user_path(variable)
-        except UsageError as error:
-            raise CacheError(f"HARNESS_CACHE: {error.problem}", fix=error.fix) from error
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("retrieval-harness"))
 
 
 def _concerns(error: OSError, root: Path) -> bool:

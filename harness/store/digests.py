@@ -46,6 +46,7 @@ def _remembered(path: Path, algorithm: str, root: Path, file: tuple[int, int, in
         (folder / algorithm).write_text(file_digest(path, algorithm), encoding="ascii")
 
     try:
-        return (Cache(root).get_or_build(_KIND, key, build) / algorithm).read_text(encoding="ascii")
+        cache = Cache() if root is None else Cache(root)
+        return (cache.get_or_build(_KIND, key, build) / algorithm).read_text(encoding="ascii")
     except (CacheError, FileNotFoundError):  # or the cache has just been emptied
         return file_digest(path, algorithm)

@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
@@ -36,16 +36,13 @@ def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
     Engines preallocate: apparent sizes can be several times as large. A missing folder takes nothing, nor does a file
     that goes away while its folder is read: engines replace files whenever they like.
     """
-    paths = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name != leave_out)
-    return sum(map(_blocks, paths)) * _BLOCK_BYTES
-
-
-def _blocks(path: Path) -> int:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return 0
-    return status.st_blocks if stat.S_ISREG(status.st_mode) else 0
+    blocks = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                status = Path(parent, name).stat()
+                blocks += status.st_blocks if name != leave_out and stat.S_ISREG(status.st_mode) else 0
+    return blocks * _BLOCK_BYTES
 
 
 def copy_folder(source: Path, target: Path, progress: Progress) -> None:

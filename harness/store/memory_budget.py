@@ -5,8 +5,7 @@ Blocks change no bit of a result, only how much of it is in memory at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 import psutil
 
@@ -21,26 +20,24 @@ _budgets: list[MemoryBudget] = []
 
 
 class MemoryBudget:
-    """Anonymous memory that a run may add to this process's memory at the time the budget is made."""
+    """Anonymous memory that a run may add to this process's memory at the time the budget is made.
 
-    def __init__(self, limit_bytes: int | None) -> None:
-        """``limit_bytes`` is None without a limit."""
+    Blocks stay within the budget during each ``with`` block.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._base_bytes = 0 if limit_bytes is None else anonymous_bytes()
+        self._base_bytes = anonymous_bytes()
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Keep blocks within the budget during the block."""
+    def __enter__(self) -> Self:
         _budgets.append(self)
-        try:
-            yield
-        finally:
-            _budgets.remove(self)
+        return self
 
-    def require(self, least_bytes: int, purpose: str) -> int | None:
-        """Return the bytes that are left, None without a limit; raises MemoryLimitError for less than the least."""
-        if self.limit_bytes is None:
-            return None
+    def __exit__(self, *_: object) -> None:
+        _budgets.remove(self)
+
+    def require(self, least_bytes: int, purpose: str) -> int:
+        """Return the bytes that are left; raises MemoryLimitError for less than the least."""
         used = max(0, anonymous_bytes() - self._base_bytes)
         if self.limit_bytes - used < least_bytes:
             needed = -(-(used + least_bytes) // _MEBIBYTE)
@@ -70,4 +67,4 @@ def values_at_once(bytes_each: int, purpose: str, *, reserved_bytes: int = 0) ->
         MemoryLimitError: The budget leaves no room for a block of 1 MiB.
     """
     rooms = [budget.require(reserved_bytes + _LEAST_BYTES, purpose) for budget in _budgets]
-    return min([_MOST_BYTES, *(room - reserved_bytes for room in rooms if room is not None)]) // bytes_each
+    return min([_MOST_BYTES, *(room - reserved_bytes for room in rooms)]) // bytes_each

@@ -7,7 +7,8 @@ infinite numbers belong into arrays: JSON has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeVar, get_origin
@@ -54,7 +55,7 @@ def load(folder: Path, record: type[Record]) -> Record:
     """
     path = folder / f"{record.__name__}.json"
     with readable(path):
-        return msgspec.json.decode(path.read_bytes(), type=record, dec_hook=_reader(folder))
+        return msgspec.json.decode(path.read_bytes(), type=record, dec_hook=partial(_from_plain, folder))
 
 
 def is_saved(folder: Path, record: type) -> bool:
@@ -62,17 +63,14 @@ def is_saved(folder: Path, record: type) -> bool:
     return (folder / f"{record.__name__}.json").is_file()
 
 
-def _reader(folder: Path) -> Callable[[type, object], object]:
-    def from_plain(kind: type, plain: object) -> object:
-        if not isinstance(plain, str):
-            raise ValueError(f"expected a name, and it is a {type(plain).__name__}")
-        base = get_origin(kind) or kind
-        if base is Path:
-            return Path(plain)
-        if base is np.ndarray:
-            return read_array(folder / plain)
-        if base is pa.StringArray:
-            return load_ids(folder / plain).values
-        raise NotImplementedError(f"a record cannot hold a {kind}")
-
-    return from_plain
+def _from_plain(folder: Path, kind: type, plain: object) -> object:
+    if not isinstance(plain, str):
+        raise ValueError(f"expected a name, and it is a {type(plain).__name__}")
+    base = get_origin(kind) or kind
+    if base is Path:
+        return Path(plain)
+    if base is np.ndarray:
+        return read_array(folder / plain)
+    if base is pa.StringArray:
+        return load_ids(folder / plain).values
+    raise NotImplementedError(f"a record cannot hold a {kind}")

@@ -48,8 +48,7 @@ class SharedBuilds:
     """The builds of one plan that more than one of its trials can search."""
 
     def __init__(self, trials: tuple[Trial, ...]) -> None:
-        several = trials if len(trials) > 1 else ()
-        self._keys = {trial.label: key for trial in several if (key := _key(trial)) is not None}
+        self._keys = {trial.label: key for trial in trials if (key := _key(trial)) is not None}
         self._left = Counter(self._keys.values())
         self._shared = {key: SharedBuild() for key, count in self._left.items() if count > 1}
 

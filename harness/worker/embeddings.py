@@ -24,7 +24,7 @@ from harness.data.types import Int64Array, SparseVectors
 from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
-from harness.encoders.settings import EncoderName, Role, Settings, SourceKind, model_encoder
+from harness.encoders.settings import Role, Settings, SourceKind
 from harness.encoders.sources import encoding_key, model_digest
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, join, read_lengths, read_made, rows_begun, shards, truncate
@@ -37,6 +37,7 @@ from harness.errors import (
 )
 from harness.exact.encoding import widen
 from harness.plan.plan import Trial
+from harness.registry.cards import EncoderName
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
 from harness.store.cache import JSON, Cache, ContinuedEntry, entry_name
@@ -428,7 +429,7 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
     Cached answers are not requested again. Raises as :func:`embedding_keys`.
     """
     spec = trial.spec
-    if spec.kind != "rerank" and (spec.card is None or model_encoder(spec.card.encoder) != "dense"):
+    if spec.kind != "rerank" and (spec.card is None or spec.card.model_encoder != "dense"):
         return None
     if spec.kind == "rerank" and spec.name != "dense":
         return _calls_of_second_stage(trial, dataset)

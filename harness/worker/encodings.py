@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.encoders import bm25
-from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, HarnessError
 from harness.plan.plan import Trial
+from harness.registry.cards import EncoderName
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
 from harness.store.columns import load_sparse, save_rows, save_sparse
@@ -39,36 +41,28 @@ _BM25 = "bm25"
 _JAVA = ("heap", "jar")
 
 
+@dataclass(eq=False)
 class Encodings:
-    """The encodings of one dataset, made at the first request."""
+    """The encodings of one dataset, made at the first request.
 
-    def __init__(
-        self,
-        cache: Cache,
-        dataset: Dataset,
-        corpus: Path,
-        queries: Path,
-        work: Path,
-        display: Display,
-        executor: Executor,
-        check: CacheCheck,
-        *,
-        pool: WorkerPool | None = None,
-    ) -> None:
-        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` verifies cached ones.
+    ``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` verifies cached ones. ``pool``
+    has workers that trials share, and analyses too; None if they share none.
+    """
 
-        ``pool`` has workers that trials share, and analyses too; None if they share none.
-
-        ``embeddings`` are the models' vectors, independent of cards, for second stages.
-        """
-        self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
-        self._corpus, self._queries, self._executor = corpus, queries, executor
-        self._warm = pool
-        self._took_ns: dict[Path, int] = {}
-        self._counts: dict[Path, TermCounts] = {}
-        self._failed: dict[tuple[object, ...], HarnessError] = {}
-        self._check, self._lock = check, threading.Lock()
-        self._embeddings: Embeddings | None = None
+    _cache: Cache
+    _dataset: Dataset
+    _corpus: Path
+    _queries: Path
+    _work: Path
+    _display: Display
+    _executor: Executor
+    _check: CacheCheck
+    _pool: WorkerPool | None = None
+    _took_ns: dict[Path, int] = field(default_factory=dict, init=False)
+    _counts: dict[Path, TermCounts] = field(default_factory=dict, init=False)
+    _failed: dict[tuple[object, ...], HarnessError] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _embeddings: Embeddings | None = field(default=None, init=False)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -155,7 +149,7 @@ class Encodings:
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
         save(folder, AnalyseJob(analyzer, self._corpus, self._queries, target, **java))
         start_next()
-        executor = self._executor if self._warm is None else self._warm.serving(attempt)
+        executor = self._executor if self._pool is None else self._pool.serving(attempt)
         try:
             executor.run(folder, self._display.section(analyzer))
         except HarnessError as error:
@@ -183,8 +177,8 @@ def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSO
 
 def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
     """Return whether BM25 counts a trial's terms, and the encoder that runs its model (None without a model)."""
-    name = trial.spec.card.encoder if trial.spec.card is not None else "none"
-    return _BM25 in name.split("+"), model_encoder(name)
+    card = trial.spec.card
+    return (_BM25 in card.encoder.split("+"), card.model_encoder) if card is not None else (False, None)
 
 
 def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:

@@ -35,6 +35,9 @@ _BYTES_A_HIT = 80
 """Bytes of a hit while two lists are merged."""
 _MERGED_HITS = 1 << 20
 _WORKSPACE_BYTES = 16 << 20
+"""Bytes of sums and keys while any block is searched."""
+_BYTES_A_COLUMN = 32
+"""Bytes of the statistics of a column."""
 _PURPOSE = "the exact reference"
 
 
@@ -107,15 +110,11 @@ class SparseSearch:
         )
 
     @property
-    def _reserved_bytes(self) -> int:
-        """Bytes that searching any block takes: statistics of each column, sums and keys."""
-        return _WORKSPACE_BYTES + 32 * self.documents.dimensions
-
-    @property
     def least_bytes(self) -> int:
         """Bytes that the search takes in addition to the block of documents, even for a small block."""
         hits = min(self.k, len(self.documents)) * len(self.queries)
-        return self._reserved_bytes + 24 * hits + _BYTES_A_HIT * min(hits, _MERGED_HITS)
+        of_columns = _BYTES_A_COLUMN * self.documents.dimensions
+        return _WORKSPACE_BYTES + of_columns + 24 * hits + _BYTES_A_HIT * min(hits, _MERGED_HITS)
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return first row and end of each block that is searched here; raises MemoryLimitError for no room."""
@@ -143,7 +142,7 @@ class SparseSearch:
         """Return the exact scores of listed documents (float32 (H,)), reading no others; see `SparseIndex.score`."""
         distinct = np.unique(rows)
         offsets = offsets_of(self.documents.indptr[distinct + 1] - self.documents.indptr[distinct])
-        reserved = self._reserved_bytes + 32 * len(rows)
+        reserved = _WORKSPACE_BYTES + _BYTES_A_COLUMN * self.documents.dimensions + 32 * len(rows)
         most = values_at_once(_BYTES_A_TAKEN_VALUE, _PURPOSE, reserved_bytes=reserved)
         scores = np.empty(len(rows), dtype=np.float32)
         for first, end in row_blocks(offsets, most):

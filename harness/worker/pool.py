@@ -17,8 +17,6 @@ from typing import Self
 
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError, MachineError
-from harness.plan.config import LOCAL, Isolation, RunOptions
-from harness.plan.options import SMALL_DATASET
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
@@ -102,17 +100,6 @@ class _Serving:
     def run(self, folder: Path, progress: Progress, on_waiting: Callable[[], None] | None = None) -> FinishedProcess:
         """Run one job; raises as ``Worker.run`` does. No such job waits for clients of its index."""
         return self.pool.run(self.key, folder, progress)
-
-
-def shares_workers(options: RunOptions, documents: int) -> bool:
-    """Return whether trials on this many documents may share workers: nothing that the process decides is measured."""
-    return (
-        options.isolation is Isolation.PROCESS
-        and options.executor == LOCAL
-        and not options.timing
-        and options.memory_limit is None
-        and documents <= SMALL_DATASET
-    )
 
 
 def engine_key(card: BackendCard, parameters: Mapping[str, ParameterValue]) -> Hashable:

@@ -18,7 +18,7 @@ from harness.engines.interface import EngineInterface, Hits, IndexReport, Search
 from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
 from harness.registry.parameters import ParameterValue
-from harness.store.cpu_use import SHORTEST_S, OtherProcesses, other_processes, read_cpu
+from harness.store.cpu_use import SHORTEST_S, CpuReading, OtherProcesses, other_processes, read_cpu
 from harness.store.record_files import load
 from harness.worker.attach import Ready, add_texts, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
@@ -48,7 +48,7 @@ def run_trial(
     an index built here and not shared still exists. The first query on the fresh index is timed separately; then
     ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
-    timeline = _Timeline()
+    started = read_cpu()
     documents, queries = load_both(job)
     candidate_hits = (
         CandidateHits.load(job.candidates, queries.ids, documents.ids) if job.candidates is not None else None
@@ -60,7 +60,7 @@ def run_trial(
             ready = attach(engine, job, documents, queries, files, progress, clock)
             if job.filters:
                 engine.restrict(job.filters[0].conditions)
-            record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
+            record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, started)
             ready.require_unchanged()
             return record
     report = load(job.built, TrialRecord).index if job.built is not None else None
@@ -68,7 +68,7 @@ def run_trial(
         with closing(engine):
             ready = _open(engine, job, documents, progress, clock)
             if not job.shared:
-                record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
+                record = _measure(engine, ready, job, queries, candidate_hits, progress, clock, started)
                 if before_close is not None:
                     before_close(record)
                 return record
@@ -76,7 +76,7 @@ def run_trial(
         engine = create_engine(job)
     with closing(engine):
         ready = _open(engine, job, documents, progress, clock, report)
-        return _measure(engine, ready, job, queries, candidate_hits, progress, clock, timeline)
+        return _measure(engine, ready, job, queries, candidate_hits, progress, clock, started)
 
 
 def _open(
@@ -97,26 +97,15 @@ def _open(
     return Ready(info, opened - started, report, len(documents))
 
 
-class _Timeline:
-    """Readings of the processor at the start of a trial, before its searches and after them."""
+def _other_processes(start: CpuReading, searching: CpuReading, *, server: bool) -> tuple[OtherProcesses, ...]:
+    """Return other processes' use while documents were indexed, and while queries were searched until now.
 
-    def __init__(self) -> None:
-        self._start = self._searching = read_cpu()
-
-    def begin_searching(self) -> None:
-        """Take the reading that ends indexing."""
-        self._searching = read_cpu()
-
-    def other_processes(self, *, server: bool) -> tuple[OtherProcesses, ...]:
-        """Return other processes' use while documents were indexed, and while queries were searched until now.
-
-        Searches that were too short to measure are combined with all phases before.
-        """
-        end, begin = read_cpu(), self._searching
-        indexing = other_processes("indexing", self._start, begin, server=server)
-        if end.clock_s - begin.clock_s < SHORTEST_S:
-            begin = self._start
-        return (indexing, other_processes("search", begin, end, server=server))
+    Searches that were too short to measure are combined with all phases before.
+    """
+    end = read_cpu()
+    indexing = other_processes("indexing", start, searching, server=server)
+    begin = start if end.clock_s - searching.clock_s < SHORTEST_S else searching
+    return (indexing, other_processes("search", begin, end, server=server))
 
 
 def _measure(
@@ -127,9 +116,9 @@ def _measure(
     candidate_hits: CandidateHits | None,
     progress: Progress,
     clock: Clock,
-    timeline: _Timeline,
+    started: CpuReading,
 ) -> TrialRecord:
-    timeline.begin_searching()
+    searching = read_cpu()
     first = engine.search(queries.slice(0, 1), job.k, clock)
     progress.start("warm-up", job.warm_up_queries)
     warming = clock()
@@ -142,7 +131,7 @@ def _measure(
         search_all(engine, queries, ready.documents, job.k, progress, clock, candidate_hits, job.filters)
         for _ in range(job.repeats)
     ]
-    other_use = timeline.other_processes(server=ready.info.is_server)
+    other_use = _other_processes(started, searching, server=ready.info.is_server)
     external = ready.external
     if external is not None and job.content.texts:
         external = add_texts(engine, external, passes[0].rows)

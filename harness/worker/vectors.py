@@ -83,12 +83,6 @@ class Vectors:
             return int(self.dense.queries.shape[1])
         return max((part.dimensions for part in self.sparse or () if part is not None), default=0)
 
-    @property
-    def paths(self) -> tuple[Path | None, ...]:
-        """The folders of the vectors: the same folders for the same vectors."""
-        of_terms = self.terms.folder if self.terms is not None else None
-        return (of_terms, *(path for pair in self.folders for path in pair))
-
 
 def both(terms: Vectors, model: Vectors) -> Vectors:
     """Return sparse vectors of ``terms`` and dense ones of ``model``, for an engine that reads both."""

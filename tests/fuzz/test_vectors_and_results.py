@@ -21,11 +21,11 @@ from harness.data.inputs import Inputs
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.precomputed import PrecomputedEncoder
-from harness.encoders.settings import EncoderName, Settings
+from harness.encoders.settings import Settings
 from harness.exact.postings import as_sparse
 from harness.plan.backend_spec import parse_backends
 from harness.plan.dataset_list import parse_datasets
-from harness.registry.cards import read_backend_card
+from harness.registry.cards import EncoderName, read_backend_card
 from harness.registry.dataset_cards import read_dataset_card
 from harness.registry.strict_toml import read_document
 from harness.report.formats import FORMATS, render

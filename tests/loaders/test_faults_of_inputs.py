@@ -21,7 +21,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.precomputed import PrecomputedEncoder
-from harness.encoders.settings import EncoderName, Settings
+from harness.encoders.settings import Settings
 from harness.errors import CardError, DataError, HarnessError, UnknownNameError, UsageError
 from harness.exact.postings import as_sparse
 from harness.loaders import load_corpus, load_dataset
@@ -29,6 +29,7 @@ from harness.loaders.golden import golden_of_objects, load_golden
 from harness.loaders.source import open_source
 from harness.plan.backend_spec import parse_backends
 from harness.plan.dataset_list import parse_datasets
+from harness.registry.cards import EncoderName
 from harness.store.decompression import LIMITS
 from harness.user_path import user_path
 

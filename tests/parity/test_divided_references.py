@@ -197,7 +197,7 @@ def test_a_small_limit_gives_the_same_hits_with_less_memory(kind: str, tmp_path:
     whole = SparseReference(recipe)
     expected = whole.retrieve(10)
     least = SparseReference(recipe).search_of_all(10).least_bytes
-    with MemoryBudget(least + (8 << 20)).applied():
+    with MemoryBudget(least + (8 << 20)):
         tracemalloc.start()
         try:
             reference = SparseReference(recipe)
@@ -211,7 +211,7 @@ def test_a_small_limit_gives_the_same_hits_with_less_memory(kind: str, tmp_path:
     assert "indexed" in vars(whole)
     assert "indexed" not in vars(reference)
     assert peak < least + (8 << 20)
-    with MemoryBudget(1).applied(), pytest.raises(MemoryLimitError, match="the exact reference needs"):
+    with MemoryBudget(1), pytest.raises(MemoryLimitError, match="the exact reference needs"):
         SparseReference(recipe).retrieve(10)
 
 

@@ -13,7 +13,7 @@ import pytest
 from regression_sides import compare_one, read_one, result_of, side, with_dataset, write_one
 
 import harness
-from harness.data.golden_set import count_line_ids, is_line_id, line_id
+from harness.data.golden_set import is_line_id, line_id
 from harness.data.types import Ids
 from harness.errors import ResultError
 from harness.pipeline.regress.compare_sides import CompareRules
@@ -140,8 +140,8 @@ def test_without_texts_only_the_same_questions_are_paired() -> None:
 def test_the_form_of_a_line_as_an_id() -> None:
     names = ["line-1", "line-20", "line-", "line-x", "xline-1", "line-1x", "1"]
     assert [is_line_id(name) for name in names] == [True, True, False, False, False, False, False]
-    assert count_line_ids(Ids.of(names)) == 2
-    assert count_line_ids(Ids.of([])) == 0
+    assert Ids.of(names).count_line_ids() == 2
+    assert Ids.of([]).count_line_ids() == 0
 
 
 PARTS = [{"question": f"find part {number}", "expected": [f"part-{number}"]} for number in range(20)]

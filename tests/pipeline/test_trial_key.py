@@ -24,7 +24,7 @@ from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.filtering import FilteredSearch
 from harness.pipeline.probes.load_runs import LoadRecord
 from harness.pipeline.probes.rebuilds import BuildCost, RebuildHits
-from harness.pipeline.resume import SCHEME, Identities, keeps_index, trial_key
+from harness.pipeline.resume import SCHEME, Identities, StoredTrials, trial_key
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.registry.lookup import find_cards
@@ -49,7 +49,6 @@ def key(dataset: Dataset, backend: str, *, cards: Path | None = None, k: int = 1
     request = CompareRequest(backends=backend, cards=cards, **options)  # type: ignore[arg-type]
     (trial,) = make_plan(request, lucene_available=False).trials
     assert trial.spec.card is not None
-    assert keeps_index(trial)
     return trial_key(trial, trial.spec.card, dataset, k, identities())
 
 
@@ -156,11 +155,14 @@ def test_an_engine_of_another_package_is_its_file(
     assert key(dataset, "mine", cards=cards) == first
 
 
-def test_runs_and_indexes_made_elsewhere_are_never_stored(tmp_path: Path) -> None:
+def test_runs_and_indexes_made_elsewhere_are_never_stored(dataset: Dataset, tmp_path: Path) -> None:
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
-    (trial,) = make_plan(CompareRequest(backends=f"run:{file}"), lucene_available=False).trials
-    assert not keeps_index(trial)
+    elsewhere = f"csr:external=true;path={tmp_path}"
+    plan = make_plan(CompareRequest(backends=[f"run:{file}", elsewhere, "csr"]), lucene_available=False)
+    stored = StoredTrials(Cache(tmp_path / "cache"), plan, dataset, identities())
+    reasons = [stored.look_up(trial).reason for trial in plan.trials]
+    assert reasons == ["never stored", "never stored", "--resume never"]
 
 
 def test_a_record_of_other_fields_is_of_another_scheme() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
-from harness.plan.dataset_list import NamedDataset, parse_datasets, quote_dataset
+from harness.plan.dataset_list import NamedDataset, parse_datasets
+from harness.plan.expressions import quote_dataset
 
 FAMILY = """
 name = "tiny"

@@ -22,7 +22,6 @@ from warm_workers import worker_starter
 import harness
 from harness.errors import HarnessError
 from harness.plan.config import Isolation, RunOptions
-from harness.plan.options import SMALL_DATASET
 from harness.registry.lookup import find_cards
 from harness.results.comparison import Comparison
 from harness.store.cache import Cache
@@ -31,7 +30,7 @@ from harness.store.record_files import load
 from harness.testing.samples import RecordingProgress
 from harness.worker import spawn
 from harness.worker.jobs import TrialRecord
-from harness.worker.pool import WorkerPool, engine_key, shares_workers
+from harness.worker.pool import WorkerPool, engine_key
 from harness.worker.process import Worker
 from harness.worker.spawn import MARK_VARIABLE
 
@@ -175,15 +174,14 @@ def test_only_the_engine_s_own_parameters_divide_trials() -> None:
 
 def test_trials_share_where_neither_time_nor_memory_is_measured() -> None:
     untimed = RunOptions(timing=False)
-    assert shares_workers(untimed, SMALL_DATASET)
-    assert not shares_workers(untimed, SMALL_DATASET + 1)
+    assert untimed.shares_workers
     for changed in (
         {"timing": True},
         {"memory_limit": 2**30},
         {"isolation": Isolation.NONE},
         {"executor": "ray"},
     ):
-        assert not shares_workers(replace(untimed, **changed), 1)
+        assert not replace(untimed, **changed).shares_workers
 
 
 def compare_small_datasets(tmp_path: Path, name: str, backends: str, **options: object) -> Comparison:

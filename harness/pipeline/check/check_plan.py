@@ -38,7 +38,7 @@ from harness.plan.capability_checks import refuse_filters
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
-from harness.plan.plan import Plan, identical_ids_rule
+from harness.plan.plan import Plan
 
 DEFAULT_BACKENDS = "lucene,csr"
 
@@ -177,7 +177,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
     content = HitContent(match.field, any(question.texts for question in golden))
     against = plan_against(existing, compared, content) if existing else None
-    if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
+    if request.identical_ids == "drop" and against is not None:
         raise UsageError(
             "--identical-ids drop with --against: an existing backend is judged by all of its answers",
             fix="leave out one of them",

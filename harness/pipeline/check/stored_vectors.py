@@ -20,12 +20,13 @@ from harness.data.problems import Finding
 from harness.data.progress import Display
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors
-from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.encoders.settings import Role, Settings
 from harness.engines.interface import StoredDocuments
 from harness.errors import HarnessError
 from harness.exact.encoding import widen
 from harness.plan.config import RunOptions
 from harness.plan.plan import Trial
+from harness.registry.cards import EncoderName
 from harness.results.schema import TruncationStats
 from harness.results.truncation import stats_of_texts
 from harness.store.cache import Cache
@@ -83,7 +84,7 @@ class ModelComparison:
     def compare(self, outcome: Outcome) -> VectorComparison:
         """Return the evidence about the model in the vectors of an index that was searched without its collection."""
         trial, record = outcome.trial, outcome.record
-        encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
+        encoder = trial.spec.card.model_encoder if trial.spec.card is not None else None
         if encoder is None or record is None or record.external is None:
             return VectorComparison()
         texts = self._texts(record.external)

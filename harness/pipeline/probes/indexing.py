@@ -49,7 +49,10 @@ class IndexingProbe(Probe[None]):
 
 def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:
     """Return the times of each phase; ``vectors`` were encoded for the trial, None if nothing was."""
-    source = _source(record, vectors)
+    source: Literal["computed", "partly cached", "cached", "engine"] = "engine"
+    if record.input != "text" and vectors is not None:  # the vectors of an engine that reads texts are its reference's
+        computed = [part is not None for part in vectors.steps_ns]
+        source = "computed" if all(computed) else "partly cached" if any(computed) else "cached"
     encode_ns = sum(part or 0 for part in vectors.steps_ns) if vectors is not None else 0
     return PhaseTimes(
         encode_seconds=encode_ns / _NS_PER_S if source in ("computed", "partly cached") else None,
@@ -62,16 +65,6 @@ def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:
         search_seconds=int(record.search_ns.sum()) / _NS_PER_S,
         transfer_seconds=int(record.transfer_ns.sum()) / _NS_PER_S,
     )
-
-
-def _source(record: TrialRecord, vectors: Vectors | None) -> Literal["computed", "partly cached", "cached", "engine"]:
-    # an engine that reads texts has vectors too, but they are its reference's
-    if record.input == "text" or vectors is None:
-        return "engine"
-    computed = [part is not None for part in vectors.steps_ns]
-    if all(computed):
-        return "computed"
-    return "partly cached" if any(computed) else "cached"
 
 
 def _index(record: TrialRecord, memory: FinishedProcess | None, dataset: Dataset, *, timed: bool) -> IndexStats:
