@@ -11,8 +11,9 @@ the deepest stack on which a function of ``harness/engines`` is first called, wi
 call on: lambdas, comprehensions and other packages' functions too. ``check`` has a golden set and a corpus in files,
 because a corpus in a file is what it takes.
 
-``--list modules`` prints the modules, ``--list stages`` every function in the order of its first call, indented by
-its depth, below the stage in which it runs.
+``--list modules`` prints the modules, ``--list callers`` every function by its module with the functions that call it
+and how often, ``--list stages`` every function in the order of its first call, indented by its depth, below the stage
+in which it runs.
 """
 
 from __future__ import annotations
@@ -70,9 +71,13 @@ class Call:
 
 @dataclass(slots=True)
 class Reading:
-    """Functions that a call passes, in the order of their first calls, and how many lambdas and comprehensions."""
+    """Functions that a call passes, in the order of their first calls, and how many lambdas and comprehensions.
+
+    ``callers`` count the calls of each function by the package's function that made them.
+    """
 
     calls: dict[tuple[str, int, str], Call] = field(default_factory=dict)
+    callers: dict[tuple[str, int, str], Counter[str]] = field(default_factory=dict)
     inner: set[tuple[str, int, str]] = field(default_factory=set)
 
     def profile(self, frame: FrameType, event: str, _: object) -> None:
@@ -83,7 +88,9 @@ class Reading:
         key = (code.co_filename, code.co_firstlineno, code.co_qualname)
         if code.co_name.startswith("<"):
             self.inner.add(key)
-        elif key not in self.calls:
+            return
+        self.callers.setdefault(key, Counter())[caller_of(frame)] += 1
+        if key not in self.calls:
             stack, frames = functions_on_stack(frame)
             stage = next((STAGES[name] for name in reversed(stack) if name in STAGES), "call")
             if frame.f_back is None and self.calls:  # a compiled kernel, which is called on a stack of its own
@@ -99,6 +106,17 @@ class Reading:
     def first(self, name: str) -> int:
         """Return the number of the engine's method in the order of first calls."""
         return next(number for number, call in self.engine_calls if call.name.rpartition(".")[2] == name)
+
+
+def caller_of(frame: FrameType) -> str:
+    """Return the package's function that made a call, also through a lambda or another package; else a dash."""
+    caller = frame.f_back
+    while caller is not None:
+        code = caller.f_code
+        if code.co_filename.startswith(f"{PACKAGE}/") and not code.co_name.startswith("<"):
+            return code.co_qualname
+        caller = caller.f_back
+    return "-"
 
 
 def functions_on_stack(frame: FrameType | None) -> tuple[list[str], int]:
@@ -145,6 +163,17 @@ def print_modules(reading: Reading) -> None:
         print(f"{functions:4} {module}")
 
 
+def print_callers(reading: Reading) -> None:
+    """Print every function by its module, with the functions that call it and how often."""
+    module = None
+    for key, call in sorted(reading.calls.items(), key=lambda item: item[1].module):
+        if call.module != module:
+            module = call.module
+            print(f"--- {module}")
+        callers = ", ".join(f"{name} ({count})" for name, count in reading.callers[key].most_common())
+        print(f"{call.name}  from {callers}")
+
+
 def print_stages(reading: Reading) -> None:
     """Print every function in the order of its first call, below its stage."""
     stage = None
@@ -158,7 +187,7 @@ def print_stages(reading: Reading) -> None:
 def main() -> None:
     """Measure both calls, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", choices=["modules", "stages"], help="print the functions as well")
+    parser.add_argument("--list", choices=["modules", "callers", "stages"], help="print the functions as well")
     parser.add_argument("--verb", choices=["compare", "check"], help="measure only this call")
     options = parser.parse_args()
 
@@ -184,7 +213,7 @@ def main() -> None:
                 f"{opened}, queried by {queried}, at most {depth} deep; {len(reading.inner)} lambdas and comprehensions"
             )
             if options.list is not None:
-                {"modules": print_modules, "stages": print_stages}[options.list](reading)
+                {"modules": print_modules, "callers": print_callers, "stages": print_stages}[options.list](reading)
 
 
 if __name__ == "__main__":

@@ -303,10 +303,10 @@ def run_on(
         budget = MemoryBudget(plan.request.memory_limit)
     with ExitStack() as resources:
         resources.enter_context(budget or nullcontext())
-        divided = None
+        executor, divided = create_executor(plan.request), None
         if plan.request.executor != LOCAL:
             work = resources.enter_context(scratch_folder(cache.folder(WORK), COMPARISON))
-            divided = DividedSearch(create_executor(plan.request), work, display)
+            divided = DividedSearch(executor, work, display)
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
         return [_assess(outcome, plan, references, judge, dataset.corpus.ids, rules) for outcome in outcomes]
 

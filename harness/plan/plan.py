@@ -40,6 +40,7 @@ from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
 
 _DEFAULT_MEASURES = tuple(parse_metrics(COMPARE_METRICS))
+"""The metrics of a request that names none, parsed once."""
 _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_seconds", "churn", "filter")
 """Options among which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
 _IDENTICAL_IDS: Mapping[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}

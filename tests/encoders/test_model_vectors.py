@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array, save_npz
@@ -20,7 +21,7 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 import harness
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
-from harness.data.types import Ids, _rows_in
+from harness.data.types import Ids
 from harness.encoders.precomputed import PrecomputedEncoder
 from harness.encoders.settings import Settings
 from harness.errors import DataError, UsageError
@@ -315,11 +316,11 @@ def test_ids_of_precomputed_vectors_are_not_hashed_again_for_every_few_texts(
     (tmp_path / "documents.ids.txt").write_text("\n".join(ids))
     columns_hashed: list[int] = []
 
-    def rows_in(values: pa.StringArray, wanted: pa.Array) -> np.ndarray:
-        columns_hashed.append(len(values))
-        return _rows_in(values, wanted)
+    def index_in(values: pa.Array, *, value_set: pa.Array) -> pa.Array:
+        columns_hashed.append(len(value_set))
+        return pc.call_function("index_in", [values], pc.SetLookupOptions(value_set=value_set))
 
-    monkeypatch.setattr("harness.data.types._rows_in", rows_in)
+    monkeypatch.setattr("harness.data.types.pc.index_in", index_in)
     given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
     model = PrecomputedEncoder(Settings.of("dense", {**given, "model": f"precomputed:{tmp_path}"}))
     rows = [model.encode(Inputs(Ids.of(ids[start : start + 10])), "documents") for start in range(90, -1, -10)]
