@@ -405,15 +405,14 @@ def expected_reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out)
 
 
 @inner_kernel
-def _least_relevant_9(recall: float, total: int) -> int:
-    """Return the number of relevant documents at a recall point as trec_eval 9 takes it."""
-    return math.floor(recall * total + 0.9)
+def _least_relevant(recall: float, total: int, release: int) -> int:
+    """Return the number of relevant documents at a recall point as this release of trec_eval takes it.
 
-
-@inner_kernel
-def _least_relevant_10(recall: float, total: int) -> int:
-    """Return the number of relevant documents at a recall point as trec_eval 10 takes it: rounded, halves up."""
+    Release 9 adds 0.9 and rounds down; release 10 rounds, halves up.
+    """
     exact = recall * total
+    if release == 9:
+        return math.floor(exact + 0.9)
     down = math.floor(exact)
     return down + 1 if exact - down >= 0.5 else down
 
@@ -430,42 +429,47 @@ def _interpolated(judged: JudgedHits, query: int, level: int, least: int) -> flo
     return best
 
 
+@inner_kernel
+def _interpolated_precision(judged: JudgedHits, arguments: Arguments, out: Out, release: int) -> None:
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        least = _least_relevant(arguments.extra, total, release)
+        out[query] = _interpolated(judged, query, arguments.level, least)
+
+
+@inner_kernel
+def _eleven_point_average(judged: JudgedHits, arguments: Arguments, out: Out, release: int) -> None:
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        gathered = 0.0
+        for tenth in range(11):
+            least = _least_relevant(tenth / 10.0, total, release)
+            gathered += _interpolated(judged, query, arguments.level, least)
+        out[query] = gathered / 11.0
+
+
 @kernel
 def interpolated_precision_9(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Highest precision at any rank where recall is at least ``extra``, as trec_eval 9 counts."""
-    for query in range(len(out)):
-        total = relevant_total(judged, query, arguments.level)
-        out[query] = _interpolated(judged, query, arguments.level, _least_relevant_9(arguments.extra, total))
+    _interpolated_precision(judged, arguments, out, 9)
 
 
 @kernel
 def interpolated_precision_10(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Highest precision at any rank where recall is at least ``extra``, as trec_eval 10 counts."""
-    for query in range(len(out)):
-        total = relevant_total(judged, query, arguments.level)
-        out[query] = _interpolated(judged, query, arguments.level, _least_relevant_10(arguments.extra, total))
+    _interpolated_precision(judged, arguments, out, 10)
 
 
 @kernel
 def eleven_point_average_9(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0, as trec_eval 9 counts."""
-    for query in range(len(out)):
-        total = relevant_total(judged, query, arguments.level)
-        gathered = 0.0
-        for tenth in range(11):
-            gathered += _interpolated(judged, query, arguments.level, _least_relevant_9(tenth / 10.0, total))
-        out[query] = gathered / 11.0
+    _eleven_point_average(judged, arguments, out, 9)
 
 
 @kernel
 def eleven_point_average_10(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0, as trec_eval 10 counts."""
-    for query in range(len(out)):
-        total = relevant_total(judged, query, arguments.level)
-        gathered = 0.0
-        for tenth in range(11):
-            gathered += _interpolated(judged, query, arguments.level, _least_relevant_10(tenth / 10.0, total))
-        out[query] = gathered / 11.0
+    _eleven_point_average(judged, arguments, out, 10)
 
 
 @kernel
