@@ -9,39 +9,35 @@ import pytest
 from installed import skip_module_without
 
 from harness.engines.bm25s import Bm25sEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("bm25s")
 
-DEFAULTS = find_cards("backends")["bm25s"].defaults
-
 
 @pytest.mark.contract
 class TestLucene(EngineContract):
     engine = Bm25sEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    card = "bm25s"
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 0.9}
-    scoring = "bm25s"
     tolerance = 4e-7
 
 
 class TestAtire(TestLucene):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "atire"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"variant": "atire"}
 
 
 class TestRobertson(TestLucene):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "robertson"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"variant": "robertson"}
 
 
 class TestBm25L(TestLucene):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25l"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"variant": "bm25l"}
 
 
 class TestBm25Plus(TestLucene):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25+"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"variant": "bm25+"}

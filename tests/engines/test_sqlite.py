@@ -28,10 +28,9 @@ CARDS = find_cards("backends")
 @pytest.mark.contract
 class TestFullText(EngineContract):
     engine = SqliteFullTextEngine
-    parameters = CARDS["sqlite"].defaults
+    card = "sqlite"
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"optimize": False}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"cache_mb": 1}
-    scoring = "sqlite"
     tolerance = 2e-7
 
     def test_a_frequent_term_has_the_least_idf(self, tmp_path: Path) -> None:
@@ -54,7 +53,7 @@ class TestFullText(EngineContract):
 class TestVectors(EngineContract):
     skip_without("sqlite_vec")
     engine = SqliteVectorEngine
-    parameters = CARDS["sqlite-dense"].defaults
+    card = "sqlite-dense"
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"cache_mb": 1}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
     tolerance = 1e-6
@@ -72,9 +71,8 @@ class TestVectors(EngineContract):
 
 class TestVectorsByDistance(TestVectors):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["sqlite-dense"].defaults, "similarity": "l2"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "cosine"}
-    similarity = "l2"
 
     def test_the_distance_of_equal_vectors_is_no_negative_zero(self, tmp_path: Path) -> None:
         """It would not be the reference's 0 to the bit."""

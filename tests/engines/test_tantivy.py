@@ -11,22 +11,18 @@ import pytest
 from installed import skip_module_without
 
 from harness.engines.tantivy import TantivyEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 
 skip_module_without("tantivy")
 
-DEFAULTS = find_cards("backends")["tantivy"].defaults
-
 
 @pytest.mark.contract
 class TestTantivy(EngineContract):
     engine = TantivyEngine
-    parameters = DEFAULTS
+    card = "tantivy"
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"commit_every": 7}
-    scoring = "tantivy"
     tolerance = 4e-7
 
     @pytest.mark.parametrize(("commit_every", "segments"), [(0, 1), (100, 3)])

@@ -15,7 +15,6 @@ from installed import skip_module_without
 from harness.data.inputs import Inputs
 from harness.engines.chroma.connection import URL_VARIABLE
 from harness.engines.chroma.engine import ChromaEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.inputs import DenseContract
@@ -24,14 +23,13 @@ from harness.testing.suite import Base
 skip_module_without("chromadb")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
-DEFAULTS = find_cards("backends")["chroma"].defaults
 
 
 class Chroma(Base):
     """What all of the classes below share."""
 
     engine = ChromaEngine
-    parameters = DEFAULTS
+    card = "chroma"
     tolerance = 1e-6
     graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
         "max_neighbors": 4,
@@ -49,18 +47,16 @@ class TestChroma(FaultsInTheProcess, Chroma, EngineContract):
 
 
 class TestChromaL2(Chroma, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
 
 
 class TestChromaInnerProduct(Chroma, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
 
 
 class TestChromaServer(FaultsOfAServer, Chroma, EngineContract):
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"retry_s": 4.0}
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "retry_s": 5.0, "keep": True}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"mode": "server", "retry_s": 5.0, "keep": True}
 
     url: ClassVar[str]
 

@@ -12,20 +12,18 @@ import pytest
 from harness.data.inputs import Inputs
 from harness.engines.csr import CsrEngine
 from harness.exact import SparseIndex
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.samples import random_texts, word
 
 pytestmark = pytest.mark.contract
-DEFAULTS = find_cards("backends")["csr"].defaults
 
 
 class TestCsr(EngineContract):
     """Contributions are rounded to float32, which the suite's float64 does not do: hence the tolerance."""
 
     engine = CsrEngine
-    parameters = DEFAULTS
+    card = "csr"
     tolerance = 2e-7
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"threads": 3}
 
@@ -52,5 +50,5 @@ class TestCsr(EngineContract):
 
 class TestCsrWithoutIdf(TestCsr):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False, "threads": 2}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"idf": False, "threads": 2}
     bm25 = Bm25(idf=False)

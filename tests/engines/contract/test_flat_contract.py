@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,14 +17,13 @@ from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 
 pytestmark = pytest.mark.contract
-DEFAULTS: dict[str, Any] = {"similarity": "cosine", "threads": 1, "external": False, "path": "", "id_file": "ids.txt"}
 
 
 class TestFlat(EngineContract):
     """Exact: each score is within one float32 step of float64's."""
 
     engine = FlatEngine
-    parameters = DEFAULTS
+    card = "flat"
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         index = DenseIndex.build(documents.dense, tie_break=documents.ids.tie_rank)
@@ -47,11 +46,9 @@ class TestFlat(EngineContract):
 
 class TestFlatDot(TestFlat):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
 
 
 class TestFlatL2(TestFlat):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2", "threads": 2}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2", "threads": 2}

@@ -13,7 +13,6 @@ from lancedb_tables import TABLE, write_table
 
 from harness.data.inputs import Inputs
 from harness.engines.lancedb.engine import LanceDbEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.inputs import DenseContract
@@ -22,14 +21,13 @@ from harness.testing.suite import Base
 skip_module_without("lancedb")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
-DEFAULTS = find_cards("backends")["lancedb"].defaults
 
 
 class LanceDb(Base):
     """What all of the classes below share."""
 
     engine = LanceDbEngine
-    parameters = DEFAULTS
+    card = "lancedb"
     tolerance = 1e-6
     graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
         "index": "hnsw_flat",
@@ -48,20 +46,18 @@ class TestLanceDb(FaultsInTheProcess, LanceDb, EngineContract):
 
 
 class TestLanceDbL2(LanceDb, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
 
 
 class TestLanceDbInnerProduct(LanceDb, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
 
 
 class TestLanceDbRefined(LanceDb, EngineContract):
     """Codes choose, vectors decide: the scores are exact."""
 
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "ivf_pq", "refine_factor": 10}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"index": "ivf_pq", "refine_factor": 10}
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         write_table(folder, documents, index="IvfPq")

@@ -16,23 +16,21 @@ from rank_fusion import FusedByRanks
 from harness.data.types import Run
 from harness.engines.lancedb.text import LanceDbHybridEngine
 from harness.parity.fused_lists import fuse_like_lancedb
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 
 skip_module_without("lancedb")
 
-DEFAULTS = find_cards("backends")["lancedb-hybrid"].defaults
 RRF_K, K = 60, 20
 QUERIES = [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(7)} {word(9)}", ""]
 
 
 class Hybrid(FaultsInTheProcess, FusedByRanks, EngineContract):
     engine = LanceDbHybridEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "candidates": 1000}
+    card = "lancedb-hybrid"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"candidates": 1000}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"nprobes": 5, "exact": True}
-    scoring = "lancedb"
     tolerance = 1e-6
     best_place = RRF_K + 1
 

@@ -21,16 +21,14 @@ from harness.testing.samples import random_texts, word
 
 skip_module_without("lancedb")
 
-DEFAULTS = find_cards("backends")["lancedb-text"].defaults
 TEXTS, QUERIES = random_texts(11, 300), [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)} {word(9)}"]
 
 
 @pytest.mark.contract
 class TestLanceDbText(FaultsInTheProcess, EngineContract):
     engine = LanceDbTextEngine
-    parameters = DEFAULTS
+    card = "lancedb-text"
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"rows_per_add": 7}
-    scoring = "lancedb"
     tolerance = 1e-6
 
     @pytest.mark.parametrize(
@@ -74,5 +72,5 @@ class TestLanceDbText(FaultsInTheProcess, EngineContract):
 
 def test_the_model_is_the_measured_one() -> None:
     """``a a b`` and ``b c``, query ``a b``, as LanceDB 0.40.0 scores them."""
-    formula = formula_of("lancedb", DEFAULTS)
+    formula = formula_of("lancedb", find_cards("backends")["lancedb-text"].defaults)
     assert (formula.k1, formula.b, formula.k1_plus_1, formula.all_documents) == (1.2, 0.75, True, False)

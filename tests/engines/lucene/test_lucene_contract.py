@@ -1,28 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from installed import skip_module_without
 
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.registry.cards import read_backend_card
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("jnius_config")
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
-_CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")
 _FLOAT32_STEPS = 1e-6
 """The suite computes in float64, Lucene in float32; equal bits are asked for in test_lucene_reference.py."""
 
 
 class TestLucene(EngineContract):
     engine = LuceneEngine
-    parameters = _CARD.defaults
+    card = "lucene"
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ram_buffer_mb": 2.0}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 1.2, "model": "ql"}
     tolerance = _FLOAT32_STEPS
@@ -36,6 +33,4 @@ class TestLucene(EngineContract):
 
 class TestLuceneSingleSegment(TestLucene):
     variant = True
-    engine = LuceneEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1.0}
-    tolerance = _FLOAT32_STEPS
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"segments": "single", "ram_buffer_mb": 1.0}

@@ -17,7 +17,6 @@ from harness.engines.lucene.impact import LuceneImpactEngine
 from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.weights import to_impacts, with_idf
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, ExpectedScores
 from harness.testing.expected import SparseSample, encode_words, sparse_scores
@@ -26,9 +25,6 @@ skip_module_without("jnius_config")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
-HNSW = find_cards("backends")["lucene-hnsw"].defaults
-IMPACT = find_cards("backends")["lucene-impact"].defaults
-FLAT = find_cards("backends")["lucene-flat"].defaults
 ALTERED: Mapping[str, ParameterValue] = {"segments": "single", "ram_buffer_mb": 1.0}
 
 
@@ -56,7 +52,7 @@ class Vectors(Lucene):
 
 class Hnsw(Vectors):
     engine = LuceneHnswEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = HNSW
+    card = "lucene-hnsw"
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {
         "max_connections": 4,
         "beam_width": 8,
@@ -72,29 +68,28 @@ class TestLuceneHnsw(Hnsw):
 
 class TestLuceneHnswDot(Hnsw):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**HNSW, **ALTERED, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**ALTERED, "similarity": "dot"}
 
 
 class TestLuceneFlat(Vectors):
     engine = LuceneFlatEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = FLAT
+    card = "lucene-flat"
     tolerance = 2e-6
 
 
 class TestLuceneFlatL2(Vectors):
     variant = True
     engine = LuceneFlatEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**FLAT, **ALTERED, "similarity": "l2"}
+    card = "lucene-flat"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**ALTERED, "similarity": "l2"}
     tolerance = 2e-6
-    similarity = "l2"
 
 
 class TestLuceneImpact(Lucene):
     """Exact, down to the last bit: whole numbers."""
 
     engine = LuceneImpactEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = IMPACT
+    card = "lucene-impact"
     bm25 = Bm25(idf=False)
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
@@ -114,4 +109,4 @@ class TestLuceneImpact(Lucene):
 
 class TestLuceneImpactSingleSegment(TestLuceneImpact):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**IMPACT, **ALTERED, "impact_scale": 7.5, "idf": True}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**ALTERED, "impact_scale": 7.5, "idf": True}

@@ -13,7 +13,6 @@ from milvus_indexes import COLLECTION, write_file
 
 from harness.data.inputs import Inputs
 from harness.engines.milvus.engine import MilvusBm25Engine, MilvusEngine, MilvusSparseEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.inputs import DenseContract
@@ -21,8 +20,6 @@ from harness.testing.inputs import DenseContract
 skip_module_without("pymilvus")
 
 pytestmark = pytest.mark.contract
-CARDS = find_cards("backends")
-DENSE, SPARSE, TERMS = (CARDS[name].defaults for name in ("milvus", "milvus-sparse", "milvus-bm25"))
 
 
 class ExternalFile:
@@ -35,39 +32,38 @@ class ExternalFile:
 
 class TestMilvus(ExternalFile, FaultsOfAServer, EngineContract):
     engine = MilvusEngine
-    parameters = DENSE
+    card = "milvus"
     tolerance = 1e-6
     minimum_recall = 1.0
 
 
 class TestMilvusL2(DenseContract):
     engine = MilvusEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DENSE, "similarity": "l2"}
+    card = "milvus"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
     tolerance = 1e-6
-    similarity = "l2"
     test_a_graph_is_searched = None  # a gap of the engine, whatever the similarity
 
 
 class TestMilvusInnerProduct(DenseContract):
     engine = MilvusEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DENSE, "similarity": "dot"}
+    card = "milvus"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
     tolerance = 1e-6
-    similarity = "dot"
     test_a_graph_is_searched = None
 
 
 class TestMilvusSparse(ExternalFile, FaultsOfAServer, EngineContract):
     engine = MilvusSparseEngine
-    parameters = SPARSE
+    card = "milvus-sparse"
     tolerance = 4e-7
     bm25 = Bm25(idf=False)
 
 
 class TestMilvusBm25(ExternalFile, FaultsOfAServer, EngineContract):
     engine = MilvusBm25Engine
-    parameters = TERMS
+    card = "milvus-bm25"
     tolerance = 4e-7
-    scoring = "milvus"
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 1.5, "b": 0.75}
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:

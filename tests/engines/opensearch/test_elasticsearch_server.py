@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 from search_server import SearchServer
-from test_opensearch_server import CARDS, QUESTIONS, TEXTS, ServerContract, ServerTests, ask
+from test_opensearch_server import QUESTIONS, TEXTS, ServerContract, ServerTests, ask
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -41,11 +41,8 @@ class TestElasticsearch(ServerContract):
 
     variant = "HARNESS_UPDATE_PROVEN" not in os.environ
     engine = ElasticsearchEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **CARDS["elasticsearch"].defaults,
-        "keep": True,
-        "batch_size": 100,
-    }
+    card = "elasticsearch"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"keep": True, "batch_size": 100}
 
 
 class TestElasticsearchServer(ServerTests):

@@ -341,11 +341,8 @@ class ServerTests:
 
 class TestOpenSearch(ServerContract):
     engine = OpenSearchEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **CARDS["opensearch"].defaults,
-        "keep": True,
-        "batch_size": 100,
-    }
+    card = "opensearch"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"keep": True, "batch_size": 100}
 
 
 class TestOpenSearchServer(ServerTests):

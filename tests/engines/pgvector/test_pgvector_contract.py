@@ -19,7 +19,6 @@ from postgres_server import write_table
 from harness.data.inputs import Inputs
 from harness.engines.pgvector.engine import PgvectorEngine, PgvectorSparseEngine
 from harness.engines.pgvector.session import URL_VARIABLE
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.changes import ChangeContract
@@ -30,7 +29,6 @@ from harness.testing.suite import Base
 skip_module_without("psycopg")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
-CARDS = find_cards("backends")
 SERVED: Mapping[str, ParameterValue] = {"mode": "server", "retry_s": 5.0, "keep": True}
 
 
@@ -38,7 +36,8 @@ class Pgvector(Base):
     """What all of the classes below share."""
 
     engine = PgvectorEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector"].defaults, **SERVED}
+    card = "pgvector"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = SERVED
     tolerance = 1e-6
     graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
         "index": "hnsw",
@@ -72,18 +71,17 @@ class TestPgvector(FaultsOfAServer, Pgvector, EngineContract):
 
 
 class TestPgvectorL2(Pgvector, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Pgvector.parameters, "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**SERVED, "similarity": "l2"}
 
 
 class TestPgvectorInnerProduct(Pgvector, DenseContract):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Pgvector.parameters, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**SERVED, "similarity": "dot"}
 
 
 class TestPgvectorSparse(FaultsOfAServer, Pgvector, EngineContract):
     engine = PgvectorSparseEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED, "idf": False}
+    card = "pgvector-sparse"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**SERVED, "idf": False}
     tolerance = 2e-6
     largest_column = 999_999_999
     bm25 = Bm25(idf=False)
@@ -93,5 +91,6 @@ class TestPgvectorSparseIdf(Pgvector, ResultContract, ChangeContract):
     """With the idf that the harness multiplies queries by, which a table of a user's has not."""
 
     engine = PgvectorSparseEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED}
+    card = "pgvector-sparse"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = SERVED
     tolerance = 2e-6

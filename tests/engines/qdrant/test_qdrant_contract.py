@@ -14,7 +14,6 @@ from qdrant_indexes import write_shard
 from harness.data.inputs import Inputs
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact.qdrant_model import qdrant_idf
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, ExpectedScores
 from harness.testing.expected import encode_words, sparse_scores
@@ -22,12 +21,10 @@ from harness.testing.expected import encode_words, sparse_scores
 skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
 
-DEFAULTS = find_cards("backends")["qdrant"].defaults
-
 
 class QdrantContract(FaultsInTheProcess, EngineContract):
     engine = QdrantEngine
-    parameters = DEFAULTS
+    card = "qdrant"
     tolerance = 4e-7
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> ExpectedScores:
@@ -58,7 +55,6 @@ class TestQdrantOptimised(QdrantContract):
     test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
     test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **DEFAULTS,
         "indexing_threshold_kb": 1,
         "optimize_every": 50,
         "default_segment_number": 4,
@@ -70,5 +66,5 @@ class TestQdrantOptimised(QdrantContract):
 
 class TestQdrantWithoutIdf(QdrantContract):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"idf": False}
     bm25 = Bm25(idf=False)

@@ -14,14 +14,12 @@ from qdrant_indexes import write_collection, write_shard
 
 from harness.data.inputs import Inputs
 from harness.engines.qdrant.engine import QdrantDenseEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
 
-DEFAULTS = find_cards("backends")["qdrant-dense"].defaults
 GRAPH: Mapping[str, ParameterValue] = {
     "indexing_threshold_kb": 1,
     "full_scan_threshold_kb": 1,
@@ -33,7 +31,7 @@ GRAPH: Mapping[str, ParameterValue] = {
 
 class DenseQdrant(FaultsInTheProcess, EngineContract):
     engine = QdrantDenseEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    card = "qdrant-dense"
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = GRAPH
     tolerance = 2e-6
 
@@ -57,7 +55,6 @@ class TestQdrantDenseWithGraph(DenseQdrant):
     test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
     test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **DEFAULTS,
         "indexing_threshold_kb": 1,
         "full_scan_threshold_kb": 1,
         "default_segment_number": 2,
@@ -71,14 +68,12 @@ class TestQdrantDenseWithGraph(DenseQdrant):
 
 class TestQdrantDot(DenseQdrant):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
-    similarity = "dot"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
 
 
 class TestQdrantL2(DenseQdrant):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
 
 
 @pytest.fixture(scope="class")
@@ -87,7 +82,13 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
     from qdrant_stub import serve
 
     with serve() as stub:
-        request.cls.parameters = {**DEFAULTS, "url": stub.url, "transport": "rest", "keep": True, "similarity": "l2"}
+        request.cls.parameters = {
+            **DenseQdrant.parameters,
+            "url": stub.url,
+            "transport": "rest",
+            "keep": True,
+            "similarity": "l2",
+        }
         yield
 
 

@@ -19,15 +19,12 @@ from harness.data.inputs import Inputs
 from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import QdrantHybridEngine
 from harness.exact.qdrant_model import qdrant_idf
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract, ExpectedScores
 from harness.testing.expected import DenseSample, dense_scores, embed_words, encode_words, sparse_scores
 
 skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
-
-DEFAULTS = {**find_cards("backends")["qdrant-hybrid"].defaults, "candidates": 1000}
 
 
 class ByDistributions(QdrantHybridEngine):
@@ -39,7 +36,8 @@ class ByDistributions(QdrantHybridEngine):
 class Hybrid(FaultsInTheProcess, EngineContract):
     engine = ByDistributions
     proves = QdrantHybridEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "fusion": "dbsf"}
+    card = "qdrant-hybrid"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"candidates": 1000, "fusion": "dbsf"}
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {**GRAPH, "candidates": 10}
     tolerance = 2e-6
 
@@ -74,7 +72,8 @@ class TestQdrantHybridOptimised(Hybrid):
     test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
     test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **Hybrid.parameters,
+        "candidates": 1000,
+        "fusion": "dbsf",
         "indexing_threshold_kb": 1,
         "full_scan_threshold_kb": 1,
         "optimize_every": 50,
@@ -97,7 +96,7 @@ class TestQdrantHybridByRanks(FusedByRanks, Hybrid):
     """As the card sets it up."""
 
     engine = QdrantHybridEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"candidates": 1000}
     test_external_index_answers_like_a_new_one = None  # in another build, documents that tie have other places
     best_place = 2
 

@@ -9,19 +9,17 @@ import pytest
 from installed import skip_module_without
 
 from harness.engines.duckdb import DuckdbEngine
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 skip_module_without("duckdb")
 
 pytestmark = pytest.mark.contract
-DEFAULTS = find_cards("backends")["duckdb"].defaults
 
 
 class TestCosine(EngineContract):
     engine = DuckdbEngine
-    parameters = DEFAULTS
+    card = "duckdb"
     tolerance = 2e-6
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"threads": 2}
@@ -29,12 +27,10 @@ class TestCosine(EngineContract):
 
 class TestDot(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
-    similarity = "dot"
 
 
 class TestL2(TestCosine):
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}

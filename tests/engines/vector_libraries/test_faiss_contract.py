@@ -14,7 +14,6 @@ from installed import skip_module_without
 from harness.data.inputs import Inputs
 from harness.engines.faiss.engine import FaissEngine
 from harness.engines.interface import ExpectedContent
-from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.changes import ChangeContract
@@ -23,14 +22,13 @@ from harness.testing.samples import RecordingProgress
 skip_module_without("faiss")
 
 pytestmark = pytest.mark.contract
-DEFAULTS = find_cards("backends")["faiss"].defaults
 
 
 class TestFlat(EngineContract):
     """All documents are scored; the graph that the suite wants to see is of another index."""
 
     engine = FaissEngine
-    parameters = DEFAULTS
+    card = "faiss"
     tolerance = 2e-6
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"index": "HNSW16"}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"nprobe": 3, "ef": 30}
@@ -52,12 +50,10 @@ class TestHnswOfDotProducts(TestFlat):
 
     variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
-        **DEFAULTS,
         "index": "HNSW32",
         "similarity": "dot",
         "ef": 200,
     }
-    similarity = "dot"
     unchangeable = "FAISS removes nothing from its IndexHNSWFlat"
 
 
@@ -65,15 +61,14 @@ class TestListsOfL2(TestFlat):
     """Lists around one centroid, because some collections of the suite have one document."""
 
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "IVF1,Flat", "similarity": "l2"}
-    similarity = "l2"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"index": "IVF1,Flat", "similarity": "l2"}
 
 
 class TestEightBits(TestFlat):
     """Scalar quantisation: scores are those of the decoded vectors, and differ from the exact ones."""
 
     variant = True
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "SQ8"}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"index": "SQ8"}
     tolerance = 0.01
 
     def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
@@ -90,5 +85,6 @@ class TestListsOfEightBits(ChangeContract):
     """Lists keep the number of a vector when others are removed: after changes, numbers go beyond the count."""
 
     engine = FaissEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "IVF1,SQ8"}
+    card = "faiss"
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {"index": "IVF1,SQ8"}
     tolerance = TestEightBits.tolerance
