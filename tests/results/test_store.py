@@ -138,6 +138,23 @@ def test_a_table_with_other_columns_is_named(tmp_path: Path, name: str) -> None:
         read_snapshots(tmp_path / "result")
 
 
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("per_query.parquet", "dataset, backend, query_id, metric, value"),
+        ("parity.parquet", "dataset, backend, query_id, level"),
+        (f"queries/{DATASET}.parquet", "id, text"),
+    ],
+)
+def test_a_table_with_null_values_is_named(tmp_path: Path, name: str, columns: str) -> None:
+    """Only the cause of a difference may be null."""
+    write(tmp_path / "result")
+    schema = pq.read_schema(tmp_path / "result" / name)
+    pq.write_table(pa.table([pa.nulls(1, kind) for kind in schema.types], schema=schema), tmp_path / "result" / name)
+    with pytest.raises(ResultError, match=rf"{name}' lacks values: {columns} must have one in each row"):
+        read_snapshots(tmp_path / "result")
+
+
 def test_a_missing_result_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="no result at"):
         read_report(tmp_path / "nowhere")
