@@ -52,13 +52,17 @@ def importable_support() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived_java() -> Iterator[None]:
-    """Java compiles quickly instead of well, and collects garbage in one thread: its machines live for seconds here.
+    """Java compiles quickly instead of well, collects garbage in one thread, and maps its classes from a file, if made.
 
-    Arithmetic and order are the same, and no test holds Java to a time. `JAVA_TOOL_OPTIONS= make test` leaves it out.
+    Its machines live for seconds here. Arithmetic and order are the same, and no test holds Java to a time.
+    `JAVA_TOOL_OPTIONS= make test` leaves it out.
     """
     with pytest.MonkeyPatch.context() as patch:
         if "JAVA_TOOL_OPTIONS" not in os.environ:
-            patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            import java_classes
+
+            options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *java_classes.options())
+            patch.setenv("JAVA_TOOL_OPTIONS", " ".join(options))
         yield
 
 

@@ -1,9 +1,16 @@
-"""Compile the kernels by real calls, before several test processes would compile the same ones side by side."""
+"""Compile the kernels by real calls, before several test processes would compile the same ones side by side.
+
+And write the file of Java's classes, if Lucene is installed.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+
+from java_classes import archive as java_archive
+from java_classes import writing_archive
 
 import harness
 from harness.exact import compile_dense_kernels, compile_kernels
@@ -27,5 +34,9 @@ if __name__ == "__main__":
     compile_kernels()
     compile_dense_kernels()
     compile_metrics()
-    with tempfile.TemporaryDirectory() as folder:
-        harness.compare("csr,flat:model=random", out=Path(folder) / "out", k=100, timing=False)
+    archive = java_archive()
+    if archive is not None and archive.exists():
+        archive = None
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if archive is None else writing_archive(archive):
+        backends = "csr,flat:model=random" if archive is None else "csr,flat:model=random,lucene"
+        harness.compare(backends, out=Path(folder) / "out", k=100, timing=False, isolation="none")
