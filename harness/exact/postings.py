@@ -170,6 +170,8 @@ def _read_scipy(matrix: Any, source: str) -> SparseVectors:
             matrix.check_format(full_check=True)
         except ValueError as error:  # such a matrix ends the process with a segmentation fault when it is converted
             raise DataError(source, [f"its arrays do not belong together: {error}"]) from error
+        if np.any(matrix.indptr[1:] < matrix.indptr[:-1]):  # not checked above if its last number is 0
+            raise DataError(source, ["its arrays do not belong together: indptr decreases"])
     csr = matrix.tocsr()
     if not csr.has_canonical_format:
         csr = csr_array(csr, copy=True)

@@ -131,6 +131,13 @@ def read_baseline(path: Path) -> list[ResultSnapshot]:
     """
     baseline = validate(_content(path), Baseline)
     refuse_contradictions(path, baseline.report)
+    reported = [info.name for info in baseline.report.datasets]
+    if sorted(reported) != sorted(baseline.datasets):
+        raise ResultError(
+            f"'{path}' is damaged: its report names {', '.join(reported) or 'no dataset'}, and it has values of "
+            f"{', '.join(baseline.datasets) or 'no dataset'}",
+            fix="give a baseline as harness wrote it",
+        )
     return [_snapshot(path, baseline, name, stored) for name, stored in baseline.datasets.items()]
 
 

@@ -305,7 +305,8 @@ def test_broken_sparse_vectors_from_python_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("indptr", [0, 5, 2, 3]), ("indices", [0, 99, 2]), ("indices", [0.5] * 3)]
+    ("name", "values"),
+    [("indptr", [0, 5, 2, 3]), ("indptr", [0, 0, 2, 0]), ("indices", [0, 99, 2]), ("indices", [0.5] * 3)],
 )
 def test_a_matrix_whose_arrays_do_not_belong_together_is_refused(name: str, values: list[float]) -> None:
     """SciPy would read and write outside of its arrays."""

@@ -132,3 +132,22 @@ def test_a_baseline_whose_report_contradicts_itself(stored: Path, tmp_path: Path
     (tmp_path / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
     with pytest.raises(ResultError, match=r"baseline.json' contradicts itself: trials.0.metrics"):
         harness.diff(tmp_path / "baseline.json", stored / "comparison")
+
+
+def test_a_baseline_without_one_of_its_datasets(stored: Path, tmp_path: Path) -> None:
+    baseline = json.loads((stored / "baseline.json").read_bytes())
+    (name,) = baseline["datasets"]
+    baseline["datasets"] = {}
+    (tmp_path / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
+    with pytest.raises(
+        ResultError, match=rf"baseline.json' is damaged: its report names {name}, and it has values of no"
+    ):
+        harness.diff(tmp_path / "baseline.json", stored / "comparison")
+
+
+def test_a_result_without_a_dataset(stored: Path, tmp_path: Path) -> None:
+    baseline = json.loads((stored / "baseline.json").read_bytes())
+    baseline["datasets"], baseline["report"]["datasets"], baseline["report"]["trials"] = {}, [], []
+    (tmp_path / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
+    with pytest.raises(ResultError, match="names no dataset"):
+        harness.diff(stored / "comparison", tmp_path / "baseline.json")

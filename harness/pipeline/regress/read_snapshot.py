@@ -34,8 +34,13 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     Raises ResultError if it is none of them, damaged, or of another schema.
     """
     folder = path.parent if path.name == REPORT_NAME else path
-    if not folder.is_dir():
-        return read_baseline(folder)
+    snapshots = _folder_snapshots(folder) if folder.is_dir() else read_baseline(folder)
+    if not snapshots:
+        raise ResultError(f"'{path}' is damaged: its report names no dataset", fix="give a result as harness wrote it")
+    return snapshots
+
+
+def _folder_snapshots(folder: Path) -> list[ResultSnapshot]:
     result = read_report(folder)
     if result.kind == "diff":
         raise ResultError(
