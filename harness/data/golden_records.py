@@ -121,8 +121,9 @@ def read_questions(
 
 
 def note_without_expectations(questions: Sequence[GoldenQuestion], columns: GoldenColumns, problems: Problems) -> None:
-    """Note that no question of a golden set expects anything: nothing could be measured."""
-    if questions and not problems.count and not any(question.expected or question.texts for question in questions):
+    """Note that no question of a golden set expects or forbids anything: nothing could be measured."""
+    asks = any(question.expected or question.texts or question.forbidden for question in questions)
+    if questions and not problems.count and not asks:
         field = columns.column("expected") or _EXPECTED[0]
         problems.add(None, f"no question expects anything: '{field}' is empty everywhere")
 

@@ -226,7 +226,7 @@ def _golden(files: Files, columns: Mapping[str, str]) -> Questions:
 
 def _judgments_of(golden: GoldenSet) -> Judgments:
     expected = [(q.line, q.id, document.id, document.grade, document.group) for q in golden for document in q.expected]
-    return Judgments(*map(list, zip(*expected, strict=True)))
+    return Judgments(*map(list, zip(*expected, strict=True))) if expected else Judgments([], [], [], [])
 
 
 def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:

@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.regress.regression import Regression
 from harness.report.documents.check import check_document
@@ -148,6 +148,16 @@ def test_a_metric_of_forbidden_documents_needs_some(options):
 def test_only_forbidden_documents_can_be_measured():
     made = golden(question("a", ["x"], forbidden=["secret"]))
     assert means(check(made, {"a": ["x"]}, metrics="Forbidden")) == {"Forbidden@3": 0.0}
+
+
+def test_a_golden_set_may_only_forbid(tmp_path):
+    path = tmp_path / "forbidden.jsonl"
+    path.write_text('{"id": "a", "question": "question a", "expected": [], "forbidden": ["secret"]}\n')
+    result = check(str(path), {"a": ["x", "secret"]}, require=["Forbidden@1<=0"])
+    assert result.passed
+    assert means(result) == {"Forbidden@3": 1.0, "Forbidden@1": 0.0}
+    with pytest.raises(DataError, match="holds no judgments"):
+        harness.compare("csr", str(CHUNKS), queries=[str(path)], timing=False, isolation="none")
 
 
 def test_judgments_name_no_forbidden_documents():

@@ -201,8 +201,8 @@ def _corpus_text(corpus: str | Path | Dataset) -> str:
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
     """Refuse a check that could measure nothing: it would pass."""
-    if not golden.expecting(relevance):
-        highest = max(expected.grade for question in golden for expected in question.expected)
+    if not golden.expecting(relevance) and not any(question.forbidden for question in golden):
+        highest = max((expected.grade for question in golden for expected in question.expected), default=0)
         fix = f"the highest grade of {golden.source} is {highest}"
         raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
 
