@@ -73,7 +73,19 @@ def metrics_page() -> str:
     sections = ["\n".join(_metric_lines(kind)) for kind in KINDS.values()]
     missing = [f"| `{name}` | {reason} |" for name, reason in NOT_OFFERED.items()]
     left_out = ["## Metrics of trec_eval that are not offered", "", "| trec_eval | meaning |", "| --- | --- |"]
-    return "\n".join([_ABOUT_METRICS, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
+    about = [_ABOUT_METRICS, *_condensed_lines(), ""]
+    return "\n".join([*about, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
+
+
+def _condensed_lines() -> list[str]:
+    """Return the paragraph on the parameter that nearly all metrics take."""
+    names = ", ".join(f"`{kind.name}`" for kind in KINDS.values() if not kind.condensable)
+    text = (
+        "`nDCG(judged_only=True)@10` is nDCG@10 on the condensed list, without hits that have no judgment (`trec_eval "
+        "-J`; [more](../how-to/score-a-run.md#hits-without-a-judgment)). Every metric takes this parameter except "
+        f"{names}."
+    )
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def metric_section(name: str) -> str:
@@ -111,15 +123,13 @@ def _metric_lines(kind: Kind) -> Iterator[str]:
     yield f"- formula: {kind.formula}"
     settings = [
         f"`{parameter.name}`: {parameter.help}; {_accepted(parameter)}, default `{parameter.default}`"
-        for parameter in kind.all_parameters
+        for parameter in kind.parameters
     ]
     yield "; ".join([f"- range: {kind.range}", f"over queries: {over_queries}", f"cutoff: {cutoff}", *settings])
     yield f"- source: {kind.source}"
 
 
 def _accepted(parameter: Parameter) -> str:
-    if parameter.type is bool:
-        return "`True` or `False`"
     if parameter.choices:
         return " or ".join(f"`{choice}`" for choice in parameter.choices)
     kind = "whole number" if parameter.type is int else "number"

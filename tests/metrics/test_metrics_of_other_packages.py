@@ -384,7 +384,7 @@ def test_the_command_prints_it_with_its_range(offer, tmp_path: Path, capsys):
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("Scores") + 1
     assert lines[at].split() == ["run", "NCG@2", "AP"]
-    assert "0.3000 [.3000–.5333] ~" in lines[at + 2]  # (2/5 + 1/2 + 0) / 3, and at best (3/5 + 2/2 + 0) / 3
+    assert "0.3000 [.3000–.5333] ≈" in lines[at + 2]  # (2/5 + 1/2 + 0) / 3, and at best (3/5 + 2/2 + 0) / 3
     assert "[low–high]" in "\n".join(lines)
 
 
