@@ -16,6 +16,7 @@ from harness.cli.output import (
     progress_display,
     result_location,
     time_stamped,
+    write_baseline_file,
     write_report,
 )
 from harness.cli.verb import verb
@@ -85,7 +86,7 @@ def _run(plan: Plan, output: CompareOutput) -> None:
     stored = _save(comparison, output, plan.dataset_name)
     with result_location(stored.folder):
         if output.save_baseline is not None:
-            _save_baseline(comparison, output.save_baseline)
+            write_baseline_file(comparison, output.save_baseline, comparison.failed)
         write_report(comparison.report, output.format, verbose=output.verbose, sort=output.sort)
     _print_kept(comparison)
     if comparison.failed or comparison.unmeasured:
@@ -109,17 +110,6 @@ def _print_kept(comparison: Comparison) -> None:
             }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
             click.echo(f"kept: {collection}{earlier}{use}", err=True)
-
-
-def _save_baseline(comparison: Comparison, path: Path) -> None:
-    from harness.results.baseline import describe_baseline, save_baseline
-
-    if comparison.failed:
-        click.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
-        return
-    replaced = f", in place of {describe_baseline(path)}" if path.exists() else ""
-    save_baseline(comparison, path)
-    click.echo(f"baseline: {path}{replaced}", err=True)
 
 
 def _save(comparison: Comparison, output: CompareOutput, dataset: str) -> Comparison:

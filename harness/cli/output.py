@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from harness.errors import ResultError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from harness.document.model import Block, Document
+    from harness.pipeline.check.checked import CheckResult
     from harness.report.progress import ProgressDisplay
+    from harness.results.comparison import Comparison
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
@@ -111,6 +113,18 @@ def result_location(folder: Path | None, name: str = "report.json") -> Iterator[
 def time_stamped(name: str) -> Path:
     """Return a place below ``reports`` with the time in UTC in its name, which may be taken."""
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+
+
+def write_baseline_file(result: Comparison | CheckResult, path: Path, failed: Sequence[str]) -> None:
+    """Write the baseline of a result, or say that ``failed`` backends leave none."""
+    from harness.results.baseline import describe_baseline
+
+    if failed:
+        click.echo(f"no baseline was written: {', '.join(failed)} failed", err=True)
+        return
+    replaced = f", in place of {describe_baseline(path)}" if path.exists() else ""
+    result.save_baseline(path)
+    click.echo(f"baseline: {path}{replaced}", err=True)
 
 
 def progress_display() -> ProgressDisplay:

@@ -49,7 +49,8 @@ def check_written_files(fields: Mapping[str, OptionField], values: Mapping[str, 
                 fix="name a file outside of it",
             )
         for flag, paths in inputs.items():
-            _check_input(refused, path, flag, paths)
+            if field.option.replaces not in fields or flag != fields[field.option.replaces].flag:
+                _check_input(refused, path, flag, paths)
 
 
 def _check_input(refused: str, path: Path, flag: str, paths: list[Path]) -> None:

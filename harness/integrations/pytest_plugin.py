@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from harness.plan.config import CheckRequest
-from harness.plan.option_fields import option_fields
+from harness.plan.config import GATE_OPTIONS, CheckRequest
+from harness.plan.option_fields import OptionField, option_fields
 
 if TYPE_CHECKING:
     from harness.document.model import Case
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.regress.regression import Regression
     from harness.results.check_schema import PreflightProblem
-    from harness.results.schema import Result
+    from harness.results.schema import Result, TrialResult
 
 _TOML = "harness.toml"
 
 
 _OPTIONS = tuple(
     option_fields(CheckRequest)[name]
-    for name in ("corpus", "backends", "against", "k", "filter", "require", "match", "delimiter")
+    for name in (
+        "corpus", "backends", "against", "k", "filter", "require", "match", "delimiter", "baseline", *GATE_OPTIONS
+    )
 )
 """Options of a check that are ``--golden-NAME`` on pytest's command line and ``golden_NAME`` in an ini file."""
 _SETS = pytest.StashKey[frozenset[Path]]()
@@ -48,10 +50,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for field in _OPTIONS:
         action, kind = ("append", "linelist") if field.option.repeated else ("store", "string")
         help_text = field.help.replace("%", "%%")
-        group.addoption(f"--golden-{field.name}", action=action, metavar=field.metavar, help=help_text)
+        group.addoption(_flag(field), action=action, metavar=field.metavar, help=help_text)
         parser.addini(f"golden_{field.name}", field.help, type=kind, default=None)  # type: ignore[arg-type]
     group.addoption("--golden-per-query", action="store_true", help="also one test for each question of golden sets")
     parser.addini("golden_per_query", "also one test for each question of golden sets", type="bool", default=False)
+
+
+def _flag(field: OptionField) -> str:
+    return f"--golden-{field.flag.removeprefix('--')}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,16 +114,19 @@ class GoldenFile(pytest.File):
         except HarnessError as error:
             raise self.CollectError(str(error)) from error
         per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
-        if not self.plan.requirements and not per_question:
+        is_compared = self.plan.request.baseline is not None
+        if not self.plan.requirements and not per_question and not is_compared:
             raise self.CollectError(
                 f"nothing is required of the golden set '{self.path}'\n"
-                f"  add --golden-require 'Hit@{self.plan.request.k}>=0.9', or --golden-per-query"
+                f"  add --golden-require 'Hit@{self.plan.request.k}>=0.9', --golden-baseline or --golden-per-query"
             )
         labels = [trial.label for trial in self.plan.trials]
         for dataset, label in self.plan.trials:
             name = label if labels.count(label) == 1 else f"{label} on {dataset}"
             for requirement in self.plan.requirements:
                 yield RequirementItem.make(self, requirement.text, name, None)
+            if is_compared:
+                yield BaselineItem.make(self, "baseline", name, None)
             if per_question:
                 for question in self.plan.golden:
                     yield QuestionItem.make(self, question.id, name, question.line)
@@ -166,6 +175,10 @@ class GoldenItem(pytest.Item):
     def case(self, report: Result) -> Case:
         """Return the report's text about it."""
         raise NotImplementedError
+
+    def trial(self, report: Result) -> TrialResult:
+        """Return its trial in the report."""
+        return next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
 
     def setup(self) -> None:
         """Run the questions, if no item did before; raises if nothing could be judged."""
@@ -223,6 +236,16 @@ class RequirementItem(GoldenItem):
         return requirement_case(report, required)
 
 
+class BaselineItem(GoldenItem):
+    """One backend compared with the baseline, on all metrics together."""
+
+    def case(self, report: Result) -> Case:
+        """Return the case: its text gives the metrics that are worse, and their questions."""
+        from harness.report.documents.check_cases import baseline_case
+
+        return baseline_case(report, self.trial(report))
+
+
 class QuestionItem(GoldenItem):
     """One question put to one backend."""
 
@@ -230,7 +253,7 @@ class QuestionItem(GoldenItem):
         """Return the question's case: its text gives the expected and the returned documents."""
         from harness.report.documents.check_cases import question_case, trial_error
 
-        trial = next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
+        trial = self.trial(report)
         for question in trial.questions:
             if question.id == self.kind:
                 return question_case(report, trial, question)
@@ -316,12 +339,19 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     toml = path if is_toml else config.rootpath / _TOML
     settings = _read_toml(toml) if toml is not None and toml.is_file() else {}
     folder = config.inipath.parent if config.inipath is not None else config.rootpath
-    for name in (field.name for field in _OPTIONS):
-        option_value, ini_value = config.getoption(f"--golden-{name}"), config.getini(f"golden_{name}")
-        if option_value is not None:
-            settings[name] = option_value
-        elif ini_value:
-            settings[name] = [_placed(corpus, folder) for corpus in ini_value] if name == "corpus" else ini_value
+    for field in _OPTIONS:
+        name, option_value, ini_value = (
+            field.name,
+            config.getoption(_flag(field)),
+            config.getini(f"golden_{field.name}"),
+        )
+        value = ini_value or None if option_value is None else option_value
+        if option_value is None and name == "corpus" and value is not None:
+            value = [_placed(corpus, folder) for corpus in value]
+        if option_value is None and field.kind == "path" and value is not None:
+            value = folder / value
+        if value is not None:
+            settings[name] = field.parse(value) if field.kind == "float" else value
     if not str(settings.get("k", 1)).isdecimal():
         raise UsageError(f"golden_k is '{settings['k']}'", fix="give a whole number: how many documents to ask for")
     if "k" in settings:

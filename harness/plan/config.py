@@ -181,6 +181,40 @@ MAX_DROP = Option(
     repeated=True,
     form="a drop such as 0.01, one of a metric such as nDCG@10=0.01, or a list of these",
 )
+GATE_RULE = Option(
+    "How the gate decides. test: it fails when a test shows a loss beyond --max-drop. tolerance: it fails when the "
+    "mean fell further than that, and statistics are only shown.",
+    GATE,
+    common=True,
+    choices=GATE_RULES,
+)
+WHEN_NOT_JUDGED = Option(
+    "Outcome of a gate that would have passed even after the loss of everything: pass (exit code 0), fail (1) "
+    "or invalid (3).",
+    GATE,
+    common=True,
+    choices=NOT_JUDGED_RULES,
+)
+MARGIN = Option("Differences within ± this much count as the same.", GATE, metavar="DIFFERENCE", least=0)
+PAIRED_TEST = Option("Paired test.", GATE, choices=PAIRED_TESTS)
+PAIR = Option(
+    "Labels of a backend before and after, if its name changed: 'lucene->qdrant'.",
+    GATE,
+    metavar="BEFORE->AFTER",
+    repeated=True,
+)
+GATE_OPTIONS = ("max_drop", "rule", "when_not_judged", "margin", "test", "pair")
+"""The options of a gate that a check has too."""
+SAVE_BASELINE = Option(
+    "Write a baseline too, a small file for git with which later results are compared: by `harness regress` for a "
+    "comparison, by --baseline for a check.",
+    OUTPUT,
+    metavar="FILE.json",
+    keyword=False,
+    written=True,
+    replaces="baseline",
+)
+BASELINE = Option("A file from --save-baseline, or a result folder.", COMPARED, common=True, metavar="FILE.json|DIR")
 LISTING_FORMAT = replace(FORMAT, choices=("table", "json"))
 CACHE_KIND = Option(
     f"Only entries of this kind: {', '.join(CACHE_KINDS)}.", SELECTION, metavar="KIND", choices=CACHE_KINDS
@@ -458,13 +492,7 @@ class CompareOutput(Output):
         OUTPUT,
         choices=("trec", "mteb"),
     ).default(None)
-    save_baseline: Path | None = Option(
-        "Write a baseline too, a small file for git that `harness regress` holds later runs against.",
-        OUTPUT,
-        metavar="FILE.json",
-        keyword=False,
-        written=True,
-    ).default(None)
+    save_baseline: Path | None = SAVE_BASELINE.default(None)
     dry_run: bool = Option("Print the plan without running it.", OUTPUT, recorded=False, keyword=False).default(False)
 
 
@@ -578,6 +606,15 @@ class CheckRequest(ScoringOptions):
     confidence: bool = Option(
         "Let the bound of the 95 % interval decide requirements, not the point estimate.", STATISTICS
     ).default(False)
+    baseline: Path | None = BASELINE.default(None)
+    max_drop: float | Mapping[str, float] | Sequence[str] | None = replace(
+        MAX_DROP, default_text="0, of --baseline"
+    ).default(None)
+    rule: str = GATE_RULE.default("test")
+    when_not_judged: str = WHEN_NOT_JUDGED.default("invalid")
+    margin: float = MARGIN.default(0.01)
+    test: str = PAIRED_TEST.default("randomisation")
+    pair: Sequence[str] = PAIR.default(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -610,6 +647,7 @@ class CheckOutput(JudgedOutput):
     junit_per_query: bool = Option(
         "Also one case for each question and backend in --junit.", OUTPUT, recorded=False, keyword=False
     ).default(False)
+    save_baseline: Path | None = SAVE_BASELINE.default(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -727,30 +765,11 @@ class GateOptions(Options):
     """Options of judging two results that regress and diff share."""
 
     max_drop: float | Mapping[str, float] | Sequence[str] | None = MAX_DROP.default(None)
-    rule: str = Option(
-        "How the gate decides. test: it fails when a test shows a loss beyond --max-drop. tolerance: it fails when the "
-        "mean fell further than that, and statistics are only shown.",
-        GATE,
-        common=True,
-        choices=GATE_RULES,
-    ).default("test")
-    when_not_judged: str = Option(
-        "Outcome of a gate that would have passed even after the loss of everything: pass (exit code 0), fail (1) "
-        "or invalid (3).",
-        GATE,
-        common=True,
-        choices=NOT_JUDGED_RULES,
-    ).default("invalid")
-    margin: float = Option(
-        "Differences within ± this much count as the same.", GATE, metavar="DIFFERENCE", least=0
-    ).default(0.01)
-    test: str = Option("Paired test.", GATE, choices=PAIRED_TESTS).default("randomisation")
-    pair: Sequence[str] = Option(
-        "Labels of a backend before and after, if its name changed: 'lucene->qdrant'.",
-        GATE,
-        metavar="BEFORE->AFTER",
-        repeated=True,
-    ).default(())
+    rule: str = GATE_RULE.default("test")
+    when_not_judged: str = WHEN_NOT_JUDGED.default("invalid")
+    margin: float = MARGIN.default(0.01)
+    test: str = PAIRED_TEST.default("randomisation")
+    pair: Sequence[str] = PAIR.default(())
     labels: Path | None = LABELS.default(None)
     dossier: int = Option("Queries of each backend to report in full, most changed first.", OUTPUT, least=0).default(50)
     dossier_depth: int = Option("Documents of each ranking that --dossier reports.", OUTPUT, least=1).default(10)
@@ -760,9 +779,7 @@ class GateOptions(Options):
 class RegressRequest(GateOptions):
     """Settings of ``harness regress``; :func:`rerun_fields` are further changes of the plan."""
 
-    baseline: Path = Option(
-        "A file from --save-baseline, or a result folder.", COMPARED, common=True, metavar="FILE.json|DIR"
-    ).required()
+    baseline: Path = BASELINE.required()
     set: Sequence[str] = Option(
         "Change parameters of a backend of the plan: lucene:k1=3;b=0.95, or '*:model=…' for all that have it.",
         COMPARED,

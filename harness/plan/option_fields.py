@@ -61,6 +61,7 @@ class Option:
         recorded: whether the option is part of the recorded command.
         keyword: whether it is a keyword of the call in Python; options of the terminal only are not.
         written: the value is a file that the verb writes in addition to its result.
+        replaces: the option whose file a written one may replace: it is read before.
         parse: makes the final value of an accepted one; raises UsageError.
         from_environment: the variable of the environment from which ``parse`` reads the final value of the default.
         takes: the type of the values that ``parse`` accepts; None if they have the type of the field.
@@ -88,6 +89,7 @@ class Option:
     recorded: bool = True
     keyword: bool = True
     written: bool = False
+    replaces: str = ""
     parse: Callable[[Any], object] | None = None
     from_environment: str = ""
     takes: object = None

@@ -159,9 +159,13 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
             raise ResultError(
                 f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {counts_text}"
             )
+    is_check = report.kind == "check"
+    exact = not is_check or (report.golden_set.match == "exact" and not report.golden_set.matched)
     return ResultSnapshot(
         source=str(path),
         report=report,
+        kind="check" if is_check else "compare",
+        rescorable=exact,
         figures=figures,
         hits=lambda label: _run({line.query: line.documents for line in lines[label]}),
         depth=baseline.depth,
@@ -187,7 +191,7 @@ def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, dict
 
 
 def _content(path: Path) -> StoredJson:
-    fix = "create one: harness compare … --save-baseline reports/baselines/NAME.json"
+    fix = "create one: harness compare … --save-baseline reports/baselines/NAME.json, or harness check for a golden set"
     missing = ResultError(f"no baseline and no result folder at '{path}'", fix=fix)
     content = read_stored_json(path, "a baseline", missing=missing)
     if content.kind != "baseline":

@@ -126,6 +126,12 @@ class Comparison(Presentable):
         folder_written = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=folder_written)
 
+    def save_baseline(self, path: str | Path) -> None:
+        """Write a baseline, a small file for git; raises as :func:`harness.results.baseline.write_baseline`."""
+        from harness.results.baseline import save_baseline
+
+        save_baseline(self, path)
+
     @property
     def datasets(self) -> list[str]:
         """Names of the datasets."""

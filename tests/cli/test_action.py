@@ -125,6 +125,21 @@ def test_the_step_runs_a_check_and_says_where_everything_is(action: dict[str, An
     assert Path(outputs["comment"]).read_text(encoding="utf-8").startswith("<!-- harness check: golden -->\n")
 
 
+def test_the_step_compares_a_check_with_a_baseline(action: dict[str, Any], tmp_path: Path) -> None:
+    write_golden_world(tmp_path)
+    arguments = ["golden.jsonl", "--corpus=chunks.jsonl", *COMMAND, "--baseline=b.json", "--rule=tolerance"]
+    code, outputs, said = run_step(
+        action, tmp_path, HARNESS_ARGUMENTS="\n".join([*arguments, "--save-baseline=b.json"])
+    )
+    assert (code, outputs["verdict"], (tmp_path / "b.json").is_file()) == (0, "passed", True), said
+    corpus = tmp_path / "chunks.jsonl"
+    corpus.write_text(corpus.read_text(encoding="utf-8").replace("trout swim in rivers", "none"), encoding="utf-8")
+    (tmp_path / "output").unlink()
+    code, outputs, said = run_step(action, tmp_path, HARNESS_ARGUMENTS="\n".join(arguments))
+    assert (code, outputs["verdict"]) == (1, "failed"), said
+    assert "csr:analyzer=whitespace against the baseline" in Path(outputs["junit"]).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("gate", "code", "verdict"),
     [

@@ -93,6 +93,28 @@ def test_each_question_on_request(project: pytest.Pytester) -> None:
     )
 
 
+def test_a_baseline_has_one_item_for_each_backend(project: pytest.Pytester) -> None:
+    golden, corpus = project.path / "golden.jsonl", project.path / "chunks.jsonl"
+    harness.check(golden, corpus=corpus, **QUICK).save_baseline(project.path / "b.json")
+    toml = WITHOUT_SETS + 'baseline = "b.json"\nmax_drop = 0.1\n'
+    project.path.joinpath("harness.toml").write_text(toml, encoding="utf-8")
+    sets = ("--golden-set", "golden.jsonl", "-v")
+    result = run(project, *sets)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*too few queries: if all 4 queries lost everything*"])
+    result = run(project, *sets, "--golden-rule", "tolerance")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"golden.jsonl::baseline[[]{LABEL}[]] PASSED*"])
+    corpus.write_text(corpus.read_text(encoding="utf-8").replace("salmon swim", "herring swim"), encoding="utf-8")
+    project.makeini("[pytest]\ngolden_rule = tolerance\ngolden_max_drop = 0.05\n")
+    result = run(project, *sets)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["Hit@5 fell by *"])
+    result = run(project, *sets, "--golden-baseline", "other.json")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no baseline 'other.json'*", "*make it first: harness check *"])
+
+
 def test_one_question_by_its_id(project: pytest.Pytester) -> None:
     project.path.joinpath("harness.toml").write_text(WITHOUT_SETS, encoding="utf-8")
     project.makeini("[pytest]\ngolden_sets = golden.jsonl\ngolden_per_query = true\n")

@@ -35,7 +35,7 @@ from harness.pipeline.check.text_match import expect_texts
 from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import refuse_unsent_filters, with_names
 from harness.plan.capability_checks import refuse_filters
-from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
+from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.plan import Plan
@@ -127,7 +127,7 @@ class CheckPlan:
     def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
         """Return the options as they were resolved, flat."""
         options = flat(self.request, self._resolved())
-        left_out = ("golden", "corpus", "timing")
+        left_out = ("golden", "corpus", "timing", *(GATE_OPTIONS if self.request.baseline is None else ()))
         corpora = [f"{name}={_corpus_text(corpus)}" for name, corpus in self.corpora.items()]
         return {
             "corpora": corpora,

@@ -56,10 +56,31 @@ class CheckResult(Presentable):
         target = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=target)
 
+    def save_baseline(self, path: str | Path) -> None:
+        """Write a baseline, a small file for git, with which ``baseline=`` and ``harness.diff`` compare later checks.
+
+        It holds no texts. Raises UsageError if a backend failed or was refused, and as
+        :func:`harness.results.baseline.write_baseline`; ResultError if nothing was scored.
+        """
+        from harness.pipeline.regress.read_snapshot import baseline_report, check_snapshots
+        from harness.results.baseline import write_baseline
+        from harness.results.check_redaction import without_questions
+
+        report = without_questions(self.report)
+        parts = check_snapshots(report, str(self.folder), lambda dataset, label: self.hits[dataset, label])
+        write_baseline(user_path(path), baseline_report(report, parts), parts)
+
     @property
     def name(self) -> str:
         """Name of the golden set."""
         return self.report.golden.name if self.report.golden is not None else ""
+
+    @property
+    def unscored(self) -> list[str]:
+        """Labels of the backends that failed or that preflight refused; the golden set's name without a backend."""
+        return list(dict.fromkeys(trial.label for trial in self.report.trials if trial.status != "ok")) or (
+            [] if self.report.trials else [self.name]
+        )
 
     @property
     def passed(self) -> bool:
@@ -71,9 +92,11 @@ class CheckResult(Presentable):
 
         Raises UsageError if nothing is required: such a test could not fail.
         """
-        if not self.report.requirements and self.report.verdict != "invalid":
+        if not self.report.requirements and self.report.change is None and self.report.verdict != "invalid":
             example = f"Hit@{self.report.plan.resolved['k']}>=0.9"
-            raise UsageError("nothing is required of this check", fix=f"give require=['{example}'] or the like")
+            raise UsageError(
+                "nothing is required of this check", fix=f"give require=['{example}'] or the like, or baseline="
+            )
         __tracebackhide__ = True
         wrong = presenter().failures(self.report)
         if wrong:

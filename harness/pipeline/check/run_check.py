@@ -24,6 +24,7 @@ from harness.loaders import LoadedCorpus, load_documents, load_metadata
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
 from harness.pipeline.check.answered import GoldenRun
+from harness.pipeline.check.baseline import BaselineGate
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import CheckResult
@@ -100,6 +101,7 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
     """Run a plan that :func:`plan_check` made; see :func:`check`. ``output`` only appears in its command."""
     visible_display: Display = display if display is not None else SilentDisplay()
+    gate = BaselineGate(plan, output.save_baseline if isinstance(output, CheckOutput) else None)
     cache, examined = Cache(), list[CheckFindings]()
     warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
     with cache.intact():
@@ -167,7 +169,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         for answered, _, _ in examined
         if answered.run is not None
     }
-    return CheckResult(redacted(result), hits=hits, corpora=corpora)
+    return gate.judge(CheckResult(redacted(result), hits=hits, corpora=corpora))
 
 
 def _set_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:

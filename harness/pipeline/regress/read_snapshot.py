@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from harness.data.types import Ids, Qrels, Run
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import Match, MatchRule
 from harness.pipeline.regress.labels import grades_of
+from harness.plan.config import GATE_OPTIONS
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
@@ -21,7 +22,10 @@ from harness.results.snapshot import RenamedRun, ResultSnapshot, snapshots_of
 from harness.results.stored import read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
 
-_OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
+RunOf = Callable[[str, str], Run]
+_OF_NO_CONSEQUENCE = {
+    "corpora", "against", "require", "confidence", "slice", "no_text", "notes", "baseline", *GATE_OPTIONS
+}  # fmt: skip
 """Settings of a check that change no figure of a question, and settings that the data and the backends report."""
 
 
@@ -47,11 +51,15 @@ def _folder_snapshots(folder: Path) -> list[ResultSnapshot]:
             f"'{folder}' holds the result of `harness diff`, not a result to compare",
             fix="name one of the two results that were compared",
         )
-    return _check_snapshots(folder, result) if result.kind == "check" else snapshots_of(Comparison.load(folder))
+    if result.kind != "check":
+        return snapshots_of(Comparison.load(folder))
+    return check_snapshots(result, str(folder), lambda dataset, label: read_stored_run(folder, dataset, label))
 
 
-def _check_snapshots(folder: Path, result: Result) -> list[ResultSnapshot]:
-    """Return a check that was stored in ``folder``; raises ResultError for a check without scores.
+def check_snapshots(result: Result, source: str, run_of: RunOf) -> list[ResultSnapshot]:
+    """Return a check by corpus; raises ResultError for a check without scores.
+
+    ``source`` is its folder or ``this run``; ``run_of`` returns the hits of a trial by its dataset and label.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are the questions' expectations. If an expected
     id represents its chunks (``--match document`` or ``prefix``), the first chunk of each in a ranking gets that id,
@@ -60,15 +68,29 @@ def _check_snapshots(folder: Path, result: Result) -> list[ResultSnapshot]:
     answered = [trial for trial in result.trials if trial.questions]
     if not answered:
         reason = result.preflight[0].message if result.preflight else "every backend failed"
-        raise ResultError(f"nothing was scored by the check in '{folder}': {reason}", fix="correct it, and check again")
+        raise ResultError(f"nothing was scored by the check in '{source}': {reason}", fix="correct it, and check again")
     if len(result.corpora) > 1:
         return [
-            _dataset_snapshot(folder, result.on(info.name)) for info in result.datasets if result.of_dataset(info.name)
+            _dataset_snapshot(source, result.on(info.name), run_of)
+            for info in result.datasets
+            if result.of_dataset(info.name)
         ]
-    return [_dataset_snapshot(folder, result)]
+    return [_dataset_snapshot(source, result, run_of)]
 
 
-def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
+def baseline_report(result: Result, parts: Sequence[ResultSnapshot]) -> Result:
+    """Return the report of a check as a baseline holds it: as ``parts`` have it, without questions and verdicts."""
+    return result.model_copy(
+        update={
+            "plan": PlanRecord(arguments=result.plan.arguments, resolved=parts[0].report.plan.resolved),
+            "datasets": [part.report.dataset for part in parts],
+            "trials": [trial for part in parts for trial in part.report.trials],
+            "requirements": [], "preflight": [], "warnings": [], "verdict": None, "change": None,
+        }
+    )  # fmt: skip
+
+
+def _dataset_snapshot(source: str, result: Result, run_of: RunOf) -> ResultSnapshot:
     """Return the part of a check on one corpus; if no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
     questions = next((trial.questions for trial in answered.values()), [])
@@ -76,10 +98,10 @@ def _dataset_snapshot(folder: Path, result: Result) -> ResultSnapshot:
     texts = {question.id: question.question for question in questions if question.question is not None}
 
     return ResultSnapshot(
-        source=str(folder),
+        source=source,
         report=_as_comparison(result),
         figures={label: _figures(trial) for label, trial in answered.items()},
-        hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
+        hits=lambda label: run_of(answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={question.id: question.text_digest for question in questions},
         qrels=qrels_from_dict(_expected(questions)).with_groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,9 +32,13 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     """
     first = before[0]
     if first.kind == "check":
+        words = list(first.report.command)
+        if "--save-baseline" in words:
+            position = words.index("--save-baseline")
+            del words[position : position + 2]
         raise UsageError(
-            f"'{first.source}' is the result of a check, and a check has its own command to repeat it",
-            fix="run `harness check` again, and compare both results: harness diff BEFORE AFTER",
+            f"'{first.source}' is the result of a check, which `harness check` repeats and compares",
+            fix=f"run: {shlex.join([*words, '--baseline', first.source])}",
         )
     objects = [
         info.name for snapshot in before if (info := snapshot.report.dataset).provenance.get("format") == "objects"

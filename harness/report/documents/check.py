@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.data.filtering import format_filter
 from harness.document.busy import busy_sentence, with_busy_marks
@@ -53,6 +54,7 @@ from harness.report.documents.check_cases import (
     verdict_in_words,
 )
 from harness.report.documents.quality import UnjudgedRow, best_value, metric_names, unjudged_tables
+from harness.report.documents.regress import change_document
 from harness.report.documents.truncation_table import truncation_tables
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
@@ -95,11 +97,14 @@ def check_document(report: Result) -> Document:
         Section("notes", "About these numbers", [Notes(notes)] if notes else []),
         Section("provenance", "Provenance", list(provenance(report, _data(report))), detail=True),
     ]
+    change = None if report.change is None else change_document(report)
+    if change is not None:
+        sections[2:2] = _against_baseline(change)
     backends = join_names([info.label for info in report.backends], _DRAWN)
     return Document(
         title=f"{report.golden_set.name}: {backends}" if backends else report.golden_set.name,
         subtitle=_header(report),
-        verdicts=list(_verdicts(report)),
+        verdicts=_both_verdicts(list(_verdicts(report)), [] if change is None else change.verdicts),
         sections=sections_with_content(sections),
         command=[shlex.join(report.command)],
         made_by=f"harness {report.harness.version} · {report.created}",
@@ -107,9 +112,9 @@ def check_document(report: Result) -> Document:
         name=report.golden_set.name,
         outcome=_outcome(report),
         labels=report.short_labels,
-        values=list(_values(report)),
+        values=[*_values(report), *(() if change is None else change.values)],
         suites=check_suites(report),
-        annotations=check_annotations(report),
+        annotations=[*check_annotations(report), *(() if change is None else change.annotations)],
     )
 
 
@@ -193,12 +198,34 @@ def _corpus(corpus: DatasetInfo) -> list[str]:
 
 def _outcome(report: Result) -> str:
     """Return the verdict; a check that passed because nothing is required of it is only ``checked``."""
-    return "checked" if report.verdict == "passed" and not report.requirements else str(report.verdict)
+    required = report.requirements or (report.change is not None and report.change.gate is not None)
+    return "checked" if report.verdict == "passed" and not required else str(report.verdict)
+
+
+def _against_baseline(change: Document) -> list[Section]:
+    """Return the sections of a change, as parts of a check's document."""
+    sections = []
+    for section in change.sections:
+        blocks = [
+            replace(block, title=f"{block.title}, against the baseline") if isinstance(block, Table) else block
+            for block in section.blocks
+            if isinstance(block, Table) or section.anchor == "notes"
+        ]
+        title = f"{section.title}, against the baseline"
+        sections.append(replace(section, anchor=f"baseline-{section.anchor}", title=title, blocks=blocks))
+    return sections_with_content(sections)
+
+
+def _both_verdicts(of_check: Sequence[Verdict], of_change: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts of a check and of its change; those of the change come first if only the change is bad."""
+    good = ("good", "plain")
+    is_worse = bool(of_change) and of_change[0].tone not in good and (not of_check or of_check[0].tone in good)
+    return [*of_change, *of_check] if is_worse else [*of_check, *of_change]
 
 
 def _verdicts(report: Result) -> Iterator[Verdict]:
     """Yield the verdict, then its grounds, the most pressing first."""
-    yield _overall(report)
+    yield from _overall(report)
     for problem in report.preflight:
         yield Verdict("bad", problem_headline(report, problem), problem.fix)
     failures: dict[tuple[str, str], list[str]] = {}
@@ -253,24 +280,31 @@ def _causes(report: Result) -> dict[tuple[str, str], list[PreflightProblem]]:
     }
 
 
-def _overall(report: Result) -> Verdict:
+def _overall(report: Result) -> Iterator[Verdict]:
+    """Yield the verdict on the requirements; a check that is only compared with a baseline has none."""
     total = len(report.requirements)
     failed = sum(required.passed is False for required in report.requirements)
-    if report.verdict == "invalid":
+    unjudged = any(required.passed is None for required in report.requirements)
+    wrong = bool(report.preflight) or unjudged or any(trial.error is not None for trial in report.trials)
+    if report.verdict == "invalid" and (wrong or report.change is None):
         reason = "no backend was queried" if not report.trials else "not everything could be judged"
-        return Verdict("unsure", f"Invalid: {reason}", "Fix the problems below and run again.")
-    if report.verdict == "failed":
-        return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
+        yield Verdict("unsure", f"Invalid: {reason}", "Fix the problems below and run again.")
+        return
+    if failed:
+        yield Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
+        return
     if not total:
-        example = f"Hit@{report.plan.resolved['k']}>=0.9"
-        return Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
+        if report.change is None:
+            example = f"Hit@{report.plan.resolved['k']}>=0.9"
+            yield Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
+        return
     met = f"{counted(total, 'requirement')} met"
     requirements = [
         f"{report.trial_name(required.backend, required.dataset)}: {required.text} is "
         f"{_quantity(required.value, required).text}"
         for required in report.requirements[:_DRAWN]
     ]
-    return Verdict("good", f"Passed: {met}", "; ".join(requirements))
+    yield Verdict("good", f"Passed: {met}", "; ".join(requirements))
 
 
 def _problems(report: Result) -> Iterator[Facts]:

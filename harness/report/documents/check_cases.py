@@ -10,6 +10,7 @@ from types import MappingProxyType
 from harness.data.filtering import format_filter
 from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
+from harness.report.documents.regress import change_suites
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.schema import Result, TrialResult
 from harness.wording import counted
@@ -36,13 +37,41 @@ def check_suites(report: Result) -> list[Suite]:
         suites.append(
             Suite(f"{report.golden_set.name}: {name}", cases, report.created, facts | properties, _seconds(trial))
         )
+    if report.change is not None:
+        suites += change_suites(report, " against the baseline")
     return suites
 
 
 def failures(report: Result) -> list[str]:
     """State for each case that did not pass the expected and the actual outcome."""
     cases = [case for suite in check_suites(report) for case in suite.cases if not case.detail]
-    return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
+    wrong = [Outcome.FAILURE, Outcome.ERROR]
+    if report.change is not None and report.change.decision == "invalid":
+        wrong.append(Outcome.SKIPPED)  # a gate that was not judged
+    return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome in wrong]
+
+
+def baseline_case(report: Result, trial: TrialResult) -> Case:
+    """Return the case of a trial compared with the baseline, which sums up its metrics."""
+    if trial.error is not None:
+        return trial_error(report, trial)
+    name = report.trial_name(trial.label, trial.dataset)
+    if report.change is None:
+        reason = "the check scored nothing to compare with the baseline"
+        return Case("baseline", name, Outcome.ERROR, reason, reason)
+    several = report.change.several
+    names = {f"{f'{trial.dataset}: ' if several else ''}{trial.label}"}
+    cases = [case for suite in change_suites(report) if suite.name in names for case in suite.cases]
+    if not cases:
+        reason = "the baseline has no such backend"
+        return Case("baseline", name, Outcome.SKIPPED, reason, reason)
+    for outcome in (Outcome.ERROR, Outcome.FAILURE, Outcome.SKIPPED):
+        of_outcome = [case for case in cases if case.outcome is outcome]
+        if of_outcome:
+            invalid = outcome is Outcome.SKIPPED and report.change.when_not_judged == "invalid"
+            text = "\n".join(dict.fromkeys(case.text for case in of_outcome))
+            return Case("baseline", name, Outcome.ERROR if invalid else outcome, of_outcome[0].message, text)
+    return Case("baseline", name)
 
 
 def requirement_case(report: Result, required: RequirementResult) -> Case:

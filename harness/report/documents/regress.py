@@ -51,7 +51,7 @@ from harness.results.schema_base import Json
 from harness.stats import GateRule
 from harness.wording import counted, few_for_interval
 
-_BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
+_BEFORE = {"regress": "the baseline", "check": "the baseline", "diff": "an earlier result"}
 _MAX_NAMES = 4
 _SHORT = 12
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 15
@@ -115,7 +115,7 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         name=", ".join(datasets),
         outcome=report.gate or "compared",
         values=list(_values(report)),
-        suites=list(_suites(result)),
+        suites=list(change_suites(result)),
         annotations=list(_annotations(report)),
     )
 
@@ -501,8 +501,10 @@ def _values(report: Change) -> Iterator[Value]:
                 yield value(f"difference.{moved.metric} of query {query.query}", moved.difference, n=1)
 
 
-def _suites(result: Result) -> Iterator[Suite]:
+def change_suites(result: Result, suffix: str = "") -> Iterator[Suite]:
     """Yield a suite for each dataset and backend. A metric without a gate passes: nothing was required of it.
+
+    ``suffix`` ends the names of the suites, if the result has other suites of these backends.
 
     The time of a case is the time of the timed searches of ``after``, which the metrics of a backend share. Other
     subjects of the exit code, a backend without a comparison or a failed measurement, are separate errors.
@@ -516,13 +518,13 @@ def _suites(result: Result) -> Iterator[Suite]:
         **{f"warning {number}": warning for number, warning in enumerate(report.warnings, 1)},
     }
     for backend in report.backends:
-        name = f"{backend.dataset}: {backend.after}" if report.several else backend.after
+        name = f"{f'{backend.dataset}: ' if report.several else ''}{backend.after}{suffix}"
         properties = {"dataset": backend.dataset, "queries": str(common[backend.dataset])}
         yield Suite(
             name, list(_cases(report, backend, name)), result.created, facts | properties, backend.search_seconds
         )
     compared = {(backend.dataset, backend.after) for backend in report.backends}
-    for trial in result.trials:
+    for trial in result.trials if result.kind != "check" else ():
         name = f"{trial.dataset}: {trial.label}" if report.several else trial.label
         cases = []
         if trial.status == "failed" and (trial.dataset, trial.label) not in compared:
