@@ -59,6 +59,8 @@ def read_settings(path: Path, verb: str) -> dict[str, Any]:
 def _value(table: Table, key: str, field: OptionField) -> Any:
     value = table.values.get(key)
     if field.kind == "list":
+        if isinstance(value, int | float) and not isinstance(value, bool):  # max_drop = 0.05
+            value = table.values[key] = str(value)
         texts = table.optional(key, str) if isinstance(value, str) else table.strings(key)
         return [texts] if isinstance(texts, str) else None if texts is None else list(texts)
     if field.option.commas and isinstance(value, list):

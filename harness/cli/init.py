@@ -1,4 +1,4 @@
-"""``harness init``: a commented ``harness.toml`` for the current folder."""
+"""``harness init``: a commented ``harness.toml`` for the current folder, a workflow for CI, and a first baseline."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from harness.cli.config import FILE_NAME, read_settings
+from harness.cli.init_discovery import discover
 from harness.cli.verb import verb
 from harness.errors import DataError, ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
@@ -17,9 +19,14 @@ from harness.plan.expressions import split_outside
 from harness.user_path import existing_path
 from harness.wording import unread_files_in_words
 
-_FILE = Path("harness.toml")
+if TYPE_CHECKING:
+    from harness.pipeline.check.check_plan import CheckPlan
+
+_FILE = Path(FILE_NAME)
+_WORKFLOW = Path(".github/workflows/retrieval.yml")
 _EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"
+_CHECK_BASELINE = "reports/baselines/check.json"
 _BACKEND = "python:my_app.search:retrieve"
 
 
@@ -31,6 +38,10 @@ class Choices(NamedTuple):
     dataset: str | None
     backends: str
     against: tuple[str, ...] = ()
+    columns: str | None = None
+    match: str | None = None
+    delimiter: str | None = None
+    baseline: str | None = None
 
     @property
     def only_against(self) -> bool:
@@ -42,25 +53,109 @@ class Choices(NamedTuple):
 def init(request: InitRequest) -> None:
     """Write a commented harness.toml, from which `harness check`, `compare` and `regress` take their options.
 
-    Asks for the golden set on a terminal; without one, and where nothing is named, it is the bundled chunking-eval.
+    On a terminal it asks for the golden set. Without a terminal it asks nothing: unless options name them, it takes the
+    only golden set of the current folder, with the only Chroma collection below it or the only file of documents,
+    writes a workflow for GitHub, checks once, and writes the baseline with which later checks are compared. If two
+    readings are possible, or a collection does not name its model, it exits with 2 and the options that decide. In an
+    empty folder it takes the bundled chunking-eval.
 
     Example: harness init --golden golden.jsonl --corpus chunks.jsonl
     """
-    if _FILE.exists() and not request.force:
-        raise UsageError(f"{_FILE} already exists", fix="add --force to replace it")
-    golden, corpus = request.golden, request.corpus
-    anything = golden or corpus or request.dataset or request.against
-    if not anything and sys.stdin.isatty() and sys.stdout.isatty():
-        golden = click.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
-        corpus = click.prompt("Documents (a .jsonl file or a folder)") if golden else None
-    chosen = _chosen(Choices(golden or None, corpus, request.dataset, request.backends, tuple(request.against)))
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    written = [_FILE] if terminal else [_FILE, _WORKFLOW]
+    for path in written if not request.force else ():
+        if path.exists():
+            raise UsageError(f"{path} already exists", fix="add --force to replace it")
+    chosen = _chosen(_asked(request) if terminal else _discovered(request))
+    checks = not terminal and chosen.golden is not None
+    chosen = chosen._replace(baseline=_CHECK_BASELINE) if checks else chosen
     unread = _unread_files(chosen)
-    try:
-        _FILE.write_text(template(chosen), encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"'{_FILE}' cannot be written: {error.strerror}") from error
+    _write(_FILE, template(chosen))
     run = "harness check" if chosen.golden is not None else "harness compare"
     click.echo("\n".join([*unread, f"{_FILE} is written: look at it, then run {run}"]), err=True)
+    if checks:
+        _write(_WORKFLOW, workflow(_extras(chosen)))
+        click.echo(f"{_WORKFLOW} is written: it runs harness check on GitHub", err=True)
+        _check_once()
+
+
+def _asked(request: InitRequest) -> Choices:
+    """Return the choices of the options, or of the user's answers if nothing is named."""
+    golden, corpus = request.golden, request.corpus
+    if not (golden or corpus or request.dataset or request.against):
+        golden = click.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
+        corpus = click.prompt("Documents (a .jsonl file or a folder)") if golden else None
+    return _choices(request, golden or None, corpus, tuple(request.against))
+
+
+def _discovered(request: InitRequest) -> Choices:
+    """Return the choices of the options; without documents, of what the current folder holds."""
+    is_file = request.golden is None or existing_path(request.golden) is not None
+    if request.corpus or request.dataset or request.against or not is_file:
+        return _choices(request, request.golden, request.corpus, tuple(request.against))
+    setting = discover(Path(), request.columns, request.golden)
+    if setting is None:
+        return _choices(request, None, None, ())
+    return _choices(request, setting.golden, setting.corpus, setting.against)
+
+
+def _choices(request: InitRequest, golden: str | None, corpus: str | None, against: tuple[str, ...]) -> Choices:
+    columns = request.columns if isinstance(request.columns, str) else ",".join(request.columns)
+    match = request.match if request.match != "exact" else None
+    return Choices(
+        golden, corpus, request.dataset, request.backends, against, columns or None, match, request.delimiter
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ResultError(f"'{path}' cannot be written: {error.strerror}") from error
+
+
+def _check_once() -> None:
+    """Run the check of the written file, and write its baseline; ends as ``harness check`` does."""
+    from harness.cli.check import check
+
+    check(**read_settings(_FILE, "check"), save_baseline=Path(_CHECK_BASELINE))
+
+
+def _extras(chosen: Choices) -> list[str]:
+    """Return the extras of the packages that the check needs."""
+    plan = _plan(chosen)
+    plans = [*plan.plans.values(), *([plan.against.indexes] if plan.against and plan.against.indexes else [])]
+    specs = [trial.spec for backends in plans for trial in backends.trials]
+    extras = {spec.card.extra for spec in specs if spec.card is not None and spec.card.extra is not None}
+    return sorted(extras | ({"dense"} if any("model" in spec.overrides for spec in specs) else set()))
+
+
+def workflow(extras: list[str]) -> str:
+    """Return a workflow of GitHub that runs the check on every pull request, in plain steps."""
+    package = f"retrieval-harness[{','.join(extras)}]" if extras else "retrieval-harness"
+    return f"""\
+# Written by `harness init`: runs the check of {FILE_NAME} and compares it with the baseline.
+# Commit {FILE_NAME}, the baseline, and the data that they name.
+name: retrieval
+on:
+  pull_request:
+  push:
+    branches: [main]
+
+permissions:
+  contents: read
+
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: python3 -m venv ../harness
+      # If you install the harness from another place, name it here.
+      - run: ../harness/bin/pip install '{package}'
+      - run: ../harness/bin/harness check --junit reports/junit.xml
+"""
 
 
 def _unread_files(chosen: Choices) -> list[str]:
@@ -73,34 +168,51 @@ def _unread_files(chosen: Choices) -> list[str]:
     return [f"{folder}: {unread_files_in_words(counts)}" for folder, counts in unread.items() if counts]
 
 
-def _chosen(choices: Choices) -> Choices:
-    """Return the choices when they can be planned: a faulty golden set is found here, not in CI."""
+def _plan(choices: Choices) -> CheckPlan:
+    """Plan the check of the choices: a faulty golden set is found here, not in CI."""
     from harness.pipeline.check.check_plan import plan_check
+    from harness.plan.config import CheckRequest
+
+    return plan_check(
+        CheckRequest(
+            golden=choices.golden or "",
+            corpus=choices.corpus or (),
+            backends=None if choices.only_against else choices.backends,
+            against=choices.against,
+            columns=choices.columns or (),
+            match=choices.match or "exact",
+            delimiter=choices.delimiter,
+        )
+    )
+
+
+def _chosen(choices: Choices) -> Choices:
+    """Return the choices when they can be planned."""
     from harness.pipeline.planning import plan_for
-    from harness.plan.config import CheckRequest, CompareRequest
+    from harness.plan.config import CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
-    golden, corpus, dataset, backends, against = choices
+    golden, corpus, dataset = choices.golden, choices.corpus, choices.dataset
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: there are no questions", fix="add --golden FILE")
     if dataset is not None:
-        plan_for(CompareRequest(backends=backends, dataset=dataset))
+        plan_for(CompareRequest(backends=choices.backends, dataset=dataset))
     if golden is None and dataset is not None:
         with suppress(DataError):  # it has no golden set
-            plan_check(CheckRequest(golden=dataset))
+            _plan(choices._replace(golden=dataset))
             golden = dataset
-    if against and golden is None:
+    if choices.against and golden is None:
         raise UsageError("--against without --golden: there are no questions", fix="add --golden FILE")
     if golden is None and dataset is None:
         golden = _EXAMPLE
+    choices = choices._replace(golden=golden)
     if golden is not None:
-        indexed = None if choices.only_against else backends
-        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=indexed, against=against))
+        _plan(choices)
     if corpus is not None:
         path = corpus.rpartition("=")[2]
         if existing_path(path) is None and find_dataset(path) is None:
             raise UnknownNameError("file, folder or dataset", path, dataset_names())
-    return choices._replace(golden=golden)
+    return choices
 
 
 def template(chosen: Choices) -> str:
@@ -115,6 +227,8 @@ def template(chosen: Choices) -> str:
         "# The questions and the documents to search; a golden set of a dataset brings its own documents.",
         _line("golden", chosen.golden, "golden.jsonl"),
         _line("corpus", chosen.corpus, "chunks.jsonl"),
+        "# The fields of both, if they are called otherwise.",
+        _line("columns", chosen.columns, "question=user_input,expected=gold_ids,id=qid"),
         "# The backends to check: `harness backends` lists the names.",
         f"{'# ' if chosen.only_against else ''}backends = {backends}",
         "# An existing backend can be queried too: an index, an HTTP endpoint or your own function.",
@@ -122,12 +236,17 @@ def template(chosen: Choices) -> str:
         "k = 5",
         'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
         "# Requirements; if one fails, the exit code is 1: on a metric, a latency, parity or a slice.",
-        'require = ["Hit@5>=0.8"]',
+        f'{"# " if chosen.baseline is not None else ""}require = ["Hit@5>=0.8"]',
         '# require = ["Hit@5>=0.9", "p95_ms<=50", "parity>=1", "lang=de: MRR@5>=0.7"]',
         '# slice = ["lang"]',
         "# If the expected ids are documents and the corpus holds their chunks, and the delimiter in a chunk's id:",
-        '# match = "document"',
-        '# delimiter = "#"',
+        _line("match", chosen.match, "document"),
+        _line("delimiter", chosen.delimiter, "#"),
+        f"# The earlier result to compare with: `harness check --save-baseline {_CHECK_BASELINE}` writes another one.",
+        _line("baseline", chosen.baseline, _CHECK_BASELINE),
+        "# The drop of a mean that is let pass. The means decide: a test needs more than a few questions.",
+        f"{'' if chosen.baseline is not None else '# '}max_drop = 0.05",
+        f'{"" if chosen.baseline is not None else "# "}rule = "tolerance"',
         "# Files for CI, in addition to the result folder:",
         '# junit = "reports/junit.xml"',
         "# no_text = true",

@@ -59,6 +59,7 @@ from harness.engines.interface import (
     SearchResult,
     Storage,
     StoredDocuments,
+    StoredIndex,
 )
 from harness.engines.reserved_names import ASSIGNED_ONCE, ReservedName, hidden_name, require_free_names, reserved_names
 from harness.errors import (
@@ -612,6 +613,12 @@ class ExternalIndex(Engine[Column]):
     def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
         """Return the user's folder or file, which is hashed before and after; None for a server."""
         return source_folder(self.parameters) if self.parameters.get("path") else None
+
+    @classmethod
+    def stored_indexes(cls, folder: Path) -> list[StoredIndex]:
+        """Return the indexes of this engine in a user's folder, which is only read; ``harness init`` offers them."""
+        del folder
+        return []
 
     @abstractmethod
     def open_external(self, folder: Path, progress: Progress) -> External:

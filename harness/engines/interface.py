@@ -202,6 +202,13 @@ class Hits(NamedTuple):
     scores: Float32Array
 
 
+class StoredIndex(NamedTuple):
+    """An index in a folder: the parameters that name it there, and the model of its vectors, None if not stored."""
+
+    parameters: Mapping[str, str]
+    model: str | None
+
+
 class Placement(NamedTuple):
     """Shards and order of an engine's documents, as far as scores and ties show them.
 

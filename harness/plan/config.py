@@ -845,13 +845,16 @@ class InitRequest(Options):
     corpus: str | None = replace(CORPUS, repeated=False).default(None)
     backends: str = replace(CHECKED_BACKENDS, default_text="").default("csr")
     against: Sequence[str] = AGAINST.default(())
+    columns: str | Sequence[str] = COLUMNS.default(())
+    match: str = option_fields(CheckRequest)["match"].option.default("exact")
+    delimiter: str | None = option_fields(CheckRequest)["delimiter"].option.default(None)
     dataset: str | None = Option(
         "A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set.",
         COMPARED,
         metavar="NAME|PATH",
         completes="dataset",
     ).default(None)
-    force: bool = Option("Replace an existing harness.toml.", OUTPUT).default(False)
+    force: bool = Option("Replace existing files.", OUTPUT).default(False)
 
 
 def _server(name: str, variable: str) -> str:

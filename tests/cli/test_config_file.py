@@ -31,9 +31,13 @@ require = ["Hit@5>=0.9", "MRR@5>=0.1"]
 """
 
 
+BASELINE = "reports/baselines/check.json"
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a golden set."""
+    """The current folder, with a golden set; ``init`` checks nothing in it."""
+    monkeypatch.setattr(init_verb, "_check_once", lambda: None)
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -204,11 +208,15 @@ def test_every_line_of_the_template_is_valid_commented_out_or_not(folder: Path, 
 
 
 def test_init_writes_what_check_reads(folder: Path) -> None:
-    said = harness("init", "--golden", "golden.jsonl", "--corpus", "chunks.jsonl", "--backends", LABEL, code=0)
-    assert said == "harness.toml is written: look at it, then run harness check\n"
-    quick = ("--match", "document", "--delimiter", "#", "--isolation", "none", "--no-timing")
+    matched = ("--match", "document", "--delimiter", "#")
+    given = ("--golden", "golden.jsonl", "--corpus", "chunks.jsonl", "--backends", LABEL, *matched)
+    said = harness("init", *given, code=0)
+    assert said.startswith("harness.toml is written: look at it, then run harness check\n")
+    quick = ("--isolation", "none", "--no-timing", "--require", "Hit@5>=0.8", "--save-baseline", BASELINE)
     harness("check", *quick, "--out", "out", code=1)
-    assert [one.text for one in CheckResult.load("out").report.requirements] == ["Hit@5>=0.8"]
+    stored = CheckResult.load("out").report
+    assert [one.text for one in stored.requirements] == ["Hit@5>=0.8"]
+    assert (stored.golden_set.match, stored.golden_set.delimiter) == ("document", "#")
 
 
 def test_init_for_what_is_there_already_needs_no_corpus(folder: Path) -> None:
@@ -225,6 +233,8 @@ def test_init_for_what_is_there_already_needs_no_corpus(folder: Path) -> None:
 
 
 def test_init_without_a_terminal_asks_nothing_and_takes_the_example(folder: Path) -> None:
+    for name in ("golden.jsonl", "chunks.jsonl"):
+        Path(name).unlink()
     harness("init", code=0)
     assert read_settings(Path(FILE_NAME), "check")["golden"] == "chunking-eval"
     before = Path(FILE_NAME).read_bytes()
@@ -248,7 +258,6 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--golden", "golden.jsonl"), UsageError),
         (("--corpus", "chunks.jsonl"), UsageError),
         (("--against", "python:a:b"), UsageError),
         (("--golden", "golden.jsonl", "--against", "python:a.b"), UsageError),

@@ -32,7 +32,8 @@ from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.chroma.server import ServerCollection
-from harness.engines.interface import Caveats
+from harness.engines.chroma.stored_collections import stored_collections
+from harness.engines.interface import Caveats, StoredIndex
 from harness.engines.remote_server import ServerKind
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
@@ -160,6 +161,11 @@ class ChromaEngine(
     def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the folder; unknown for a server."""
         return self.collection.storage()
+
+    @classmethod
+    def stored_indexes(cls, folder: Path) -> list[StoredIndex]:
+        """Return the collections in a folder of Chroma's persistent client."""
+        return stored_collections(folder)
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's folder, or a server's collection with read-only calls."""

@@ -33,9 +33,10 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     first = before[0]
     if first.kind == "check":
         words = list(first.report.command)
-        if "--save-baseline" in words:
-            position = words.index("--save-baseline")
-            del words[position : position + 2]
+        for flag in ("--save-baseline", "--out", "--baseline"):
+            if flag in words:
+                position = words.index(flag)
+                del words[position : position + 2]
         raise UsageError(
             f"'{first.source}' is the result of a check, which `harness check` repeats and compares",
             fix=f"run: {shlex.join([*words, '--baseline', first.source])}",

@@ -1,0 +1,131 @@
+"""Find what ``harness init`` can check in a folder: one golden set, and one index or one file of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.engines.interface import StoredIndex
+from harness.errors import DataError, HarnessError, UsageError
+from harness.plan.expressions import quoted
+from harness.wording import counted
+
+
+class Setting(NamedTuple):
+    """The golden set and the documents or the index to search."""
+
+    golden: str
+    corpus: str | None
+    against: tuple[str, ...]
+
+
+class _Index(NamedTuple):
+    backend: str
+    folder: Path
+    stored: StoredIndex
+
+    def expression(self, model: str) -> str:
+        values = {"path": str(self.folder), **self.stored.parameters, "model": model}
+        return f"{self.backend}:{';'.join(f'{name}={quoted(value)}' for name, value in values.items())}"
+
+
+def discover(folder: Path, columns: object, golden: str | None = None) -> Setting | None:
+    """Return the setting that the files of a folder leave no doubt about; None if it has no golden set and no index.
+
+    ``columns`` are the fields of golden sets and documents, ``golden`` is a golden set that was named. Raises
+    UsageError, with the options that decide, if two readings are possible or something is missing.
+    """
+    indexes = _indexes(folder)
+    files = _record_files(folder)
+    golden_sets = [golden] if golden is not None else [str(path) for path in files if _is_golden_set(path, columns)]
+    if not golden_sets and not indexes:
+        return None
+    if len(golden_sets) != 1:
+        names = ", ".join(golden_sets) or "no file here has questions with expected documents"
+        problem = f"{len(golden_sets)} golden sets are here: {names}" if golden_sets else names
+        fix = "name one: --golden FILE" + ("" if golden_sets else ", and its fields with --columns")
+        raise UsageError(problem, fix=fix)
+    documents = [str(path) for path in files if str(path) not in golden_sets and _has_documents(path, columns)]
+    if indexes and documents:
+        raise UsageError(
+            f"an index ({indexes[0].folder}) and documents ({', '.join(documents)}) are here",
+            fix=f"name one: --golden {golden_sets[0]} with --corpus FILE, or with --against "
+            f"'{indexes[0].expression(indexes[0].stored.model or 'MODEL')}'",
+        )
+    if indexes:
+        return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))
+    if len(documents) != 1:
+        problem = f"{counted(len(documents), 'file')} of documents here: {', '.join(documents)}"
+        raise UsageError(
+            problem if documents else "no documents and no index are here",
+            fix="name the documents with --corpus FILE, or an existing backend with --against",
+        )
+    return Setting(golden_sets[0], documents[0], ())
+
+
+def _only_index(indexes: Sequence[_Index], golden: str) -> str:
+    """Return the expression of the only index; raises UsageError for several, and for one without a known model."""
+    if len(indexes) > 1:
+        options = "\n  ".join(
+            f"--golden {golden} --against '{index.expression(index.stored.model or 'MODEL')}'" for index in indexes
+        )
+        names = ", ".join(f"{index.folder}/{'/'.join(index.stored.parameters.values())}" for index in indexes)
+        raise UsageError(f"{len(indexes)} indexes are here: {names}", fix=f"name one:\n  {options}")
+    (index,) = indexes
+    if index.stored.model is None:
+        raise UsageError(
+            f"'{index.folder}' does not store which model made the vectors of "
+            f"'{'/'.join(index.stored.parameters.values())}'",
+            fix=f"name the model of sentence-transformers: --golden {golden} --against '{index.expression('MODEL')}'",
+        )
+    return index.expression(index.stored.model)
+
+
+def _indexes(folder: Path) -> list[_Index]:
+    """Return the indexes in the folder's folders, by engine; engines that cannot be imported have none."""
+    from harness.engines.base import ExternalIndex
+    from harness.registry.lookup import find_cards, load_engine
+
+    folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    indexes, engines = list[_Index](), set[type]()
+    for name, card in find_cards("backends").items():
+        try:
+            engine = load_engine(card)
+        except HarnessError:  # its package is missing, and so are its indexes
+            continue
+        if engine in engines or not issubclass(engine, ExternalIndex):
+            continue
+        engines.add(engine)
+        indexes += [_Index(name, path, stored) for path in folders for stored in engine.stored_indexes(path)]
+    return indexes
+
+
+def _record_files(folder: Path) -> list[Path]:
+    from harness.loaders.records import format_of
+
+    return sorted(path for path in folder.iterdir() if path.is_file() and format_of(path.name) is not None)
+
+
+def _is_golden_set(path: Path, columns: object) -> bool:
+    from harness.data.columns import parse_columns
+    from harness.loaders import load_golden_of
+
+    try:
+        load_golden_of(path, columns=parse_columns(columns))  # type: ignore[arg-type]
+    except DataError:
+        return False
+    return True
+
+
+def _has_documents(path: Path, columns: object) -> bool:
+    from harness.data.columns import parse_columns
+    from harness.data.dataset import DatasetFiles
+    from harness.loaders import load_documents
+    from harness.store.cache import Cache
+
+    try:
+        load_documents(path, files=DatasetFiles(columns=parse_columns(columns)), cache=Cache())  # type: ignore[arg-type]
+    except DataError:
+        return False
+    return True
