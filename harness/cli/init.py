@@ -66,7 +66,7 @@ def init(request: InitRequest) -> None:
     for path in written if not request.force else ():
         if path.exists():
             raise UsageError(f"{path} already exists", fix="add --force to replace it")
-    chosen = _chosen(_asked(request) if terminal else _discovered(request))
+    chosen = _chosen(_prompt(request) if terminal else _discover(request))
     checks = not terminal and chosen.golden is not None
     chosen = chosen._replace(baseline=_CHECK_BASELINE) if checks else chosen
     unread = _unread_files(chosen)
@@ -79,7 +79,7 @@ def init(request: InitRequest) -> None:
         _check_once()
 
 
-def _asked(request: InitRequest) -> Choices:
+def _prompt(request: InitRequest) -> Choices:
     """Return the choices of the options, or of the user's answers if nothing is named."""
     golden, corpus = request.golden, request.corpus
     if not (golden or corpus or request.dataset or request.against):
@@ -88,7 +88,7 @@ def _asked(request: InitRequest) -> Choices:
     return _choices(request, golden or None, corpus, tuple(request.against))
 
 
-def _discovered(request: InitRequest) -> Choices:
+def _discover(request: InitRequest) -> Choices:
     """Return the choices of the options; without documents, of what the current folder holds."""
     is_file = request.golden is None or existing_path(request.golden) is not None
     if request.corpus or request.dataset or request.against or not is_file:

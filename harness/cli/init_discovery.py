@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from harness.engines.interface import StoredIndex
 from harness.errors import DataError, HarnessError, UsageError
 from harness.plan.expressions import quoted
 from harness.wording import counted
+
+if TYPE_CHECKING:
+    from harness.engines.interface import StoredIndex
 
 
 class Setting(NamedTuple):

@@ -29,7 +29,16 @@ _TOML = "harness.toml"
 _OPTIONS = tuple(
     option_fields(CheckRequest)[name]
     for name in (
-        "corpus", "backends", "against", "k", "filter", "require", "match", "delimiter", "baseline", *GATE_OPTIONS
+        "corpus",
+        "backends",
+        "against",
+        "k",
+        "filter",
+        "require",
+        "match",
+        "delimiter",
+        "baseline",
+        *GATE_OPTIONS,
     )
 )
 """Options of a check that are ``--golden-NAME`` on pytest's command line and ``golden_NAME`` in an ini file."""

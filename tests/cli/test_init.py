@@ -191,7 +191,7 @@ def test_the_model_of_a_collection_is_in_its_configuration(tmp_path: Path, funct
 
 
 @pytest.mark.integration
-def test_a_golden_set_and_a_chroma_folder_are_all_it_needs(
+def test_a_csv_of_ragas_and_a_chroma_folder_are_all_it_needs(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     model = str(tiny_dense(tmp_path_factory.mktemp("models") / "tiny"))
@@ -201,8 +201,11 @@ def test_a_golden_set_and_a_chroma_folder_are_all_it_needs(
     with chromadb.PersistentClient(path="db", settings=settings) as client:
         made = client.create_collection("docs", embedding_function=function)
         made.add(ids=[chunk["_id"] for chunk in chunks], documents=[chunk["text"] for chunk in chunks])
+    Path("ragas.jsonl").unlink()
+    shutil.copy(CASES / "ragas.csv", "ragas.csv")
     done = run("init")
     assert done.exit_code == 0, done.output
+    assert "4 of 4 expected texts" in " ".join(done.stdout.split())
     assert read_settings(Path(FILE_NAME), "check")["against"] == [f"chroma:path=db;collection=docs;model={model}"]
     assert WORKFLOW.is_file()
     (before,) = read_snapshots(BASELINE)
