@@ -25,7 +25,7 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.exclusions import excluded_by, exclusions
-from harness.data.field_paths import field_paths
+from harness.data.field_paths import field_of, field_paths, text_of
 from harness.data.filtering import QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
@@ -222,7 +222,8 @@ class Dataset:
     supply the values for a sweep of filters, a string column each with a row a document; None without. ``unread_files``
     counts the unread files of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a
     dot. ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes
-    any. ``states_unknown_documents``: its card states how many judgments name unknown documents.
+    any. ``states_unknown_documents``: its card states how many judgments name unknown documents. ``documents`` is the
+    object that the corpus was read from in Python, None for another source: it has the documents' further fields.
     """
 
     name: str
@@ -240,6 +241,7 @@ class Dataset:
     attributes: pa.Table | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
     states_unknown_documents: bool = False
+    documents: object = field(default=None, repr=False)
 
     @property
     def competing(self) -> float:
@@ -335,15 +337,21 @@ class Dataset:
             identical_ids=identical_ids,
             language=language,
             excluded=excluded,
+            documents=None if isinstance(corpus, Iterator) else corpus,
         )
 
 
 def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
     """Return a field of a dataset's documents as text, null if a document lacks it.
 
-    Raises UnknownNameError for a field that is not among the dataset's attributes.
+    Raises UnknownNameError for a field that no document has.
     """
     attributes = dataset.attributes if dataset.attributes is not None else pa.table({})
+    if dataset.documents is not None:
+        records, _ = _records(dataset.documents, "fields of documents", DOCUMENT_ROLES)
+        values = [text_of(plain(field_of(record, field))) for record in records]
+        if any(value is not None for value in values):
+            return pa.chunked_array([strings(values)])
     path = next((path for path in field_paths(field) if path in attributes.column_names), None)
     if path is None:
         raise UnknownNameError("metadata field", field, attributes.column_names)
@@ -398,4 +406,4 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
             raise UsageError(f"none of {len(rows):,} sampled documents matches the filter{its}", fix="raise --max-docs")
     attributes = dataset.attributes.take(numbers(rows)) if dataset.attributes is not None else None
     sampled = Corpus(ids, texts, content_digest(ids, texts))
-    return replace(dataset, corpus=sampled, filtered=filtered, attributes=attributes)
+    return replace(dataset, corpus=sampled, filtered=filtered, attributes=attributes, documents=None)

@@ -70,10 +70,10 @@ class GoldenColumns:
                 fields[role.name] = None
             else:
                 fields[role.name] = self._only(candidates[role.name], role, line, problems)
-        if not _is_filled(record, fields["expected"]) and self._has_texts(record, fields):
-            fields["expected"] = None
-        else:
+        if not self._has_texts(record, fields):
             fields["expected_texts"] = None
+        elif not _is_filled(record, fields["expected"]):
+            fields["expected"] = None
         self._note_missing(names, fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
 

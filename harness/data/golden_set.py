@@ -42,8 +42,9 @@ class GoldenQuestion:
     JSON. ``line`` is its line in the file, counted from 1. Without ``has_id`` the file gave it no id, and its id is the
     :func:`line_id` of its line, which another file may have for another question.
 
-    ``texts`` are expected texts of a question without expected ids. ``filter`` maps fields of documents to values: the
-    question asks only for documents that have them. ``forbidden`` are ids that no backend may return.
+    ``texts`` are expected texts; a question with expected ids too goes by these, unless texts are to be matched.
+    ``filter`` maps fields of documents to values: the question asks only for documents that have them. ``forbidden``
+    are ids that no backend may return.
     """
 
     id: str
@@ -113,7 +114,7 @@ class GoldenSet:
 
     def require_ids(self) -> GoldenSet:
         """Return the set; raises DataError for a question with expected texts, which are not matched to documents."""
-        by_text = [question for question in self if question.texts]
+        by_text = [question for question in self if question.texts and not question.expected]
         if not by_text:
             return self
         problem = f"line {by_text[0].line}: expected texts without ids, and so for {len(by_text):,} of {len(self):,}"

@@ -156,7 +156,6 @@ def test_optional_fields_of_columns_may_be_absent_in_some_records() -> None:
         ({"context": ["t"]}, ("t",)),
         ({"reference_contexts": ["t"], "reference_context_ids": None}, ("t",)),
         ({"reference_contexts": ["t"], "reference_context_ids": []}, ("t",)),
-        ({"reference_contexts": ["t"], "reference_context_ids": ["a"]}, ()),
         ({"context": ["mobile"], "expected": ["a"]}, ()),
         ({"context": "a slice", "expected": ["a"]}, ()),
     ],
@@ -165,6 +164,11 @@ def test_texts_are_expected_only_without_ids(record: dict[str, Any], texts: tupl
     (question,) = read({"question": "why?", **record})
     assert question.texts == texts
     assert bool(question.expected) == (not texts)
+
+
+def test_ids_win_over_texts_which_stay_beside_them() -> None:
+    (question,) = read({"question": "why?", "reference_contexts": ["t"], "reference_context_ids": ["a"]})
+    assert ([one.id for one in question.expected], question.texts) == (["a"], ("t",))
 
 
 def test_a_context_next_to_an_empty_list_of_ids_is_a_slice() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from golden_world import LABEL, QUESTIONS, QUICK, write_golden_world
+from installed import skip_without
 
 import harness
 from harness.cli.verbs import load_verb
@@ -339,3 +340,19 @@ def test_the_documented_project_works(project: pytest.Pytester, repository: Path
     for (_, *arguments), passed in zip(commands, tests, strict=True):
         options = [one.replace("csr", LABEL) for one in arguments]
         run(project, *options).assert_outcomes(passed=passed)
+
+
+def test_the_documented_store_of_files_is_checked(pytester: pytest.Pytester, repository: Path) -> None:
+    """LangChain's Chroma with random ids: the page's program, with the page's command of pytest."""
+    skip_without("langchain_chroma")
+    page = (repository / "docs" / "how-to" / "from-other-frameworks.md").read_text(encoding="utf-8")
+    section = page.partition("### A golden set of files")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"```bash\ncp (.*?)```", section, re.DOTALL)
+    for name, text in re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", block, re.DOTALL):
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    example, copy = block.split()[:2]
+    (pytester.path / copy).write_bytes((repository / example).read_bytes())
+    (golden,) = re.findall(r"echo '(.*)' > files.jsonl", block)
+    (pytester.path / "files.jsonl").write_text(golden, encoding="utf-8")
+    (command,) = re.findall(r"```bash\npytest (.*?)```", section, re.DOTALL)
+    run(pytester, *shlex.split(command)).assert_outcomes(passed=1)

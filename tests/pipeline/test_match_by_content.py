@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import harness
@@ -153,6 +155,34 @@ def test_files_are_matched_by_a_field_of_the_corpus() -> None:
     assert (expected.id, expected.matched_by) == ("terms.md", "field")
     assert expected.documents == ["8534f457-38d0-48ec-8f10-99c6c3e1b258", "c79d6793-46d4-4c7a-9c39-02b38963dc6e"]
     assert expected.hit in expected.documents
+
+
+@pytest.mark.parametrize("shape", ["records", "mapping", "frame", "table"])
+def test_files_are_matched_by_a_field_of_documents_in_python(shape: str) -> None:
+    records = [
+        {"id": one["_id"], "text": one["text"], "source": one["metadata"]["source"]}  # type: ignore[index]
+        for one in records_of(UUID_CHUNKS)
+    ]
+    corpus: object = records
+    if shape == "mapping":
+        corpus = {one["id"]: {"text": one["text"], "metadata": {"source": one["source"]}} for one in records}
+    if shape == "frame":
+        corpus = pd.DataFrame(records)
+    if shape == "table":
+        corpus = pa.Table.from_pylist(records)
+    dataset = harness.Dataset.of(corpus, {"q": "unused"}, name="chunks")
+    assert means(checked(FILES, corpus=dataset, backends=CSR, match=FIELD)) == [1.0, 1.0, 1.0, 1.0]
+    with pytest.raises(harness.errors.HarnessError, match="sorce"):
+        checked(FILES, corpus=dataset, backends=CSR, match="field:sorce")
+
+
+def test_texts_win_over_ids_by_request() -> None:
+    golden = [
+        {"id": "q", "question": "the pump is silent", "expected": ["no such id"], "reference_contexts": ["the fuse"]}
+    ]
+    assert means(checked(golden, corpus=CHUNKS, backends=CSR, match="text"))[0] == 1.0
+    by_id = checked(golden, corpus=CHUNKS, backends=CSR)
+    assert [one.check for one in by_id.report.preflight] == ["missing-ids"]
 
 
 def test_files_are_matched_by_a_field_of_a_function_s_hits() -> None:

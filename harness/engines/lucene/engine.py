@@ -20,7 +20,7 @@ from harness.data.arrow import numbers, text_scalar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
-from harness.engines.external_index import foreign_index_errors, source_folder
+from harness.engines.external_index import TEXT_FIELDS, foreign_index_errors, source_folder
 from harness.engines.interface import InputKind
 from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
 from harness.engines.lucene.reader import IndexReader
@@ -256,6 +256,15 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
             self._open_searcher()
             loaded = LoadedIndex(len(ids), self._state())
         return External(self._info("embedded, an external index"), ids, loaded, source, values=values)
+
+    def stored_texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the stored texts of documents: of the searched field, or else of a field with a usual name."""
+        numbers = np.flatnonzero(self.row_of >= 0)[rows].tolist()
+        for name in dict.fromkeys((self.field, "contents", *TEXT_FIELDS)):
+            values = self.reader.stored_values(name)
+            if any(values[number] is not None for number in numbers):
+                return [values[number] for number in numbers]
+        return [None] * len(rows)
 
     # Java objects.
 

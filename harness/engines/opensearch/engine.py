@@ -274,6 +274,10 @@ class OpenSearchEngine(
         loaded = LoadedIndex(len(documents.ids), state)
         return External(info, documents.ids, loaded, folder, documents.changed, values=documents.values)
 
+    def stored_texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the texts of documents in the searched field, None for an index that keeps no sources."""
+        return self._documents.texts(rows)
+
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Return that nothing can be compared: the index makes terms by its own analyzer."""
         field, analyzer = self._documents.field, self._documents.analyzer

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.data.field_paths import field_of, field_paths
+from harness.data.types import Int32Array
 from harness.engines.external_index import DocumentKeys, as_id, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.opensearch.index import ServerIndex
@@ -40,6 +41,17 @@ class ExternalDocuments(DocumentKeys):
         ]
         unique_ids([name for names, _ in pages for name in names], "_id")
         super().__init__(pages, f"text or whole number in the field '{field}'", "" if id_field else "_id")
+
+    def texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the searched text of each of some documents, None for an unknown one."""
+        requested, text_of = set(rows.tolist()), dict[int, str]()
+        for shard in range(self._index.shards):
+            for page in self._index.pages(shard, _source=[self.field]):
+                for hit, row in zip(page, self.rows(str(hit["_id"]) for hit in page).tolist(), strict=True):
+                    text = field_of(hit.get("_source", {}), self.field)
+                    if row in requested and isinstance(text, str):
+                        text_of[row] = text
+        return [text_of.get(row) for row in rows.tolist()]
 
     def changed(self) -> str | None:
         """Return a note if documents were added, changed or removed since they were listed; None if not."""
