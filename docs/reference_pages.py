@@ -5,15 +5,21 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Any
 
 from harness.cli.config import FILE_NAME, configured_verbs
 from harness.cli.init import Choices, template
 from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
 from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.cli.verbs import VERBS, load_verb
+from harness.data.columns import JUDGMENT_ROLES, RUN_ROLES, Role
+from harness.data.judgment_exports import EXPORTS
+from harness.data.memory import QRELS, RUNS, Shape
 from harness.encoders.prompts import KnownPrompts, published_prompts
+from harness.loaders.run_lines import LAYOUTS
+from harness.loaders.svmrank import EXAMPLE as SVMRANK
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
 from harness.metrics.kind import Kind, Parameter
 from harness.metrics.parse import find_kind
@@ -32,6 +38,7 @@ __all__ = [
     "metric_section",
     "metrics_page",
     "prompts_page",
+    "shapes_page",
 ]
 
 _ABOUT_METRICS = """\
@@ -134,6 +141,10 @@ def _accepted(parameter: Parameter) -> str:
         return " or ".join(f"`{choice}`" for choice in parameter.choices)
     kind = "whole number" if parameter.type is int else "number"
     low, high = parameter.minimum, parameter.maximum
+    if parameter.name == "gains":
+        return "grade=gain, separated by commas"
+    if parameter.above:
+        return f"{kind} above {low:g}"
     if low is not None and high is not None:
         return f"{kind} from {low:g} to {high:g}"
     return kind if low is None else f"{kind} of at least {low:g}"
@@ -215,6 +226,67 @@ gets them by its name, a folder by the `_name_or_path` of its `config.json`, if 
 not measured here with them. For other models, set the prompts yourself.
 """
 _PROMPTS_HEAD = "| models | `query_prompt` | `document_prompt` | stated by |\n| --- | --- | --- | --- |"
+
+
+_ABOUT_SHAPES = """\
+# Accepted shapes
+
+Written by `python docs/generate.py` from the tables of shapes in `harness/`.
+
+Files may be compressed. A file's ending decides how it is read (`.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`,
+`.parquet`), and the content of a file with any other ending. `--columns`, in Python `columns=`, names fields that are
+called otherwise; in lines without a header, it names columns by number: `--columns query_id=1,doc_id=2,score=4`. A file
+with two readings is refused, and the message names both and the option that decides.
+"""
+_ABOUT_RUNS = """\
+## Runs
+
+A run without scores has scores that fall with its ranks. Lines that begin with `#` are comments. Words may follow
+TREC's tag, and ids may hold spaces if tabs separate TREC's six columns. MS MARCO's and ColBERT's ranks must count the
+hits of each query, from 1 or 0.
+
+| lines of | columns |
+| --- | --- |"""
+_ABOUT_JUDGMENTS = """\
+## Judgments
+
+Grades are numbers. [`harness eval`](../how-to/score-a-run.md#grades-and-gains) takes real-valued grades, a dataset
+whole ones. Ratings without a value are left out, with a warning. Lines that begin with `#` are comments.
+
+| lines of | columns |
+| --- | --- |
+| TREC | `query 0 document grade` |
+| BEIR | `query document grade`, separated by tabs, with or without the header `query-id corpus-id score` |"""
+_FIELDS_HEAD = "| field of a table, with a header or as JSON Lines | names, the first existing one |\n| --- | --- |"
+_OBJECTS_HEAD = "| JSON, or the same object in Python |\n| --- |"
+_EXPORTS_HEAD = "| JSON of | shape | id of a query |\n| --- | --- | --- |"
+
+
+def shapes_page() -> str:
+    """Return the page on the shapes of runs and judgments, as Markdown."""
+    layouts = [f"| {layout.used_by} | `{layout.columns}` |" for layout in LAYOUTS]
+    exports = [f"| {export.used_by} | `{export.example}` | {export.query_id} |" for export in EXPORTS]
+    return "\n".join(
+        [
+            _ABOUT_SHAPES,
+            *(_ABOUT_RUNS, *layouts, "", _FIELDS_HEAD, *map(_field_row, RUN_ROLES), ""),
+            *(_OBJECTS_HEAD, *_object_rows(RUNS.shapes), ""),
+            *(_ABOUT_JUDGMENTS, f"| SVMrank, RankLib, LETOR, Elasticsearch's LTR, Quepid | `{SVMRANK}` |", ""),
+            *(_FIELDS_HEAD, *map(_field_row, JUDGMENT_ROLES), ""),
+            *(_EXPORTS_HEAD, *exports, "", _OBJECTS_HEAD, *_object_rows(QRELS.shapes[len(EXPORTS) :]), ""),
+        ]
+    )
+
+
+def _field_row(role: Role) -> str:
+    names = ", ".join(f"`{name}`" for name in (role.sure, *role.aliases))
+    if role.exclusive:
+        names += f"; at most one of them, and `{role.otherwise}` without any"
+    return f"| {role.name}{'' if role.required else ' (optional)'} | {names} |"
+
+
+def _object_rows(shapes: Iterable[Shape[Any]]) -> list[str]:
+    return [f"| `{example}` |" for shape in shapes for example in shape.examples]
 
 
 def prompts_page() -> str:

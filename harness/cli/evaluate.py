@@ -18,7 +18,14 @@ from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.metrics.kind import Release
 from harness.metrics.parse import names_of_release_10
-from harness.pipeline.evaluate import EvaluatedRun, evaluate_run, release_of, require_content, with_later_judgments
+from harness.pipeline.evaluate import (
+    EvaluatedRun,
+    evaluate_run,
+    release_of,
+    require_content,
+    with_later_judgments,
+    with_own_gains,
+)
 from harness.pipeline.evaluated_runs import EvaluatedRuns, reference_name, require_pairs, run_names
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
@@ -48,7 +55,7 @@ def evaluate(request: EvalRequest) -> None:
     if request.published is not None:
         raise UsageError("--published is part of --audit", fix="add --audit")
     release = release_of(request) or (9 if request.format == _TREC_EVAL else None)
-    measures = _measures(request, release or 9)
+    measures = with_own_gains(_measures(request, release or 9), request.gains)
     _note_names_of_release_10(request, release)
     names = run_names(runs)
     require_pairs(request, len(runs))
@@ -157,14 +164,15 @@ def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, Tag
     faults: list[DataError] = []
     judgments: Qrels | None = None
     tagged: dict[Path, TaggedRun] = {}
+    columns = parse_columns(request.columns)
     try:
         _refuse_dataset(request.qrels)
-        judgments = read_qrels(request.qrels, parse_columns(request.columns))
+        judgments = read_qrels(request.qrels, columns)
     except DataError as error:
         faults.append(error)
     for path in runs:
         try:
-            tagged[path] = read_tagged_run(path)
+            tagged[path] = read_tagged_run(path, columns)
         except DataError as error:
             faults.append(error)
     if judgments is None:

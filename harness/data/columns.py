@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from harness.data.frames import DOCUMENT, GRADE, QUERY
-from harness.data.judgments import Judgments, grade_of, grade_problem
+from harness.data.frames import DOCUMENT, GRADE, QUERY, RANK, SCORE
+from harness.data.judgments import Judgments, grade_of, grade_problem, unrated_note
 from harness.data.problems import Problems
 from harness.data.python_values import as_id, is_missing
 from harness.errors import UnknownNameError, UsageError
@@ -30,6 +30,8 @@ class Role:
     ``sure`` is the field's own name, taken before all others. The first existing one of ``aliases`` is taken if they
     are ``ordered``, else at most one may exist. Names are compared without case if no field has exactly that case.
     ``synonym`` is another name of the role in ``--columns``.
+    If ``exclusive``, at most one of ``sure`` and the aliases may exist; ``otherwise`` is taken without any of them. If
+    ``shared``, a name that the user gave may be meant for another file, and need not exist.
     """
 
     name: str
@@ -38,6 +40,9 @@ class Role:
     required: bool = True
     ordered: bool = False
     synonym: str | None = None
+    exclusive: bool = False
+    otherwise: str | None = None
+    shared: bool = False
 
     def column(self, columns: Mapping[str, str]) -> str | None:
         """Return the field that ``--columns`` names for the role; None if it names none."""
@@ -76,9 +81,14 @@ QUERY_ROLES = (
     Role("query", "text", ("query", "question", "title", "contents"), synonym="question"),
 )
 JUDGMENT_ROLES = (
-    Role("query_id", QUERY[0], QUERY[1:], ordered=True),
-    Role("doc_id", DOCUMENT[0], DOCUMENT[1:], ordered=True),
-    Role("grade", GRADE[0], GRADE[1:], required=False, ordered=True),
+    Role("query_id", QUERY[0], QUERY[1:], ordered=True, shared=True),
+    Role("doc_id", DOCUMENT[0], DOCUMENT[1:], ordered=True, shared=True),
+    Role("grade", GRADE[0], GRADE[1:], required=False, exclusive=True, otherwise="score"),
+)
+RUN_ROLES = (
+    *JUDGMENT_ROLES[:2],
+    Role("score", SCORE[0], SCORE[1:], required=False),
+    Role("rank", RANK[0], RANK[1:], required=False),
 )
 GOLDEN_ROLES = (
     GoldenRole(
@@ -130,7 +140,9 @@ GOLDEN_ROLE_NAMES = tuple(
     dict.fromkeys(name for role in GOLDEN_ROLES for name in (role.name, role.synonym) if name is not None)
 )
 _ALL_ROLES = tuple(
-    dict.fromkeys((*(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES)), *GOLDEN_ROLE_NAMES))
+    dict.fromkeys(
+        (*(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES, *RUN_ROLES)), *GOLDEN_ROLE_NAMES)
+    )
 )
 
 
@@ -212,8 +224,8 @@ def columns_text(columns: Mapping[str, str]) -> str:
 class ColumnMap:
     """The fields of one kind of record.
 
-    Names that the user gave must exist, in judgments only if nothing else plays their role: ``query_id=qid`` is meant
-    for the queries, and may differ in the judgments. ``called`` names them in messages.
+    Names that the user gave must exist, of a shared role only if nothing else plays it: ``query_id=qid`` is meant for
+    the queries, and may differ in the judgments. ``called`` names them in messages.
     """
 
     def __init__(
@@ -227,8 +239,7 @@ class ColumnMap:
         self.called = option
         self.roles = tuple(roles)
         self.columns = columns
-        judgments = self.roles == JUDGMENT_ROLES
-        self._not_binding = {role.name for role in roles} if judgments else shared_roles
+        self._not_binding = {role.name for role in roles if role.shared} | shared_roles
         self._resolved: dict[tuple[str, ...], Fields | str] = {}
 
     def resolve(self, names: tuple[str, ...]) -> Fields | str:
@@ -239,7 +250,9 @@ class ColumnMap:
 
     def is_header(self, cells: Sequence[str]) -> bool:
         """Return whether a row looks like a header: it has a name that is used for some role."""
-        column_names = {name.lower() for role in self.roles for name in (role.sure, *role.aliases)}
+        column_names = {
+            name.lower() for role in self.roles for name in (role.sure, *role.aliases, role.otherwise or "")
+        }
         return any(cell.strip().lower() in column_names or cell.strip() in self.columns.values() for cell in cells)
 
     def covers(self, names: Iterable[str]) -> bool:
@@ -261,6 +274,9 @@ class ColumnMap:
             sure = matching_fields(role.sure, names)
             aliases = filter(None, (matching_fields(alias, names) for alias in role.aliases))
             candidates = next(aliases, []) if role.ordered else [name for alias in aliases for name in alias]
+            if role.exclusive:
+                sure, candidates = [], list(dict.fromkeys([*sure, *candidates]))
+                candidates = candidates or matching_fields(role.otherwise or "", names)
             column = role.column(self.columns)
             if column is not None and column in names:
                 fields[role.name] = column
@@ -376,10 +392,10 @@ def null_text(field: str) -> str:
 def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:
     """Return the judgments of records; faulty ones are noted and left out.
 
-    Pairs without another field are relevant with grade 1, which is noted. A grade may be a whole float, as tables with
-    missing values have them.
+    Pairs without another field are relevant with grade 1, and pairs whose grade is empty are left out: both are noted.
+    A grade may be a whole float, as tables with missing values have them.
     """
-    judgments, ungraded = Judgments([], [], [], []), 0
+    judgments, ungraded, unrated = Judgments([], [], [], []), 0, 0
     for batch in batches:
         for line, record in zip(batch.lines, batch.records, strict=True):
             fields = columns.resolve(tuple(record))
@@ -388,8 +404,11 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
                 continue
             wrong = problems.count
             query, doc = (_id(record, fields[role], line, problems) for role in ("query_id", "doc_id"))
-            grade = 1
+            grade: int | float = 1
             if "grade" in fields:
+                if is_missing(record[fields["grade"]]) or record[fields["grade"]] == "":
+                    unrated += 1
+                    continue
                 grade = _grade(record[fields["grade"]], line, problems)
             elif extra_fields := [name for name in record if name not in fields.values()]:
                 quoted = ", ".join(f"'{name}'" for name in extra_fields)
@@ -403,12 +422,13 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
                 judgments.query_ids.append(query)
                 judgments.doc_ids.append(doc)
                 judgments.grades.append(grade)
-    if ungraded:
-        notes.append("there is no field for the grade: every pair counts as relevant, with grade 1")
-    return judgments
+    oddities = ["there is no field for the grade: every pair counts as relevant, with grade 1"] if ungraded else []
+    oddities += [unrated_note(unrated)] if unrated else []
+    notes.extend(oddities)
+    return judgments._replace(notes=tuple(oddities))
 
 
-def _grade(value: object, line: int, problems: Problems) -> int:
+def _grade(value: object, line: int, problems: Problems) -> int | float:
     text = str(value)
     problem = f"the grade is {abbreviated(value)}" if isinstance(value, bool) or value is None else grade_problem(text)
     if problem is None:

@@ -31,7 +31,7 @@ from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import GoldenRecord, read_questions
 from harness.data.golden_set import GoldenQuestion
-from harness.data.judgments import refuse_unknown
+from harness.data.judgments import refuse_unknown, require_whole_grades
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
 from harness.data.python_values import is_missing, plain
@@ -321,6 +321,7 @@ class Dataset:
                 excluded = _exclusions(questions.ids, records) or None
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
+            require_whole_grades(judged, "judgments")
             judged = judged.with_groups(groups) if groups else judged
             refuse_unknown(judged, questions.ids, documents.ids)
         return cls(

@@ -7,7 +7,8 @@ they are, whole numbers in decimal digits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import as_numpy, python_values, strings
-from harness.data.grouping import build_judgments, build_run
+from harness.data.grouping import build_judgments, build_ranked_run, build_run
 from harness.data.python_values import as_id, is_missing, is_number
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UsageError
@@ -67,12 +68,97 @@ def described(value: object) -> str:
     return f"{kind} ({' '.join(_SHORT.repr(value).split())})" if isinstance(value, _PRINTABLE_TYPES) else kind
 
 
-QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "query")
+QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "topic_id", "query")
 """Names of the column of query ids; ``query`` last, because PyTerrier keeps texts there, next to ``qid``."""
-DOCUMENT = ("doc_id", "docno", "corpus-id", "corpus_id", "docid", "document")
+DOCUMENT = ("doc_id", "docno", "corpus-id", "corpus_id", "docid", "document", "document_id", "pid", "passage_id")
 """Names of the column of document ids; ``docid`` late, because PyTerrier keeps row numbers there, next to ``docno``."""
-SCORE = ("score", "sim")
-GRADE = ("relevance", "label", "grade", "rel", "score")
+SCORE = ("score", "sim", "similarity")
+RANK = ("rank",)
+GRADE = ("relevance", "label", "grade", "rel", "rating", "judgment", "judgement", "gain")
+"""Names of the column of grades; a table has one of them, or ``score`` without any of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldNames:
+    """The names of the columns of a run or of judgments, in the order in which they are taken.
+
+    ``number`` are names of scores or grades of which a table has one only, ``otherwise`` names that are taken without
+    any of them. ``rank`` are the names of ranks, empty for judgments. ``columns`` are fields by role that the user
+    named: they come first, and a score, rank or grade that is named must exist.
+    """
+
+    query: tuple[str, ...]
+    document: tuple[str, ...]
+    role: str
+    number: tuple[str, ...]
+    otherwise: tuple[str, ...] = ()
+    rank: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_run(cls, columns: Mapping[str, str] | None = None) -> FieldNames:
+        """Return the names of the columns of a run."""
+        return cls(QUERY, DOCUMENT, "score", SCORE[:1], SCORE[1:], RANK, columns or {})
+
+    @classmethod
+    def of_judgments(cls, columns: Mapping[str, str] | None = None) -> FieldNames:
+        """Return the names of the columns of judgments."""
+        return cls(QUERY, DOCUMENT, "grade", GRADE, ("score",), columns=columns or {})
+
+    def find_id(self, role: str, available: Sequence[str]) -> str | None:
+        """Return the column of query or document ids, None without one."""
+        if self.columns.get(role) in available:
+            return self.columns[role]
+        return first_of(self.query if role == "query_id" else self.document, available)
+
+    def find_number(self, available: Sequence[str]) -> str | None:
+        """Return the column of scores or grades; None without one, and for several."""
+        if self.role in self.columns:
+            return self.columns[self.role] if self.columns[self.role] in available else None
+        present = self.numbers_among(available)
+        return present[0] if len(present) == 1 else None
+
+    def numbers_among(self, available: Sequence[str]) -> list[str]:
+        """Return every column that may hold the scores or grades."""
+        return _existing(self.number, available) or _existing(self.otherwise, available)
+
+    def find_rank(self, available: Sequence[str]) -> str | None:
+        """Return the column of ranks, None without one."""
+        if "rank" in self.columns and self.rank:
+            return self.columns["rank"] if self.columns["rank"] in available else None
+        return first_of(self.rank, available)
+
+    def problem(self, available: Sequence[str]) -> str | None:
+        """Return, in words, what the columns of a table lack or repeat, and which columns there are; else None."""
+        needed = {role: self.find_id(role, available) for role in ("query_id", "doc_id")}
+        needed[self.role] = self.find_number(available)
+        user_names = {
+            role: name for role, name in self.columns.items() if role in (self.role, *("rank",) * bool(self.rank))
+        }
+        missing = [
+            f"'{name}', which is named as the {role}," for role, name in user_names.items() if name not in available
+        ]
+        if needed[self.role] is None and self.role not in user_names and not (self.rank and self.find_rank(available)):
+            several = self.numbers_among(available)
+            if len(several) > 1:
+                names = " or ".join(f"'{name}'" for name in several)
+                return f"a table whose {self.role} may be {names}: say which, as columns {self.role}={several[0]}"
+            missing.append(" or ".join((*self.number, *self.otherwise, *self.rank)[:3]))
+        missing = [
+            " or ".join(names[:3])
+            for role, names in (("query_id", self.query), ("doc_id", self.document))
+            if needed[role] is None
+        ] + missing
+        twice = [name for name in needed.values() if name is not None and list(available).count(name) > 1]
+        if not missing and not twice:
+            return None
+        problem = f"without a column {' and without '.join(missing)}" if missing else f"with two columns {twice[0]}"
+        return f"a table {problem}; its columns: {', '.join(available) or 'none'}"
+
+
+def _existing(names: Sequence[str], available: Sequence[str]) -> list[str]:
+    columns = (first_of((name,), available) for name in names)
+    return list(dict.fromkeys(name for name in columns if name is not None))
 
 
 def as_table(value: Any) -> Any | None:
@@ -124,47 +210,48 @@ def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, 
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def lacking(table: Any, number: Sequence[str]) -> str | None:
+def lacking(table: Any, names: FieldNames) -> str | None:
     """Return, in words, a missing or repeated column of a table, and the existing ones; None for a valid table.
 
     Args:
         table: the result of :func:`as_table`.
-        number: the names of the column of numbers: ``SCORE`` or ``GRADE``.
+        names: the names of its columns.
     """
-    columns = _names(table)
-    needed = [(names, first_of(names, columns)) for names in (QUERY, DOCUMENT, number)]
-    missing = [" or ".join(names[:3]) for names, name in needed if name is None]
-    twice = [name for _, name in needed if name is not None and columns.count(name) > 1]
-    if not missing and not twice:
-        return None
-    problem = f"without a column {' and without '.join(missing)}" if missing else f"with two columns {twice[0]}"
-    return f"a table {problem}; its columns: {', '.join(columns) or 'none'}"
+    return names.problem(_names(table))
 
 
-def run_from_frame(table: Any) -> Run:
+def run_from_frame(table: Any, names: FieldNames | None = None) -> Run:
     """Return the run in a table with columns of query ids, document ids and scores, one row a hit.
 
-    The engine's order is the column ``rank`` if it exists, else the order of the rows. Whole numbers as ids become
-    text; scores become float32.
+    The engine's order is the column ``rank`` if it exists, else the order of the rows. Without scores the rank is the
+    order. Whole numbers as ids become text; scores become float32.
 
     Args:
         table: the result of :func:`as_table`.
+        names: the names of its columns, the usual ones by default.
 
     Raises:
         DataError: a column or an id is missing, an id is neither text nor a whole number, or a score is not a number.
     """
-    queries, documents, scores = _columns("run", table, SCORE)
-    ranks = _numbers("run", "rank", table["rank"]) if "rank" in _names(table) else None
-    return build_run(queries, documents, scores, ranks)
+    names = names or FieldNames.of_run()
+    queries, documents = _id_columns("run", table, names)
+    rank, score = names.find_rank(_names(table)), names.find_number(_names(table))
+    ranks = None if rank is None else _numbers("run", rank, table[rank])
+    if score is None and ranks is not None:
+        return build_ranked_run(queries, documents, ranks)
+    return build_run(queries, documents, _numbers("run", str(score), table[str(score)]), ranks)
 
 
-def qrels_from_frame(table: Any) -> Qrels:
+def qrels_from_frame(table: Any, names: FieldNames | None = None) -> Qrels:
     """Return the judgments in a table with columns of query ids, document ids and grades, one row a judgment.
 
-    Raises DataError as :func:`run_from_frame` does, for a grade that is not a whole number, and for a document that is
+    Raises DataError as :func:`run_from_frame` does, for a grade that is not a number, and for a document that is
     judged twice under one query.
     """
-    return build_judgments(*_columns("judgments", table, GRADE))
+    names = names or FieldNames.of_judgments()
+    queries, documents = _id_columns("judgments", table, names)
+    grade = str(names.find_number(_names(table)))
+    return build_judgments(queries, documents, _numbers("judgments", grade, table[grade]))
 
 
 def first_of(names: Sequence[str], available: Iterable[str]) -> str | None:
@@ -178,20 +265,15 @@ def first_of(names: Sequence[str], available: Iterable[str]) -> str | None:
     return exact or next((same[0] for same in alike if len(same) == 1), None)
 
 
-def _columns(
-    source: str,
-    table: Any,
-    number: tuple[str, ...],
-) -> tuple[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]]:
-    """Return the columns of a table that count: ids of queries and documents as text, and numbers."""
-    problem = lacking(table, number)
+def _id_columns(source: str, table: Any, names: FieldNames) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return the ids of queries and documents of a table, as text; raises DataError for a column that is missing."""
+    problem = lacking(table, names)
     if problem is not None:
         raise DataError(source, [problem])
     columns = _names(table)
-    query, document, value = (str(first_of(names, columns)) for names in (QUERY, DOCUMENT, number))
+    query, document = (str(names.find_id(role, columns)) for role in ("query_id", "doc_id"))
     ids = _ids_of_arrow if isinstance(table, pa.Table) else _ids_of_pandas
-    queries, documents = (ids(source, column, table[column]) for column in (query, document))
-    return queries, documents, _numbers(source, value, table[value])
+    return ids(source, query, table[query]), ids(source, document, table[document])
 
 
 def _names(table: Any) -> list[str]:

@@ -13,6 +13,7 @@ from harness.data.arrow import as_numpy
 from harness.data.types import (
     HAS_CONTROL,
     Float32Array,
+    Grades,
     Ids,
     Int32Array,
     Int64Array,
@@ -51,6 +52,24 @@ def build_run(
     return Run(query_ids, doc_ids, offsets_of(np.bincount(codes, minlength=len(query_ids))), rows, values, wide)
 
 
+def build_ranked_run(queries: pa.ChunkedArray, documents: pa.ChunkedArray, ranks: npt.NDArray[Any]) -> Run:
+    """Build a run from columns of equal length that has ranks and no scores: scores fall with the rank, down to 1.
+
+    Raises DataError for ranks that are not whole numbers, ids with control characters, and a rank that occurs twice
+    under a query.
+    """
+    if not bool((ranks == np.rint(ranks)).all()):
+        raise DataError("run", [f"the rank {ranks[ranks != np.rint(ranks)][0]:g} is not a whole number"])
+    run = build_run(queries, documents, -ranks.astype(np.float64), ranks)
+    lengths = np.diff(run.indptr)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    twice = np.flatnonzero((owner[1:] == owner[:-1]) & (run.scores[1:] == run.scores[:-1]))
+    if len(twice):
+        query, rank = run.query_ids[int(owner[twice[0]])], -run.scores[twice[0]]
+        raise DataError("run", [f"query '{query}' has two documents of rank {rank:g}, and there is no score"])
+    return run.with_scores((np.repeat(run.indptr[1:], lengths) - np.arange(run.hits)).astype(np.float32))
+
+
 def require_hits(run: Run, source: str) -> None:
     """Raise DataError for a run without any hits: its producer failed, and it has no score."""
     if not run.hits:
@@ -61,13 +80,12 @@ def require_hits(run: Run, source: str) -> None:
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
     """Build judgments from columns of equal length with grades as float64, which may include NaN.
 
-    Raises DataError for a grade that is not a whole number of 32 bits, and as :func:`build_qrels` does.
+    Raises DataError for a grade that is not a number of 32 bits, and as :func:`build_qrels` does.
     """
-    broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
+    broken = np.flatnonzero(~(np.abs(grades) < _LIMIT))
     if len(broken):
         quoted_pairs = [
-            f"grade {grades[position]:g} of document '{documents[int(position)].as_py()}' is not a whole number of "
-            "32 bits"
+            f"grade {grades[position]:g} of document '{documents[int(position)].as_py()}' is not a number of 32 bits"
             for position in broken
         ]
         raise DataError("judgments", quoted_pairs)
@@ -77,12 +95,14 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
     """Build judgments from columns of equal length; a judgment repeated with the same grade counts once.
 
+    Grades become int32 if all are whole, float64 otherwise.
+
     Raises DataError for a document that is judged twice under a query with two grades, and for ids with control
     characters.
     """
     query_ids, codes = _encode("judgments", queries)
     doc_ids, rows = _encode("judgments", documents)
-    values = grades.astype(np.int32)
+    values = narrowed(grades)
     if not (codes[1:] >= codes[:-1]).all():
         order = np.argsort(codes, kind="stable")
         codes, rows, values = codes[order], rows[order], values[order]
@@ -97,6 +117,13 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
     is_first = first == np.arange(len(first))
     indptr = offsets_of(np.bincount(codes[is_first], minlength=len(query_ids)))
     return Qrels(query_ids, doc_ids, indptr, rows[is_first], values[is_first], int(len(is_first) - is_first.sum()))
+
+
+def narrowed(grades: npt.NDArray[Any]) -> Grades:
+    """Return grades as int32 if all are whole numbers, which must fit, otherwise as float64."""
+    if grades.dtype.kind != "f" or bool((grades == np.rint(grades)).all()):
+        return grades.astype(np.int32)
+    return grades.astype(np.float64)
 
 
 def first_of_pair(queries: npt.NDArray[Any], documents: npt.NDArray[Any]) -> Int64Array:

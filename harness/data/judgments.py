@@ -10,31 +10,34 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings
-from harness.data.grouping import first_of_pair
+from harness.data.grouping import first_of_pair, narrowed
 from harness.data.id_spelling import respelling, unmet_documents, unmet_queries
 from harness.data.problems import Finding, Problems
-from harness.data.types import HAS_CONTROL, Ids, Qrels, offsets_of, owners, rows_with_control
+from harness.data.types import HAS_CONTROL, Grades, Ids, Qrels, offsets_of, owners, rows_with_control
+from harness.errors import DataError
 from harness.wording import counted
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
-_GRADE = re.compile(r"[+-]?[0-9]+(?:\.0*)?")
+_GRADE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LIMIT = 2**31
-_DIGITS = 32
-"""More characters than any grade has; Python refuses to read numbers of thousands of digits."""
+_QUOTED = 32
+"""Characters of a grade that a message shows."""
 
 
 class Judgments(NamedTuple):
     """Judgments in the order of their file: the line of each, its query, its document and its grade.
 
     ``groups`` are numbers of groups of alternatives, None for a judgment without; None if no judgment has any.
+    ``notes`` are accepted oddities of the file that change figures.
     """
 
     lines: list[int]
     query_ids: list[str]
     doc_ids: list[str]
-    grades: list[int]
+    grades: list[int | float]
     groups: list[int | None] | None = None
+    notes: Sequence[str] = ()
 
 
 def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
@@ -49,7 +52,7 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
         for row in rows_with_control(column.dictionary):
             line = judgments.lines[int(np.argmax(as_numpy(column.indices) == row))]
             problems.add(line, f"the {kind} id {column.dictionary[row].as_py()!r} {HAS_CONTROL}")
-    grades, first = np.array(judgments.grades, dtype=np.int32), first_of_pair(query_rows, doc_rows)
+    grades, first = grade_array(judgments.grades), first_of_pair(query_rows, doc_rows)
     for row in np.flatnonzero(grades != grades[first]).tolist():
         before = problems.location(judgments.lines[int(first[row])])
         problems.add(
@@ -66,6 +69,7 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
         rows=doc_rows[order].astype(np.int32),
         grades=grades[order],
         repeated=len(first) - len(first_rows),
+        notes=tuple(judgments.notes),
     )
     if judgments.groups is None:
         return qrels
@@ -73,6 +77,32 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
     for query, document, group in zip(judgments.query_ids, judgments.doc_ids, judgments.groups, strict=True):
         groups.setdefault(query, {})[document] = group
     return qrels.with_groups(groups)
+
+
+def judgment_findings(qrels: Qrels, relevance: float = 1) -> list[Finding]:
+    """Return warnings about judgments: how their file was read, repeated ones, and gains without relevance."""
+    read = [Finding("judgments-as-read", "warning", note, "check that the file means this") for note in qrels.notes]
+    return [*read, *repeated_judgments(qrels), *_gains_without_relevance(qrels, relevance)]
+
+
+def _gains_without_relevance(qrels: Qrels, relevance: float) -> list[Finding]:
+    """Return a warning about real-valued grades above 0 and below the lowest relevant grade."""
+    below = (qrels.grades > 0) & (qrels.grades < relevance)
+    if not qrels.has_fractions or not below.any():
+        return []
+    best = np.zeros(len(qrels.query_ids))
+    np.maximum.at(best, owners(qrels.indptr), qrels.grades)
+    left_out = int(((best > 0) & (best < relevance)).sum())
+    count = int(below.sum())
+    message = (
+        f"{counted(count, 'judgment')} {'has a grade' if count == 1 else 'have grades'} above 0 and below "
+        f"{relevance:g}: a gain for nDCG, but not relevant"
+    )
+    if left_out:
+        verb = "is" if left_out == 1 else "are"
+        message += f"; {counted(left_out, 'query', 'queries')} without a relevant document {verb} left out of means"
+    lowest = float(qrels.grades[below].min())
+    return [Finding("gain-without-relevance", "warning", message, f"to count them as relevant: --relevance {lowest:g}")]
 
 
 def repeated_judgments(qrels: Qrels | None) -> list[Finding]:
@@ -85,19 +115,47 @@ def repeated_judgments(qrels: Qrels | None) -> list[Finding]:
 
 
 def grade_problem(text: str) -> str | None:
-    """Return a grade's problem, None for a whole number within 32 bits, which may be written ``1.0``."""
-    if len(text) > _DIGITS:
-        return f"the grade '{text[:_DIGITS]}…' does not fit into 32 bits"
+    """Return a grade's problem, None for a decimal number within 32 bits."""
+    quoted = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
     if not _GRADE.fullmatch(text):
-        return f"the grade '{text}' is not an integer"
-    if not -_LIMIT <= grade_of(text) < _LIMIT:
-        return f"the grade '{text}' does not fit into 32 bits"
+        return f"the grade '{quoted}' is not a number"
+    if not -_LIMIT <= float(text) < _LIMIT:
+        return f"the grade '{quoted}' does not fit into 32 bits"
     return None
 
 
-def grade_of(text: str) -> int:
-    """Return the grade of a text without a :func:`grade_problem`."""
-    return int(text.partition(".")[0])
+def grade_of(text: str) -> int | float:
+    """Return the grade of a text without a :func:`grade_problem`: whole numbers, ``1.0`` too, as int."""
+    grade = float(text)
+    return int(grade) if grade.is_integer() else grade
+
+
+def grade_array(grades: Sequence[int | float]) -> Grades:
+    """Return grades as int32, or as float64 if one of them is not a whole number."""
+    values = np.array(grades, dtype=np.float64)
+    return narrowed(values)
+
+
+def refuse_fractions(judgments: Judgments, problems: Problems) -> None:
+    """Note each grade that is not a whole number, for judgments that need whole ones: a dataset's."""
+    for line, grade in zip(judgments.lines, judgments.grades, strict=True):
+        if isinstance(grade, float):
+            problems.add(line, f"the grade '{grade}' is not an integer")
+
+
+def require_whole_grades(qrels: Qrels, source: str) -> None:
+    """Raise DataError for a grade that is not a whole number."""
+    if qrels.has_fractions:
+        positions = np.flatnonzero(qrels.grades != np.rint(qrels.grades))
+        problems = [
+            f"grade {qrels.grades[position]:g} of document '{qrels.doc_ids[int(qrels.rows[position])]}' is not a "
+            "whole number of 32 bits"
+            for position in positions
+        ]
+        raise DataError(source, problems, fix=WHOLE_GRADES)
+
+
+WHOLE_GRADES = "harness eval and harness.evaluate take real-valued grades; elsewhere grades are whole numbers"
 
 
 def ungrouped(qrels: Qrels) -> Judgments:
@@ -107,7 +165,13 @@ def ungrouped(qrels: Qrels) -> Judgments:
         qrels.query_ids.take(owners(qrels.indptr)),
         qrels.doc_ids.take(qrels.rows),
         qrels.grades.tolist(),
+        qrels.notes,
     )
+
+
+def unrated_note(count: int) -> str:
+    """Return the note about judgments without a grade."""
+    return f"{counted(count, 'rating')} without a value {'is' if count == 1 else 'are'} left out"
 
 
 def unknown_rows(ids: Sequence[str], valid_ids: Ids) -> list[int]:

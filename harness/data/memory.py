@@ -1,11 +1,13 @@
 """Runs and judgments that are objects in Python: dictionaries, lists, tables, and MTEB's predictions.
 
-``RUNS`` and ``QRELS`` list the shapes that are taken, for reading and for messages.
+``RUNS`` and ``QRELS`` list the shapes that are taken, for reading and for messages. Files that hold such an object in
+JSON are read by the same shapes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence, Set
+from dataclasses import replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -17,20 +19,17 @@ import pyarrow as pa
 
 from harness.data.arrow import numbers
 from harness.data.frames import (
-    DOCUMENT,
-    GRADE,
-    QUERY,
-    SCORE,
+    FieldNames,
     as_table,
     described,
-    first_of,
     id_column,
     is_id,
     lacking,
     qrels_from_frame,
     run_from_frame,
 )
-from harness.data.grouping import build_judgments, build_run
+from harness.data.grouping import build_judgments, build_ranked_run, build_run
+from harness.data.judgment_exports import EXPORTS, Export
 from harness.data.python_values import is_number
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UsageError
@@ -175,25 +174,26 @@ def are_hits(value: object) -> bool:
     return _lists(_lists(_is_hit))(value)
 
 
-def _find_columns(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
-    """Return the keys of a row for query id, document id and number; None for another row."""
+def _find_columns(row: object, names: FieldNames) -> tuple[Any, Any, Any] | None:
+    """Return the keys of a row for query id, document id and number, or rank; None for another row."""
     if not isinstance(row, Mapping | tuple | list):
         return None
     fields = list(row) if isinstance(row, Mapping) else getattr(row, "_fields", None)
     if fields is None:
         return (0, 1, 2) if len(row) == 3 and is_id(row[0]) and is_id(row[1]) else None
-    columns = [name for names in (QUERY, DOCUMENT, number) if (name := first_of(names, fields)) is not None]
-    if len(columns) < 3:
+    if names.problem(fields := [name for name in fields if isinstance(name, str)]) is not None:
         return None
+    number = names.find_number(fields) or names.find_rank(fields)
+    columns = [str(name) for name in (names.find_id("query_id", fields), names.find_id("doc_id", fields), number)]
     query, document, value = columns if isinstance(row, Mapping) else map(fields.index, columns)
     return query, document, value
 
 
-def _grouped(source: str, rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
+def _grouped(source: str, rows: Sequence[Any], names: FieldNames) -> dict[Any, list[tuple[Any, Any]]]:
     """Return the (document id, number) pairs of each query, in the order of the rows."""
     grouped: dict[Any, list[tuple[Any, Any]]] = {}
     for position, row in enumerate(rows, 1):
-        query, document, value = _find_columns(row, number) or (0, 1, 2)
+        query, document, value = _find_columns(row, names) or (0, 1, 2)
         if not is_id(row[query]):
             problem = f"row {position}: the query id is {described(row[query])}, expected a string or a whole number"
             raise DataError(source, [problem])
@@ -306,12 +306,11 @@ class Shape(NamedTuple, Generic[Built]):
 class InputShapes(NamedTuple, Generic[Built]):
     """Everything that is taken as a run, or as judgments; the first shape that matches reads it.
 
-    ``subject`` begins messages, ``numbers`` are the names of the column of scores or grades, ``of_query`` the shapes of
-    one query's documents.
+    ``subject`` begins messages, ``names`` are the names of columns, ``of_query`` the shapes of one query's documents.
     """
 
     subject: str
-    numbers: Sequence[str]
+    names: FieldNames
     of_query: Sequence[QueryShape]
     shapes: tuple[Shape[Built], ...]
 
@@ -323,64 +322,116 @@ def _query_shape(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> 
     return Shape(tuple(f"{{query id: {shape.example}}}" for shape in shapes), matches, read)
 
 
-def _row_shape(source: str, number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+def _row_shape(source: str, names: FieldNames, read: Callable[[Any], Built]) -> Shape[Built]:
     """Take rows, one a hit or a judgment, such as ir_measures' ``ScoredDoc`` and ``Qrel``; their order is kept."""
 
     def matches(value: object) -> bool:
         return not hasattr(value, "_fields") and _lists(lambda row: _find_columns(row, names) is not None)(value)
 
-    example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
+    example = f"[(query id, document id, {names.role}), …], as dictionaries or named tuples (ir_measures) too"
     return Shape((example,), matches, lambda rows: read(_grouped(source, rows, names)))
 
 
-def _table_shape(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+def _ranked_rows_shape(names: FieldNames) -> Shape[Run]:
+    """Take rows with ranks and without scores."""
+
+    def matches(value: object) -> bool:
+        rows = None if hasattr(value, "_fields") else _as_sequence(value)
+        return bool(rows) and all(_is_ranked_row(row, names) for row in rows or ())
+
+    def read(rows: Sequence[Mapping[str, Any]]) -> Run:
+        table: dict[str, list[Any]] = {role: [] for role in ("query_id", "doc_id", "rank")}
+        for row in rows:
+            query, document, rank = _find_columns(row, names) or ("", "", "")
+            for role, field in (("query_id", query), ("doc_id", document), ("rank", rank)):
+                table[role].append(row[field])
+        try:
+            ranks = np.array(table["rank"], dtype=np.float64)
+            queries, documents = (pa.chunked_array([id_column(table[role])]) for role in ("query_id", "doc_id"))
+        except (TypeError, ValueError) as error:
+            raise DataError("run", [str(error)], fix="ids are strings or whole numbers, ranks are numbers") from error
+        return build_ranked_run(queries, documents, ranks)
+
+    return Shape(('[{"query_id": …, "doc_id": …, "rank": …}, …], without scores',), matches, read)
+
+
+def _is_ranked_row(row: object, names: FieldNames) -> bool:
+    if not isinstance(row, Mapping) or _find_columns(row, names) is None:
+        return False
+    return names.find_number([name for name in row if isinstance(name, str)]) is None
+
+
+def _table_shape(columns: str, names: FieldNames, read: Callable[[Any, FieldNames], Built]) -> Shape[Built]:
     def matches(value: object) -> bool:
         table = as_table(value)
         return table is not None and lacking(table, names) is None
 
-    return Shape((f"a pandas or Polars frame or an Arrow table, with columns {numbers}",), matches, read)
+    example = f"a pandas or Polars frame or an Arrow table, with columns {columns}"
+    return Shape((example,), matches, lambda table: read(table, names))
 
 
-RUNS: InputShapes[Run] = InputShapes(
-    "the run is",
-    SCORE,
-    HITS,
-    (
-        Shape(
-            ("{subset: {split: {query id: {document id: score}}}}, MTEB's predictions",),
-            are_predictions,
-            run_from_predictions,
+def run_shapes(columns: Mapping[str, str] | None = None) -> InputShapes[Run]:
+    """Return the shapes of a run as an object; ``columns`` are fields by role, for names that differ from the usual."""
+    names = FieldNames.of_run(columns)
+    return InputShapes(
+        "the run is",
+        names,
+        HITS,
+        (
+            Shape(
+                ("{subset: {split: {query id: {document id: score}}}}, MTEB's predictions",),
+                are_predictions,  # before other dictionaries, which they are too
+                run_from_predictions,
+            ),
+            _query_shape(HITS, run_from_dict),
+            Shape(
+                ('[[{"corpus_id": document id, "score": score}, …], …], lists by query (sentence-transformers)',),
+                are_hits,
+                lambda hits: run_from_dict(dict(enumerate(hits))),
+            ),
+            _ranked_rows_shape(names),
+            _row_shape("run", names, run_from_dict),
+            _table_shape(
+                "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
+                names,
+                run_from_frame,
+            ),
         ),
-        _query_shape(HITS, run_from_dict),
-        Shape(
-            ('[[{"corpus_id": document id, "score": score}, …], …], a list for each query (sentence-transformers)',),
-            are_hits,
-            lambda hits: run_from_dict(dict(enumerate(hits))),
-        ),
-        _row_shape("run", "score", SCORE, run_from_dict),
-        _table_shape(
-            "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
-            SCORE,
-            run_from_frame,
-        ),
-    ),
-)
-"""Shapes of a run as an object. Predictions come before other dictionaries, which they are too."""
+    )
 
-QRELS: InputShapes[Qrels] = InputShapes(
-    "the judgments are",
-    GRADE,
-    JUDGED,
-    (
-        _query_shape(JUDGED, qrels_from_dict),
-        _row_shape("judgments", "grade", GRADE, qrels_from_dict),
-        _table_shape(
-            "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier) or q_id, doc_id, score (ranx)",
-            GRADE,
-            qrels_from_frame,
+
+def judgment_shapes(columns: Mapping[str, str] | None = None) -> InputShapes[Qrels]:
+    """Return the shapes of judgments as an object; ``columns`` are fields by role, as for :func:`run_shapes`."""
+    names = FieldNames.of_judgments(columns)
+    return InputShapes(
+        "the judgments are",
+        names,
+        JUDGED,
+        (
+            *(_export_shape(export, columns or {}) for export in EXPORTS),
+            _query_shape(JUDGED, qrels_from_dict),
+            _row_shape("judgments", names, qrels_from_dict),
+            _table_shape(
+                "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier), q_id, doc_id, score (ranx) "
+                "or query, docid, rating (Quepid)",
+                names,
+                qrels_from_frame,
+            ),
         ),
-    ),
-)
+    )
+
+
+def _export_shape(export: Export, columns: Mapping[str, str]) -> Shape[Qrels]:
+    def read(value: Any) -> Qrels:
+        notes = list[str]()
+        return replace(qrels_from_dict(export.judgments(value, columns.get("query_id"), notes)), notes=tuple(notes))
+
+    return Shape((f"{export.example}, {export.used_by}",), export.matches, read)
+
+
+RUNS = run_shapes()
+"""Shapes of a run as an object."""
+QRELS = judgment_shapes()
 """Shapes of judgments as an object."""
 
 
@@ -409,7 +460,7 @@ def described_shape(value: object, accepted: InputShapes[Any]) -> str:
     """Return the kind of an object with no known shape, in words, and its first deviation from them."""
     table = as_table(value)
     if table is not None:
-        return str(lacking(table, accepted.numbers))
+        return str(lacking(table, accepted.names))
     if isinstance(value, Mapping):
         return f"a {type(value).__name__} in which {first_unfit(value, accepted.of_query)}"
     if isinstance(value, Iterator):

@@ -26,6 +26,8 @@ UInt32Array = npt.NDArray[np.uint32]
 UInt64Array = npt.NDArray[np.uint64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
+Grades = Int32Array | Float64Array
+"""Grades of judgments: int32 if all are whole numbers, else float64."""
 Similarity = Literal["cosine", "dot", "l2"]
 """Score of two dense vectors: cosine, dot product, or the negative squared Euclidean distance."""
 _SPACE = rb"[ \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]".decode("unicode_escape")
@@ -182,32 +184,39 @@ class Queries:
 class Qrels:
     """Graded judgments, grouped by query.
 
-    ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` int32 (J,). A grade of at least the
-    relevance threshold is relevant; negative grades are allowed (trec_eval's codes) and never relevant.
-    ``doc_ids`` holds the judged documents only, not the corpus. ``repeated`` counts judgments that were there again
-    with the same grade, and are left out. ``groups`` int32 (J,) makes judgments of one query with the same number
-    alternatives: one of them is enough, and a group counts once; None if no judgment has an alternative. ``ideal``
-    int32 (J,) are the grades of the best ranking, in descending order for each query, None for all grades.
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` (J,): int32, or float64 if a grade is not
+    a whole number. A grade of at least the relevance threshold is relevant; negative grades are allowed (trec_eval's
+    codes) and never relevant. ``doc_ids`` holds the judged documents only, not the corpus. ``repeated`` counts
+    judgments that were there again with the same grade, and are left out. ``groups`` int32 (J,) makes judgments of one
+    query with the same number alternatives: one of them is enough, and a group counts once; None if no judgment has an
+    alternative. ``ideal`` (J,) are the grades of the best ranking, in descending order for each query, None for all
+    grades. ``notes`` are accepted oddities of their file, such as ratings without a value.
     """
 
     query_ids: Ids
     doc_ids: Ids
     indptr: Int64Array
     rows: Int32Array
-    grades: Int32Array
+    grades: Grades
     repeated: int = 0
     groups: Int32Array | None = None
-    ideal: Int32Array | None = None
+    ideal: Grades | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
-    def descending_grades(self) -> Int32Array:
-        """Return the grades of each query's best ranking, in the slices of ``indptr`` (int32, shape (J,))."""
+    def descending_grades(self) -> Grades:
+        """Return the grades of each query's best ranking, in the slices of ``indptr`` (shape (J,))."""
         if self.ideal is not None:
             return self.ideal
-        return self.grades[np.lexsort((-self.grades.astype(np.int64), owners(self.indptr)))]
+        return self.grades[np.lexsort((-self.grades.astype(np.float64), owners(self.indptr)))]
+
+    @property
+    def has_fractions(self) -> bool:
+        """Return whether a grade is not a whole number."""
+        return self.grades.dtype.kind == "f"
 
     def of_queries(self, queries: Ids) -> Qrels:
         """Return the judgments of those queries only, in this object's order."""

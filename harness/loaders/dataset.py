@@ -23,7 +23,7 @@ from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.filtering import QueryFilters, apply_filter
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
-from harness.data.judgments import are_of_another_corpus, group_judgments, unknown_rows
+from harness.data.judgments import are_of_another_corpus, group_judgments, refuse_fractions, unknown_rows
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.texts import JoinRule, content_digest
@@ -549,6 +549,7 @@ def _read_judgments(
     judgments = source.read(problems, notes) if read_for is None else read_for(documents.ids, problems, notes)
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
+    refuse_fractions(judgments, problems)
     qrels = group_judgments(judgments, problems)
     reasons, fixes, queries_name = list[str | None](), list[str](), loaded.queries.name
     strange_queries = unknown_rows(judgments.query_ids, queries.ids)

@@ -109,17 +109,25 @@ def text_source(files: Files, read: ReadRecords, columns: ColumnMap, unit: str) 
     )
 
 
-def _table(files: Files, columns: ColumnMap) -> TextSource:
+def _table(files: Files, columns: ColumnMap, otherwise: str = ".jsonl") -> TextSource:
+    """Return the texts of a table; ``otherwise`` is the format of a file whose ending says nothing."""
     (name,) = files.names
+    ending = format_of(name) or otherwise
     read = partial(
         read_records,
-        ending=format_of(name) or ".jsonl",
+        ending=ending,
         is_header=columns.is_header,
         without_header=tuple(role.sure for role in columns.roles if role.required)
-        if format_of(name) in (".tsv", ".tab")
+        if ending in (".tsv", ".tab")
         else (),
     )
     return text_source(files, files.records(read), columns, unit_of(name))
+
+
+def _has_two_columns(start: bytes) -> bool:
+    """Return whether every complete line at the beginning of a file is an id and a text with a tab between."""
+    lines = [line for line in start.split(b"\n")[: start.count(b"\n") or 1] if line.strip()]
+    return bool(lines) and all(line.count(b"\t") == 1 and not line.startswith(b"\t") for line in lines)
 
 
 def document_columns(spec: DatasetSpec) -> ColumnMap:
@@ -172,14 +180,22 @@ class Questions(NamedTuple):
 
 
 def questions_in(files: Files, spec: DatasetSpec) -> Questions:
-    """Return the queries of a table, of TREC topics, or of a golden set, which brings judgments too."""
+    """Return the queries of a table, of TREC topics, or of a golden set, which brings judgments too.
+
+    A file with another ending is a table if each line is an id and a text with a tab between.
+    """
     columns = ColumnMap(QUERY_ROLES, spec.columns)
     (name,) = files.names
-    if is_topics(files.source.start_of(name)):
+    start = files.source.start_of(name)
+    if is_topics(start):
         return Questions(text_source(files, files.records(read_topics), columns, "topic"), None)
+    if format_of(name) is None and _has_two_columns(start):
+        return Questions(_table(files, columns, ".tsv"), None)
     if format_of(name) is None:
         raise files.source.unread(name) or DataError(
-            files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
+            files.label,
+            ["is neither a table nor TREC topics"],
+            fix=f"queries are read from {', '.join(ENDINGS)} files, and from lines of an id, a tab and the text",
         )
     if _GOLDEN_ONLY & spec.columns.keys() or any(
         is_golden(record, spec.columns) for record in first_records(files.source, name)[:1]

@@ -1,13 +1,15 @@
 """Runs and judgments in JSON and Parquet: the shapes that objects have, in a file.
 
 A JSON file holds a dictionary or a list as :mod:`harness.data.memory` takes it, or MTEB's predictions. A JSON Lines
-file holds sentence-transformers' predictions. A Parquet file has named columns; ``harness compare`` writes runs so.
+file holds sentence-transformers' predictions, or a table. A Parquet file has named columns; ``harness compare`` writes
+runs so. A file with another ending may hold JSON too, as ranx's ``run.lz4`` does.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike
@@ -19,14 +21,14 @@ import pyarrow as pa
 
 from harness.data.arrow import read_parquet
 from harness.data.memory import (
-    QRELS,
-    RUNS,
     InputShapes,
     are_predictions,
     described_shape,
     examples_of,
+    judgment_shapes,
     part_of_file,
     run_from_predictions,
+    run_shapes,
 )
 from harness.data.problems import Problems
 from harness.data.ranking import check
@@ -41,44 +43,84 @@ from harness.loaders.containers import (
     plain_name,
     unread_kind,
 )
-from harness.loaders.records import TOO_DEEP, is_too_deep, keys_of_list
+from harness.loaders.records import ENDINGS, TOO_DEEP, is_too_deep, keys_of_list
 from harness.store.decompression import READ_ERRORS, DamagedError
 from harness.user_path import absence
 
 Built = TypeVar("Built", Run, Qrels)
 
-_UNORDERED = (".json", ".jsonl")
+_JSON_LINES = (".jsonl", ".ndjson")
+_UNORDERED = (".json", *_JSON_LINES)
+_JSON = re.compile(rb"\s*(?:\{\s*[\"}]|\[\s*[\[{\]])")
+"""The beginning of an object, or of a list of objects or lists."""
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = ("query_id", "results")
 _START_BYTES = 4096
 
 
+def format_in(path: str | PathLike[str]) -> str | None:
+    """Return the ending of the format of a table or of JSON, by the file's ending or its beginning; None for lines."""
+    file = part_of_file(path).path
+    ending = _ending(file)
+    if ending in (*_READERS, *ENDINGS):
+        return ending
+    try:
+        return json_ending(read_start(file))
+    except (OSError, DataError):  # its reader explains it
+        return None
+
+
+def json_ending(start: bytes) -> str | None:
+    """Return ``.jsonl`` or ``.json`` for the beginning of a file that holds JSON, None for any other."""
+    start = start.removeprefix(_BOM)
+    if not _JSON.match(start):
+        return None
+    first, _, rest = start.lstrip().partition(b"\n")
+    try:
+        json.loads(first)
+    except ValueError:
+        return ".json"
+    return ".jsonl" if rest.lstrip().startswith(b"{") else ".json"
+
+
 def is_structured(path: str | PathLike[str]) -> bool:
-    """Return whether a file is JSON, JSON Lines or Parquet, by its ending."""
-    return _ending(part_of_file(path).path) in _READERS
+    """Return whether a run is JSON, Parquet, or predictions in JSON Lines."""
+    ending = format_in(path)
+    if ending in _JSON_LINES:
+        return not _is_line_of_table(read_start(part_of_file(path).path))
+    return ending in _READERS
+
+
+def _is_line_of_table(start: bytes) -> bool:
+    """Return whether JSON Lines begin with an object of more than two fields, none of which is a query's results."""
+    try:
+        record = json.loads(start.removeprefix(_BOM).lstrip().split(b"\n", 1)[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and _FIELDS[1] not in record and len(record) > len(_FIELDS)
 
 
 def states_order(path: str | PathLike[str]) -> bool:
     """Return whether the hits in a file of a run have an order: in TREC's lines and tables, not in JSON."""
-    return _ending(part_of_file(path).path) not in _UNORDERED
+    return format_in(path) not in _UNORDERED
 
 
-def read_structured_run(path: str | PathLike[str]) -> Run:
-    """Return the run in a file for which :func:`is_structured` holds.
+def read_structured_run(path: str | PathLike[str], columns: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """Return the run in a file for which :func:`is_structured` holds; ``columns`` are fields by role.
 
     Raises:
         DataError: the file cannot be read, holds no run, or something in it is wrong.
         UsageError: it holds several runs, and the text after ``#`` does not identify one.
     """
     file, fragment = part_of_file(path)
-    value = _READERS[_ending(file)](file)
+    value = _READERS[format_in(file) or ".json"](file)
     with name_in_errors(str(file)):
         if are_predictions(value):
             run = run_from_predictions(value, fragment, str(file))
         elif fragment:
             raise DataError(str(file), [f"holds one run, and none is called '{fragment}'"], fix="leave out the #")
         else:
-            run = _read(value, RUNS)
+            run = _read(value, run_shapes(columns))
         try:
             check(run)
         except RankingError as error:
@@ -86,14 +128,28 @@ def read_structured_run(path: str | PathLike[str]) -> Run:
     return run
 
 
-def qrels_of_json(content: bytes, label: str) -> Qrels:
+def qrels_of_json(content: bytes, label: str, columns: Mapping[str, str] = MappingProxyType({})) -> Qrels:
     """Return the judgments in a JSON object or list, in one of the shapes that objects may have.
 
     Raises DataError, which names ``label``, for any fault.
     """
     value = _parsed(content, label)
     with name_in_errors(label):
-        return _read(value, QRELS)
+        return _read(value, judgment_shapes(columns))
+
+
+def read_start(path: Path) -> bytes:
+    """Return a file's first bytes, 4,096 at most, decompressed; raises OSError, and DataError beyond the limits."""
+    with path.open("rb") as raw:
+        start = raw.read(_START_BYTES)
+        compression = compression_of(start)
+        if compression is None:
+            return start
+        raw.seek(0)
+        try:
+            return compression.open(raw, str(path), path.stat().st_size).read(_START_BYTES)
+        except DamagedError:  # its reader names the line
+            return b""
 
 
 def read_content(path: Path) -> bytes:
@@ -232,5 +288,9 @@ def _parquet(file: Path) -> pa.Table:
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
-    {".json": lambda file: _parsed(read_content(file), str(file)), ".jsonl": _json_lines, ".parquet": _parquet}
+    {
+        ".json": lambda file: _parsed(read_content(file), str(file)),
+        **dict.fromkeys(_JSON_LINES, _json_lines),
+        **dict.fromkeys((".parquet", ".parq"), _parquet),
+    }
 )

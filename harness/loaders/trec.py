@@ -2,45 +2,57 @@
 
 Columns are separated by any white space; files are plain or compressed, under any name. A byte-order mark, CRLF and
 blank lines are accepted. Whole files go through Arrow's reader; only a file that Arrow refuses is read line by line, to
-name every problem with its line.
+name every problem with its line. Other layouts are those of :mod:`harness.loaders.run_lines`, tables
+(:mod:`harness.loaders.run_tables`) and JSON (:mod:`harness.loaders.structured_files`); a file's ending decides, and the
+content of a file with another ending.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 
 from harness.data import ranking
-from harness.data.arrow import as_numpy, strings
-from harness.data.columns import JUDGMENT_ROLES, ColumnMap
-from harness.data.grouping import build_qrels, build_run, to_float32
+from harness.data.arrow import as_numpy
+from harness.data.grouping import build_qrels, build_run
 from harness.data.judgments import group_judgments
 from harness.data.memory import part_of_file
 from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.loaders.qrels import JUDGMENTS_FOR_RUN, looks_like_judgments, read_judgment_lines, read_judgments
-from harness.loaders.records import format_of, unit_of
+from harness.loaders.containers import WORKBOOKS
+from harness.loaders.qrels import read_judgments
+from harness.loaders.records import YAML, unit_of
+from harness.loaders.run_lines import (
+    first_words,
+    positions_in,
+    read_other_lines,
+    without_comments,
+    without_words_after_tag,
+)
+from harness.loaders.run_tables import header_in, read_run_table
 from harness.loaders.source import Source
-from harness.loaders.structured_files import is_structured, name_in_errors, read_structured_run, text_content
+from harness.loaders.structured_files import (
+    format_in,
+    is_structured,
+    name_in_errors,
+    read_content,
+    read_structured_run,
+    text_content,
+)
+from harness.loaders.text_columns import ID, normalised, read_columns
 from harness.user_path import user_path
-from harness.wording import counted
 
-_BLOCK_BYTES = 1 << 24
 _RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
 _BEIR_TABS = 2
-_HEADER = ColumnMap([role for role in JUDGMENT_ROLES if role.name in ("query_id", "doc_id")], {})
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_ID = pa.dictionary(pa.int32(), pa.string())
+_GRADE_LIMIT = 2**31
+_NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 class TaggedRun(NamedTuple):
@@ -50,51 +62,98 @@ class TaggedRun(NamedTuple):
     tag: str
 
 
-def read_run(path: Path | str) -> Run:
-    """Return the run in a file: TREC's layout, or by the file's ending Parquet with named columns or JSON.
+def read_run(path: Path | str, columns: Mapping[str, str] = _NO_COLUMNS) -> Run:
+    """Return the run in a file: TREC's layout, another layout of lines, a table, or JSON.
 
     The engine's order is the rank column, and the order of the lines for equal ranks. If a rank is not a whole number
-    the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
+    the column is not used.
+
+    Args:
+        path: the file; ``FILE#subset/split`` selects one of several runs in MTEB's predictions.
+        columns: fields of a table by role (``query_id``, ``doc_id``, ``score``, ``rank``), for names that differ from
+            the usual ones; in lines without a header, numbers of columns from 1.
 
     Raises:
         DataError: every problem with its line: a wrong number of columns, a score that is not a number or is infinite
-            in float32 (minus infinity ranks last), a document ranked twice under one query.
+            in float32 (minus infinity ranks last), a document ranked twice under one query; and a file that has two
+            readings, or none.
         UsageError: the file holds several runs, and the path does not say which is meant.
     """
-    return read_tagged_run(path).run
+    return read_tagged_run(path, columns).run
 
 
-def read_tagged_run(path: Path | str) -> TaggedRun:
+def read_tagged_run(path: Path | str, columns: Mapping[str, str] = _NO_COLUMNS) -> TaggedRun:
     """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name if no tag is written."""
+    name = part_of_file(path).path.stem
     if is_structured(path):
-        return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
-    content = _normalised(text_content(user_path(path)))
+        return TaggedRun(read_structured_run(path, columns), name)
+    file = user_path(path)
+    ending = format_in(file)
+    content = read_content(file) if ending in WORKBOOKS else text_content(file)
+    problems = Problems(str(path), unit_of(f"run{ending}"))
     with name_in_errors(str(path)):
-        run = _fast_run(content)
+        if ending in (".jsonl", ".ndjson", *YAML, *WORKBOOKS):
+            return TaggedRun(read_run_table(content, ending, columns, problems), name)
+        first = without_comments(normalised(content[:_START_BYTES])).lstrip(b"\n").split(b"\n", 1)[0]
+        if header_in(first.decode("utf-8", "replace"), columns) is not None:
+            return TaggedRun(read_run_table(*_table_of(content), columns, problems), name)
+        lines = normalised(_spaced(content, ending))
+        run = None if positions_in(columns) else _fast_run(lines)
         if run is None:
-            run = _parse_run_lines(content, Problems(str(path)))
-    return TaggedRun(run, content.lstrip(b"\n").split(b"\n", 1)[0].rsplit(b" ", 1)[-1].decode("utf-8"))
+            run = _run_of_trec_lines(lines) or read_other_lines(lines, content, columns, problems)
+    words = first_words(lines)
+    return TaggedRun(run, " ".join(words[5:]) if len(words) >= len(_RUN) else name)
 
 
-def read_qrels(path: Path | str, columns: Mapping[str, str] = MappingProxyType({})) -> Qrels:
-    """Return the judgments in a file: TREC's layout (four columns), BEIR's (three, separated by tabs), or a table.
+_START_BYTES = 1 << 16
+
+
+def _table_of(content: bytes) -> tuple[bytes, str]:
+    """Return a table, comments before its header as blank lines, and the ending of its format."""
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines):
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            break
+        lines[number] = b""
+    header = next(line for line in lines if line)
+    if not any(separator in header for separator in (b",", b";", b"\t", b"|")):  # white space
+        return normalised(b"\n".join(lines)).replace(b" ", b"\t"), ".tsv"
+    return b"\n".join(lines), ".tsv" if b"\t" in header else ".csv"
+
+
+def _spaced(content: bytes, ending: str | None) -> bytes:
+    """Return the lines of a CSV file without a header with spaces between columns."""
+    first = content.lstrip().split(b"\n", 1)[0]
+    if ending != ".csv" or b'"' in content or len(first.split()) > 1:
+        return content
+    return content.replace(b";" if b";" in first else b",", b" ")
+
+
+def _run_of_trec_lines(content: bytes) -> Run | None:
+    """Return the run of TREC's lines with comments or words after the tag; None when a line has to be looked at."""
+    plain = without_comments(content)
+    shortened = without_words_after_tag(plain)
+    if shortened is not None:
+        return _fast_run(shortened)
+    return _fast_run(plain) if plain is not content else None
+
+
+def read_qrels(path: Path | str, columns: Mapping[str, str] = _NO_COLUMNS) -> Qrels:
+    """Return the judgments in a file: lines in TREC's layout, BEIR's or SVMrank's, a table, or an export in JSON.
 
     BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are recognised by the file's ending, and
-    ``columns`` are their fields by role, for names that differ from the defaults.
+    ``columns`` are their fields by role, for names that differ from the defaults. Grades may be real-valued.
 
-    Raises DataError with every problem and its line: a wrong number of columns, a grade that is not a whole number, a
+    Raises DataError with every problem and its line: a wrong number of columns, a grade that is not a number, a
     document judged twice under one query with two grades; and for a file without judgments.
     """
     file = user_path(path)
     problems = Problems(str(file), unit_of(file.name))
-    if format_of(file.name) is not None:
-        judgments = read_judgments(Source(file.parent), file.name, columns, problems, [])
-    else:
-        content = text_content(file)
-        fast = _fast_qrels(content)
-        if fast is not None:
-            return fast
-        judgments = read_judgment_lines(BytesIO(content), problems, [])
+    content = None if format_in(file) is not None else text_content(file)
+    fast = None if content is None else _fast_qrels(content)
+    if fast is not None:
+        return fast
+    judgments = read_judgments(Source(file.parent), file.name, columns, problems, [])
     qrels = group_judgments(judgments, problems)
     problems.raise_if_any()
     if not len(qrels):
@@ -102,22 +161,12 @@ def read_qrels(path: Path | str, columns: Mapping[str, str] = MappingProxyType({
     return qrels
 
 
-def _normalised(content: bytes) -> bytes:
-    """Return the same lines with one space between columns and none around them."""
-    for other in (b"\r\n", b"\t", b"\v", b"\f"):
-        if other in content:
-            content = content.replace(other, b"\n" if other == b"\r\n" else b" ")
-    while b"  " in content:
-        content = content.replace(b"  ", b" ")
-    return content.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
-
-
 def _fast_run(content: bytes) -> Run | None:
     """Return the run by Arrow's reader; None when a line has to be looked at."""
     numbers = {"score": pa.float64(), "rank": pa.int64()}
-    table = _table(content, _RUN, {"query": _ID, "document": _ID, **numbers})
+    table = read_columns(content, _RUN, {"query": ID, "document": ID, **numbers})
     if table is None:  # trec_eval does not read ranks, so they may be anything
-        table = _table(content, _RUN, {"query": _ID, "document": _ID, "score": pa.float64()})
+        table = read_columns(content, _RUN, {"query": ID, "document": ID, "score": pa.float64()})
     if table is None:
         return None
     ranks_read = as_numpy(table["rank"]) if "rank" in table.column_names else None
@@ -131,94 +180,13 @@ def _fast_qrels(content: bytes) -> Qrels | None:
     """Return the judgments of TREC's lines by Arrow's reader; None when a line has to be looked at."""
     if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:  # it may be a header
         return None
-    table = _table(_normalised(content), _QRELS, {"query": _ID, "document": _ID, "grade": pa.int32()})
+    lines = normalised(content)
+    table = read_columns(lines, _QRELS, {"query": ID, "document": ID, "grade": pa.int32()})
     if table is None:
+        table = read_columns(lines, _QRELS, {"query": ID, "document": ID, "grade": pa.float64()})
+    if table is None or not bool((np.abs(as_numpy(table["grade"])) < _GRADE_LIMIT).all()):
         return None
     try:
         return build_qrels(table["query"], table["document"], as_numpy(table["grade"]))
     except DataError:  # a document judged twice: found again line by line, with its line
         return None
-
-
-def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.Table | None:
-    """Return the columns named in ``types``; None when a line has another number of columns or a value does not fit."""
-    try:
-        return csv.read_csv(
-            pa.py_buffer(content),
-            read_options=csv.ReadOptions(
-                use_threads=len(content) > _BLOCK_BYTES, column_names=names, block_size=_BLOCK_BYTES
-            ),
-            parse_options=csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
-        )
-    except pa.ArrowInvalid:
-        return None
-
-
-def _parse_run_lines(content: bytes, problems: Problems) -> Run:
-    """Return a run from normalised lines; raises DataError that names every faulty line."""
-    queries, documents, ranks, scores = list[str](), list[str](), list[str](), list[float]()
-    first_lines: dict[tuple[str, str], int] = {}
-    _refuse_other_layouts(content, problems)
-    for line, raw in enumerate(content.split(b"\n"), 1):
-        try:
-            parts = raw.decode("utf-8").split(" ")
-        except UnicodeDecodeError as error:
-            problems.add(line, f"not UTF-8: byte 0x{raw[error.start]:02x}")
-            continue
-        if len(parts) != len(_RUN):
-            if raw:
-                problems.add_once(line, f"{counted(len(parts), 'column')}, expected {len(_RUN)}: {' '.join(_RUN)}")
-            continue
-        query, _, document, rank, score, _ = parts
-        problem = _score_problem(score)
-        if problem is None and (before := first_lines.setdefault((query, document), line)) != line:
-            problem = f"document '{document}' is listed for query '{query}' on line {before} already"
-        if problem is not None:
-            problems.add(line, problem)
-            continue
-        queries.append(query)
-        documents.append(document)
-        ranks.append(rank)
-        scores.append(float(score))
-    problems.raise_if_any()
-    are_integers = all(map(_INTEGER.fullmatch, ranks))
-    ranks_read = np.array(list(map(int, ranks)), dtype=np.float64) if are_integers else None
-    query_column, document_column = (pa.chunked_array([strings(values)]) for values in (queries, documents))
-    return build_run(query_column, document_column, np.array(scores), ranks_read)
-
-
-def _refuse_other_layouts(content: bytes, problems: Problems) -> None:
-    """Raise DataError for judgments, and for a table, by the first line."""
-    first = content.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
-    words, cells = first.split(), [cell.strip(' "') for cell in re.split("[,;]", first)]
-    fix = None
-    if len(words) == len(_RUN):
-        return
-    if looks_like_judgments(words):
-        problems.add(None, JUDGMENTS_FOR_RUN)
-    elif len(cells) > _BEIR_TABS or _HEADER.covers(words):
-        names = cells if len(cells) > _BEIR_TABS else words
-        layout = (
-            f"with the columns {', '.join(names)}" if _HEADER.covers(names) else "separated by commas or semicolons"
-        )
-        problems.add(None, f"is a table {layout}; a run is not read from such a table")
-        fix = (
-            "write it as Parquet, as with pandas: read_csv(FILE).to_parquet('run.parquet'), with the columns query_id, "
-            "doc_id and score; or as TREC's lines: query Q0 document rank score tag"
-        )
-    problems.raise_if_any(fix=fix)
-
-
-def _score_problem(text: str) -> str | None:
-    try:
-        number = float(text) if "_" not in text else None
-    except ValueError:
-        number = None
-    if number is None:
-        return f"the score '{text}' is not a number"
-    if np.isnan(number):
-        return "the score is NaN"
-    if to_float32(np.array(number)) == np.inf:
-        return f"the score '{text}' is infinite, or beyond the range of float32"
-    return None

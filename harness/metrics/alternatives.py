@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from harness.data import ranking
 from harness.data.ranking import TieRule
-from harness.data.types import Int32Array, Qrels, Run, owners
+from harness.data.types import Grades, Qrels, Run, owners
 from harness.errors import UsageError
 
 COUNTED_ALREADY = -(2**31)
@@ -35,7 +35,7 @@ class CountedGroups(NamedTuple):
     tied: npt.NDArray[np.bool_]
 
 
-def count_groups_once(run: Run, qrels: Qrels, ties: TieRule, level: int) -> CountedGroups:
+def count_groups_once(run: Run, qrels: Qrels, ties: TieRule, level: float) -> CountedGroups:
     """Return judgments by which each group of alternatives counts once in a run.
 
     The first hit of a group with at least grade ``level`` counts, else the first with a grade above 0. Judgments
@@ -83,7 +83,7 @@ def _repeats(qrels: Qrels) -> npt.NDArray[np.bool_]:
     return sizes
 
 
-def _counted(members: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], grades: Int32Array, level: int) -> int:
+def _counted(members: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], grades: Grades, level: float) -> int:
     """Return the member of a group that counts: the first relevant hit, else the first hit, else the best member."""
     if not len(members):
         return -1
@@ -94,5 +94,5 @@ def _counted(members: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], grade
     return int(chosen)
 
 
-def _descending(qrels: Qrels, grades: Int32Array) -> Int32Array:
+def _descending(qrels: Qrels, grades: Grades) -> Grades:
     return replace(qrels, grades=grades, groups=None).descending_grades

@@ -312,7 +312,7 @@ class _Scorer:
         hits = np.diff(run.indptr)
         return (positions >= 0) & (np.append(hits, 0)[positions] > 0)
 
-    def _relevant(self, level: int) -> npt.NDArray[np.int64]:
+    def _relevant(self, level: float) -> npt.NDArray[np.int64]:
         """Return R of every judged query."""
         return np.bincount(self._query[self.qrels.grades >= level], minlength=len(self.qrels.query_ids))
 
@@ -334,7 +334,7 @@ class _Scorer:
             values = values * self._ap_factor(measure, settings, run)
         return values
 
-    def _measured(self, measure: Metric, run: Run, qrels: Qrels, level: int) -> Float64Array:
+    def _measured(self, measure: Metric, run: Run, qrels: Qrels, level: float) -> Float64Array:
         """Return the values of all judged queries, for hits in the order of ``run``."""
         values = np.zeros(len(self.qrels.query_ids), dtype=np.float64)
         has_judgments = np.diff(qrels.indptr) > 0
@@ -361,7 +361,7 @@ class _Scorer:
     def _ap_factor(self, measure: Metric, settings: Settings, run: Run) -> Float64Array:
         """Return R divided by the convention's divisor of AP; 0 if that divisor is 0."""
         stated = measure.parameter("rel")
-        level = settings.relevance if stated is None else int(stated)
+        level = settings.relevance if stated is None else float(stated)
         relevant = self._relevant(level).astype(np.float64)
         if settings.ap_total is Total.REACHABLE:
             deepest = [depth for depth in (measure.cutoff, settings.depth) if depth is not None]

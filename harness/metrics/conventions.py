@@ -130,7 +130,9 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect("identical_ids", "hits with their query's id", _always, (IdenticalIds.KEEP, IdenticalIds.BEFORE_CUT)),
     Aspect("depth", "hits measured", _always, (None, 1000, 100, 10)),
     Aspect("relevance", "lowest relevant grade", _follows_relevance, (1, 2, 3)),
-    Aspect("gain", "gain", lambda m: m.name == "nDCG" and m.parameter("dcg") is None, tuple(Gain)),
+    Aspect(
+        "gain", "gain", lambda m: m.name == "nDCG" and not {"dcg", "gains"} & dict(m.parameters).keys(), tuple(Gain)
+    ),
     Aspect("ideal", "ideal ranking", lambda m: m.name == "nDCG", tuple(Ideal)),
     Aspect("ap_total", "AP divided by", lambda m: m.name == "AP", tuple(Total)),
     Aspect("recall_total", "recall divided by", lambda m: m.name == "R", (Total.ALL, Total.REACHABLE)),

@@ -40,11 +40,12 @@ def metric(
 ) -> Kind:
     """Return the row of the table of metrics for a NumPy function of one query's grades.
 
-    The function is called as ``function(grades, ideal, k)``. ``grades`` (int64) are the grades of the returned
-    documents, best rank first, cut at ``k``; a document without a judgment, or with a negative grade, has grade 0.
-    ``ideal`` (int64) are all grades of the query, highest first, uncut. ``k`` is the cutoff, None if none was written.
-    The function returns a finite number; higher is better. A query without hits, or without a grade of at least 1 (of
-    ``rel``, if that is a parameter), has the value 0, and the function is not called for it.
+    The function is called as ``function(grades, ideal, k)``. ``grades`` (int64, or float64 if the judgments are
+    real-valued) are the grades of the returned documents, best rank first, cut at ``k``; a document without a judgment,
+    or with a negative grade, has grade 0. ``ideal`` (of the same type) are all grades of the query, highest first,
+    uncut. ``k`` is the cutoff, None if none was written. The function returns a finite number; higher is better. A
+    query without hits, or without a grade of at least 1 (of ``rel``, if that is a parameter), has the value 0, and
+    the function is not called for it.
 
     Names of the first three arguments are free. Without a third the metric takes no cutoff; without a default for it
     the metric needs one. Keyword arguments with a number as default are parameters, ``Name(p=0.9)@10``; ``rel`` is the
@@ -111,7 +112,7 @@ class _PerQuery:
         positional = (k,) if self._takes_cutoff else ()
         relevant = keywords.get("rel", 1)
         for query in range(len(out)):
-            ideal = np.maximum(judged.ideal[judged.indptr[query] : judged.indptr[query + 1]], 0).astype(np.int64)
+            ideal = np.maximum(judged.ideal[judged.indptr[query] : judged.indptr[query + 1]], 0).astype(_wide(judged))
             if judged.retrieved[query] and len(ideal) and ideal[0] >= relevant:
                 grades = _grades(judged, query, arguments.cutoff)
                 out[query] = _number(query, call_foreign(query, self._function, grades, ideal, *positional, **keywords))
@@ -119,9 +120,13 @@ class _PerQuery:
                 out[query] = 0.0
 
 
-def _grades(judged: JudgedHits, query: int, cutoff: int) -> npt.NDArray[np.int64]:
+def _wide(judged: JudgedHits) -> type[np.int64] | type[np.float64]:
+    return np.float64 if judged.ideal.dtype.kind == "f" else np.int64
+
+
+def _grades(judged: JudgedHits, query: int, cutoff: int) -> npt.NDArray[Any]:
     """Return the grades of the first ``cutoff`` hits by rank, 0 for hits without a judgment."""
-    grades = np.zeros(min(int(judged.retrieved[query]), cutoff), dtype=np.int64)
+    grades = np.zeros(min(int(judged.retrieved[query]), cutoff), dtype=_wide(judged))
     hits = slice(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query])
     within = judged.ranks[hits] <= cutoff
     grades[judged.ranks[hits][within] - 1] = np.maximum(judged.grades[hits][within], 0)
@@ -164,5 +169,5 @@ def _parameter(name: str, argument: inspect.Parameter) -> Parameter:
     if kind not in (int, float) or (argument.name == "rel" and kind is not int):
         raise MetricError(f"metric '{name}': the default of {argument.name} is not a number", fix=_HOW)
     if argument.name == "rel":
-        return Parameter("rel", int, default, "lowest grade that counts as relevant", minimum=1)
+        return Parameter("rel", float, default, "lowest grade that counts as relevant", minimum=0, above=True)
     return Parameter(argument.name, cast("type[int] | type[float]", kind), default, "parameter of the function")

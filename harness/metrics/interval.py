@@ -28,7 +28,7 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
     position = np.arange(len(tied)) - np.repeat(begins, lengths)
     ranks, grades = judged.ranks.copy(), judged.grades.copy()
     ranks[tied] = above + 1 + position + (0 if best else size - np.repeat(lengths, lengths))
-    of_group = judged.grades[tied].astype(np.int64)
+    of_group = judged.grades[tied].astype(np.float64)
     grades[tied] = judged.grades[tied][np.lexsort((-of_group if best else of_group, group))]
     return judged._replace(ranks=ranks, grades=grades)
 

@@ -40,7 +40,7 @@ def _group_end(judged: JudgedHits, query: int, first: int) -> int:
 
 
 @inner_kernel
-def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
+def _relevant_in(judged: JudgedHits, first: int, last: int, level: float) -> int:
     count = 0
     for hit in range(first, last):
         if judged.grades[hit] >= level:
@@ -49,7 +49,7 @@ def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
 
 
 @inner_kernel
-def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
+def _expected_within(judged: JudgedHits, query: int, level: float, cutoff: int) -> float:
     """Return the expected number of hits with at least grade ``level`` in the top ``cutoff``."""
     expected = 0.0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):
@@ -60,7 +60,7 @@ def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) ->
 
 
 @inner_kernel
-def _reached_first(judged: JudgedHits, query: int, level: int, cutoff: int, reciprocal: bool) -> float:
+def _reached_first(judged: JudgedHits, query: int, level: float, cutoff: int, reciprocal: bool) -> float:
     """Return the expected 1/rank (or 1) at the first relevant hit within the cutoff.
 
     Only the best tie group with a relevant hit matters. With m hits, r of them relevant, the chance that the first
@@ -114,7 +114,7 @@ def success(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
 
 
 @inner_kernel
-def _all_reached(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
+def _all_reached(judged: JudgedHits, query: int, level: float, cutoff: int) -> float:
     """Return the chance that every relevant document is in the top ``cutoff``; 0 if one was not returned.
 
     Of a tie group that the cutoff divides, c of m places count. The chance that all of its r relevant hits have one is
@@ -249,9 +249,9 @@ def number_relevant_retrieved(judged: JudgedHits, arguments: Arguments, out: Out
 
 
 @inner_kernel
-def _gain(grade: int, exponential: bool) -> float:
-    """Return the gain of a grade: the grade itself or 2^grade - 1; 0 for grades below 1."""
-    if grade < 1:
+def _gain(grade: float, exponential: bool) -> float:
+    """Return the gain of a grade: the grade itself or 2^grade - 1; 0 for grades of 0 and below."""
+    if grade <= 0:
         return 0.0
     return 2.0**grade - 1.0 if exponential else float(grade)
 
@@ -262,7 +262,7 @@ def _ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -
     start, stop = judged.indptr[query], judged.indptr[query + 1]
     total = 0.0
     for position in range(min(stop - start, cutoff)):
-        if judged.ideal[start + position] < 1:  # no `break`, although all that follow are as low: see above
+        if judged.ideal[start + position] <= 0:  # no `break`, although all that follow are as low: see above
             continue
         total += _gain(judged.ideal[start + position], exponential) / math.log2(position + 2.0)
     return total
@@ -355,7 +355,7 @@ def expected_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out
 
 
 @inner_kernel
-def _scaled_gain(judged: JudgedHits, query: int, grade: int) -> float:
+def _scaled_gain(judged: JudgedHits, query: int, grade: float) -> float:
     """Return a grade divided by the query's highest grade, which is taken as 1 if it is lower."""
     return grade / max(judged.ideal[judged.indptr[query]], 1) if grade > 0 else 0.0
 
@@ -418,7 +418,7 @@ def _least_relevant(recall: float, total: int, release: int) -> int:
 
 
 @inner_kernel
-def _interpolated(judged: JudgedHits, query: int, level: int, least: int) -> float:
+def _interpolated(judged: JudgedHits, query: int, level: float, least: int) -> float:
     """Return the highest precision at or after the rank of the relevant hit number ``least``."""
     seen, best = 0, 0.0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.hit_counts[query]):

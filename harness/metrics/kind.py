@@ -21,10 +21,12 @@ Release = Literal[9, 10]
 class Parameter:
     """A parameter of a measure: its type, default, bounds, and one line of help.
 
-    Two names have a meaning: ``rel`` is the lowest relevant grade, and ``max`` the highest grade of the scale, so that
-    judgments with a higher grade are refused.
+    Three names have a meaning: ``rel`` is the lowest relevant grade, ``max`` the highest grade of the scale, so that
+    judgments with a higher grade are refused, and ``gains`` a table by which grades become gains before the kernel gets
+    them.
 
-    A parameter of type ``str`` has ``choices``: the words and the number that the kernel gets for each.
+    Any other parameter of type ``str`` has ``choices``: the words and the number that the kernel gets for each.
+    ``above`` says that the minimum itself is too small.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Parameter:
     help: str
     minimum: float | None = None
     maximum: float | None = None
+    above: bool = False
     choices: dict[str, float] = field(default_factory=dict, hash=False)
 
 
@@ -48,9 +51,10 @@ class Kind:
 
     ``kernel`` fills one value for each query; ``average`` does the same in expectation over tie permutations, None if
     no closed form is offered; ``bounded`` says whether sorting inside tie groups gives the exact extremes.
-    ``parameters`` holds at most one besides ``rel``. ``aliases`` are other names in use, ``trec`` is trec_eval's name
-    without a cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default.
-    ``release`` is the release of trec_eval that computes the metric so under that name, None if every release does.
+    ``parameters`` holds at most one besides ``rel`` and ``gains``. ``aliases`` are other names in use, ``trec`` is
+    trec_eval's name without a cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by
+    default. ``release`` is the release of trec_eval that computes the metric so under that name, None if every
+    release does.
     ``judgments`` are the documents that count: ``relevant`` ones, or ``forbidden`` ones, which a golden set names.
     ``condensable`` metrics take :data:`JUDGED_ONLY`. If ``lower_is_better``, the range is 0 to 1.
     """

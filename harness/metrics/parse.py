@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
+from harness.metrics.gains import gains_text, parse_gains
 from harness.metrics.kind import JUDGED_ONLY, Kind, Parameter, Release
 from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kind_of, kinds, spellings, squeezed
@@ -15,6 +16,8 @@ from harness.metrics.table import KINDS, NOT_OFFERED
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
+_PARAMETER = re.compile(r"""(?:[^,'"]|'[^']*'?|"[^"]*"?)+""")
+"""A parameter with its value, which may hold commas in quotation marks."""
 _MTEB_SHAPE = re.compile(r"(?P<name>.+)_at_(?P<at>\d+)")
 _RANX_LEVEL = re.compile(r"(?P<metric>[^()]+)-l(?P<level>\d+)")
 _PARAMETERS_OF_TREC = (
@@ -297,13 +300,15 @@ def _cutoff(kind: Kind, cutoff: str | None, text: str) -> int | float | None:
 def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, ParameterValue], ...]:
     parameters_by_name = {parameter.name: parameter for parameter in kind.all_parameters}
     values: dict[str, ParameterValue] = {}
-    for part in filter(None, (part.strip() for part in inside.split(","))):
+    for part in filter(None, map(str.strip, _PARAMETER.findall(inside))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or key in values:
             raise UsageError(f"metric '{text}': '{part}' is not a single key=value", fix="write it like AP(rel=2)")
         if key not in parameters_by_name:
             raise UnknownNameError("parameter", key, parameters_by_name, of=kind.name)
         values[key] = _value(parameters_by_name[key], value.strip("'\""), text)
+    if "gains" in values and values.get("dcg") == "exp-log2":
+        raise UsageError(f"metric '{text}' has two rules for gains: gains and dcg", fix="keep one of them")
     # rel is kept even at its default: a run-wide relevance level must not override it
     return tuple(
         sorted(
@@ -313,6 +318,8 @@ def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, Paramete
 
 
 def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
+    if parameter.name == "gains":
+        return gains_text(parse_gains(text))
     if parameter.type is str:
         if text in parameter.choices:
             return text
@@ -326,8 +333,17 @@ def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
     except ValueError as error:
         expected = "a whole number" if parameter.type is int else "a number"
         raise UsageError(f"metric '{measure}': {parameter.name}={text} is not {expected}") from error
+    if parameter.name == "rel" and isinstance(value, float) and value.is_integer():
+        value = int(value)
     low, high = parameter.minimum, parameter.maximum
-    if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
+    if not isinstance(value, str) and not (_reaches(parameter, value) and (high is None or value <= high)):
         bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:,.10g}"
+        if parameter.above:
+            bounds = f"above {low:g}" if high is None else f"above {low:g} and at most {high:,.10g}"
         raise UsageError(f"metric '{measure}': {parameter.name} must be {bounds}, not {text}")
     return value
+
+
+def _reaches(parameter: Parameter, value: float) -> bool:
+    low = parameter.minimum
+    return low is None or (value > low if parameter.above else value >= low)

@@ -62,6 +62,10 @@ def judge_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
     judged, or none of its document ids unless ``unjudged`` allows it.
     """
     ideal = qrels.descending_grades
+    if qrels.has_fractions:  # placed by the number of each value, so that nothing is compiled for another type
+        values, positions = np.unique(qrels.grades, return_inverse=True)
+        judged = judge_hits(run, replace(qrels, grades=positions.astype(np.int32)), ties, unjudged=unjudged)
+        return judged._replace(grades=values.astype(np.float64)[judged.grades], ideal=ideal)
     run = _uniform(ranking.by_wide_scores(run) if ties is TieRule.TREC_EVAL_10 else run)
     qrels = replace(qrels, indptr=read_only(qrels.indptr), rows=read_only(qrels.rows), grades=read_only(qrels.grades))
     query_of = _match("query", run.query_ids, qrels.query_ids)
@@ -121,7 +125,8 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
         retrieved=np.zeros(len(qrels.query_ids), dtype=np.int64),
         unsorted=np.zeros(len(run.query_ids), dtype=np.uint8),
     )
-    duplicates = _mark_hits(hits, marks, judged_rows, qrels.grades, np.full(len(run.doc_ids), -1, dtype=np.int32))
+    grades = qrels.grades.astype(np.int32, copy=False)
+    duplicates = _mark_hits(hits, marks, judged_rows, grades, np.full(len(run.doc_ids), -1, dtype=np.int32))
     if duplicates or not (run.scores < np.inf).all():
         ranking.check(run)
     return marks

@@ -132,7 +132,7 @@ class Scores:
         values: Float64Array = self.values[:, self.measures.index(measure)]
         return values
 
-    def column_of(self, measure: Metric, relevance: int) -> int:
+    def column_of(self, measure: Metric, relevance: float) -> int:
         """Return the column of a measure, which is scored under its relevance level if it has one."""
         levelled = measure.with_parameter("rel", relevance)
         return self.measures.index(levelled if levelled in self.measures else measure)

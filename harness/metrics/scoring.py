@@ -15,6 +15,7 @@ from harness.errors import MetricError, UsageError
 from harness.metrics.alternatives import CountedGroups, count_groups_once
 from harness.metrics.condensed import condensed
 from harness.metrics.functions import QueryFaultError
+from harness.metrics.gains import parse_gains, require_gains, with_gains
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kind, Parameter
@@ -35,7 +36,7 @@ def score(
     *,
     ties: TieRule | str = TieRule.TREC_EVAL,
     queries: QuerySet | str = QuerySet.RELEVANT,
-    relevance: int = 1,
+    relevance: float = 1,
     unjudged: bool = False,
     if_relevant: bool = False,
 ) -> Scores:
@@ -51,8 +52,10 @@ def score(
     relevant.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
-    if not 1 <= relevance <= HIGHEST_LEVEL:
-        raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
+    if not 0 < relevance <= HIGHEST_LEVEL:
+        raise UsageError(
+            f"the relevance level is {relevance}", fix=f"it must be above 0, and at most {HIGHEST_LEVEL:,}"
+        )
     levelled = measures if relevance == 1 else [_apply_level(measure, relevance) for measure in measures]
     resolved = tuple(dict.fromkeys(levelled))
     require_judgments(resolved)
@@ -113,7 +116,7 @@ def _columns(
     judged: JudgedHits,
     measures: Sequence[Metric],
     ties: TieRule,
-    relevance: int,
+    relevance: float,
     counted: CountedGroups,
     *,
     if_relevant: bool = False,
@@ -142,16 +145,19 @@ def _depends_on_unjudged(measure: Metric) -> bool:
     return kind.condensable and kind.aggregate != "sum" and not measure.parameter(JUDGED_ONLY.name)
 
 
-def _value_if_relevant(judged: JudgedHits, measure: Metric, relevance: int, query_ids: Ids) -> Float64Array:
+def _value_if_relevant(judged: JudgedHits, measure: Metric, relevance: float, query_ids: Ids) -> Float64Array:
     arguments = _arguments(measure, kind_of(measure.name), relevance)
 
     def fill(hits: JudgedHits, values: Float64Array) -> None:
         _fill(hits, measure, relevance, query_ids, values)
 
-    return values_if_relevant(judged, arguments.cutoff, arguments.level, fill)
+    level, gains = arguments.level, measure.parameter("gains")
+    if gains is not None:  # the lowest relevant grade that has a gain
+        level = min((grade for grade in parse_gains(str(gains)) if grade >= level), default=level)
+    return values_if_relevant(judged, arguments.cutoff, level, fill)
 
 
-def _apply_level(measure: Metric, relevance: int) -> Metric:
+def _apply_level(measure: Metric, relevance: float) -> Metric:
     levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     stated = not levelled or measure.parameter("rel") is not None
     return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
@@ -179,20 +185,22 @@ def require_closed_form(measures: Sequence[Metric]) -> None:
 
 
 def _refuse_grades_beyond_scale(measures: Sequence[Metric], qrels: Qrels) -> None:
-    highest = int(qrels.grades.max(initial=0))
+    highest = qrels.grades.max(initial=0)
     for measure in measures:
+        if (gains := measure.parameter("gains")) is not None:
+            require_gains(parse_gains(str(gains)), qrels.grades, str(measure))
         limits = [parameter for parameter in kind_of(measure.name).parameters if parameter.name == "max"]
         if limits and highest > _value_of(limits[0], measure):
             raise UsageError(
-                f"grade {highest} is beyond the scale of {measure}",
-                fix=f"write it with {measure.name}(max={highest}), for example",
+                f"grade {highest:g} is beyond the scale of {measure}",
+                fix=f"write it with {measure.name}(max={int(np.ceil(highest))}), for example",
             )
 
 
 def _choose(
-    run: Run, qrels: Qrels, judged: JudgedHits, queries: QuerySet, relevance: int
+    run: Run, qrels: Qrels, judged: JudgedHits, queries: QuerySet, relevance: float
 ) -> tuple[npt.NDArray[np.bool_], QueryCounts]:
-    best = np.full(len(qrels.query_ids), np.iinfo(np.int32).min, dtype=np.int64)
+    best = np.full(len(qrels.query_ids), -np.inf)
     filled = np.diff(qrels.indptr) > 0
     best[filled] = judged.ideal[qrels.indptr[:-1][filled]]
     relevant, answered = best >= relevance, judged.retrieved > 0
@@ -204,7 +212,7 @@ def _choose(
 
 
 def _values(
-    judged: JudgedHits, measures: Sequence[Metric], relevance: int, query_ids: Ids, *, average: bool = False
+    judged: JudgedHits, measures: Sequence[Metric], relevance: float, query_ids: Ids, *, average: bool = False
 ) -> Float64Array:
     """Return the value of each query and metric; with ``average`` the expected ones over all orders of ties."""
     if not average:  # to kernels, a ranking without ties is one whose tie groups have one hit each
@@ -220,7 +228,7 @@ def _values(
 def _fill(
     hits: JudgedHits,
     measure: Metric,
-    relevance: int,
+    relevance: float,
     query_ids: Ids,
     values: Float64Array,
     *,
@@ -230,7 +238,9 @@ def _fill(
     kind = kind_of(measure.name)
     try:
         kernel = (kind.average if average else None) or kind.kernel
-        kernel(hits, _arguments(measure, kind, relevance), values)
+        gains = measure.parameter("gains")
+        graded = hits if gains is None else with_gains(hits, parse_gains(str(gains)))
+        kernel(graded, _arguments(measure, kind, relevance), values)
     except QueryFaultError as error:
         of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
         raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
@@ -256,15 +266,16 @@ def _require_within(
         )
 
 
-def _arguments(measure: Metric, kind: Kind, relevance: int) -> Arguments:
+def _arguments(measure: Metric, kind: Kind, relevance: float) -> Arguments:
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else NO_CUTOFF
     return Arguments(cutoff, _level(measure, relevance), _extra(measure, kind))
 
 
-def _level(measure: Metric, relevance: int) -> int:
+def _level(measure: Metric, relevance: float) -> float:
     """Return the lowest grade that is relevant to a metric."""
-    level = measure.parameter("rel")
-    return int(level) if level is not None else relevance
+    stated = measure.parameter("rel")
+    level = relevance if stated is None else float(stated)
+    return int(level) if float(level).is_integer() else level
 
 
 def _extra(measure: Metric, kind: Kind) -> float:

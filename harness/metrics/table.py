@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from harness.metrics import kernels
+from harness.metrics.gains import EXAMPLE
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 
 _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 _RECALLS = tuple(tenth / 10 for tenth in range(11))
-_REL = Parameter("rel", int, 1, "lowest grade that counts as relevant", minimum=1, maximum=HIGHEST_LEVEL)
+_REL = Parameter("rel", float, 1, "lowest grade that counts as relevant", 0, HIGHEST_LEVEL, above=True)
 _BUCKLEY = "Buckley and Voorhees, Retrieval System Evaluation, in TREC, MIT Press 2005"
 
 _DCG = Parameter(
@@ -21,21 +22,25 @@ _DCG = Parameter(
     choices={"log2": 0.0, "exp-log2": kernels.EXPONENTIAL},
 )  # fmt: skip
 
+_GAINS = Parameter("gains", str, "", f"gains of the grades in place of the grades, as `'{EXAMPLE}'`")
+
 _ROWS = (
     Kind(
         "nDCG", kernels.ndcg,
         "discounted gain of the ranking divided by the gain of the ideal ranking of all relevant documents",
-        "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
+        "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, 2^grade - 1 with dcg='exp-log2', or "
+        "the gain that gains gives the grade",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
         "optional", average=kernels.expected_ndcg, aliases=("NDCG",),
-        parameters=(_DCG,),
+        parameters=(_DCG, _GAINS),
         trec="ndcg", trec_cut="ndcg_cut", trec_cuts=_CUTS,
     ),
     Kind(
         "DCG", kernels.dcg, "discounted gain of the ranking, as nDCG has it before it is divided by the ideal",
-        "sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
+        "sum of gain / log2(rank + 1); gain is the grade, 2^grade - 1 with dcg='exp-log2', or the gain that gains "
+        "gives the grade",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=kernels.expected_dcg,
-        parameters=(_DCG,), range="0 or more",
+        parameters=(_DCG, _GAINS), range="0 or more",
     ),
     Kind(
         "AP", kernels.average_precision, "mean precision at the relevant documents",

@@ -14,7 +14,7 @@ _ORDER = (
 )  # fmt: skip
 
 
-def trec_name(measure: Metric, relevance: int = 1, release: Release = 9) -> str | None:
+def trec_name(measure: Metric, relevance: float = 1, release: Release = 9) -> str | None:
     """Return the measure's name in a release of trec_eval run with ``-l relevance``, None if it has no such measure."""
     kind = kind_of(measure.name)
     if kind.release not in (None, release):
@@ -28,7 +28,7 @@ def trec_name(measure: Metric, relevance: int = 1, release: Release = 9) -> str 
     return f"{kind.trec_cut}_{measure.cutoff:.2f}" if kind.cutoff == "recall" else f"{kind.trec_cut}_{measure.cutoff}"
 
 
-def in_trec_order(measures: Iterable[Metric], relevance: int = 1, release: Release = 9) -> list[int]:
+def in_trec_order(measures: Iterable[Metric], relevance: float = 1, release: Release = 9) -> list[int]:
     """Return the positions of the metrics in trec_eval's order; metrics that it does not have come last, as given."""
     metrics = list(measures)
 

@@ -22,7 +22,7 @@ _HITS_AT_A_TIME = 2_000_000
 
 
 def values_if_relevant(
-    judged: JudgedHits, cutoff: int, level: int, fill: Callable[[JudgedHits, Float64Array], None]
+    judged: JudgedHits, cutoff: int, level: float, fill: Callable[[JudgedHits, Float64Array], None]
 ) -> Float64Array:
     """Return a metric's value for each query if its unjudged hits were relevant: float64 (Q,).
 
@@ -61,7 +61,7 @@ def _block(judged: JudgedHits, start: int, stop: int) -> JudgedHits:
     )
 
 
-def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: int) -> JudgedHits:
+def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: float) -> JudgedHits:
     """Return hits in which every unjudged one of the first ``cutoff`` is judged, with grade ``level``."""
     queries, owner = len(judged.hit_counts), owners(judged.indptr)
     depth = np.minimum(judged.retrieved, cutoff)
@@ -72,7 +72,8 @@ def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: int) -> JudgedHit
     added = depth - np.bincount(owner[judged_hits], minlength=queries)
     beyond = np.bincount(owner[further], minlength=queries)
     indptr = offsets_of(np.diff(judged.indptr) + added)
-    ranks, grades = np.zeros(int(indptr[-1]), dtype=np.int64), np.zeros(int(indptr[-1]), dtype=np.int32)
+    kind = np.int32 if judged.ideal.dtype.kind == "i" and float(level).is_integer() else np.float64
+    ranks, grades = np.zeros(int(indptr[-1]), dtype=np.int64), np.zeros(int(indptr[-1]), dtype=kind)
     first = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
     positions = np.repeat(indptr[:-1], depth) + first
     ranks[positions], grades[positions] = first + 1, level
@@ -81,7 +82,7 @@ def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: int) -> JudgedHit
     positions = indptr[owner[further]] + depth[owner[further]] + order
     ranks[positions], grades[positions] = judged.ranks[further], judged.grades[further]
     all_owners = np.concatenate([owner, np.repeat(np.arange(queries), added)])
-    all_grades = np.concatenate([judged.ideal, np.full(int(added.sum()), level, dtype=np.int32)])
-    ideal = all_grades[np.lexsort((-all_grades.astype(np.int64), all_owners))]
+    all_grades = np.concatenate([judged.ideal, np.full(int(added.sum()), level, dtype=kind)])
+    ideal = all_grades[np.lexsort((-all_grades.astype(np.float64), all_owners))]
     hit_counts = (depth + beyond).astype(np.int64)
     return JudgedHits(indptr, hit_counts, ranks, grades, ranks - 1, np.ones_like(ranks), ideal, judged.retrieved)

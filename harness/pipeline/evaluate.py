@@ -8,26 +8,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
-from harness.data.frames import SCORE, as_table, lacking
+from harness.data.frames import FieldNames, as_table, lacking
 from harness.data.grouping import require_hits
 from harness.data.id_spelling import respelling
-from harness.data.judgments import repeated_judgments
+from harness.data.judgments import judgment_findings, require_whole_grades
 from harness.data.memory import (
     HITS,
-    QRELS,
-    RUNS,
+    InputShapes,
     Shape,
     are_hits,
     are_predictions,
     first_unfit,
+    judgment_shapes,
     part_of_file,
     read_shape,
+    run_shapes,
 )
 from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_excluded, without_identical_ids
@@ -37,8 +39,10 @@ from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score, with_condensed
 from harness.metrics.audit import Audit, audit_run
+from harness.metrics.gains import gains_text
 from harness.metrics.kind import Release
 from harness.metrics.placement import NothingJudgedError
+from harness.metrics.registry import kind_of
 from harness.pipeline.evaluated_runs import EvaluatedRuns, reference_name, require_pairs, run_names
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
-"""A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
+"""A run as one of the shapes of ``harness.data.memory.run_shapes``, its path, or its columns."""
 SeveralRuns: TypeAlias = (
     "list[str] | list[Path] | list[Run] | tuple[Run | str | Path, ...] | dict[str, str] | dict[str, Path] | "
     "dict[str, Run]"
@@ -60,13 +64,13 @@ SeveralRuns: TypeAlias = (
 QrelsLike: TypeAlias = (
     "Qrels | Dataset | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 )
-"""Judgments as one of the shapes of ``harness.data.memory.QRELS``, their path, or their columns."""
+"""Judgments as one of the shapes of ``harness.data.memory.judgment_shapes``, their path, or their columns."""
 
 NOTHING_JUDGED = "nothing-judged"
 """The check to accept for a run none of whose documents is judged."""
 _MANY_QUERIES = 10
 """This many queries of a run of this dataset do not miss every judged document."""
-_FILES = "the path of {}, plain or compressed, of JSON (.json, .jsonl) or of Parquet with these columns"
+_FILES = "the path of {}, of another layout of lines, a table or JSON, plain or compressed"
 
 
 def _is_path(value: object) -> bool:
@@ -79,21 +83,27 @@ def _judgments_of(dataset: Dataset) -> Qrels:
     return dataset.qrels
 
 
-_RUNS = RUNS._replace(
-    shapes=(
-        Shape(("harness.data.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
-        *RUNS.shapes,
-        Shape((_FILES.format("a TREC run"),), _is_path, trec.read_run),
+def _runs(columns: Mapping[str, str]) -> InputShapes[Run]:
+    accepted = run_shapes(columns)
+    return accepted._replace(
+        shapes=(
+            Shape(("harness.data.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
+            *accepted.shapes,
+            Shape((_FILES.format("a TREC run"),), _is_path, lambda path: trec.read_run(path, columns)),
+        )
     )
-)
-_QRELS = QRELS._replace(
-    shapes=(
-        Shape(("harness.data.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
-        Shape(("a harness.Dataset with judgments",), lambda value: isinstance(value, Dataset), _judgments_of),
-        *QRELS.shapes,
-        Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, trec.read_qrels),
+
+
+def _judgments(columns: Mapping[str, str]) -> InputShapes[Qrels]:
+    accepted = judgment_shapes(columns)
+    return accepted._replace(
+        shapes=(
+            Shape(("harness.data.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
+            Shape(("a harness.Dataset with judgments",), lambda value: isinstance(value, Dataset), _judgments_of),
+            *accepted.shapes,
+            Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, lambda path: trec.read_qrels(path, columns)),
+        )
     )
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -117,7 +127,7 @@ class EvaluatedRun(Scores):
         """Return warnings about the judgments, and about requested measures that they cannot support, for any run."""
         judged, requested = self.judged, requested_metrics(self.requested, EVAL_METRICS)
         of_measures = metric_findings(judged.qrels, requested, relevance=judged.relevance, queries=self.queries)
-        return (*repeated_judgments(judged.qrels), *of_measures)
+        return (*judgment_findings(judged.qrels, judged.relevance), *of_measures)
 
     @cached_property
     def run_findings(self) -> tuple[Finding, ...]:
@@ -241,7 +251,7 @@ def evaluate(
     (how,) = from_keywords("harness.evaluate", options, ScoreOptions, also=("run", "qrels", "metrics"))
     require(how)
     release = release_of(how)
-    measures = _measures(metrics, release or 9)
+    measures = with_own_gains(_measures(metrics, release or 9), how.gains)
     several = _several_runs(run)
     require_pairs(how, 1 if several is None else len(several))
     if several is None:
@@ -258,7 +268,7 @@ def _evaluate(
     """Score each run by the same judgments; raises as :func:`evaluate`."""
     release, columns = release_of(how), parse_columns(how.columns)
     if not isinstance(qrels, Dataset):
-        qrels, columns = _as_judgments(qrels, columns), {}
+        qrels = as_qrels(qrels, columns)
     read = [_read(run, qrels, how.identical_ids, columns) for run in runs]
     judgments = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read])
     corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
@@ -297,7 +307,7 @@ def _is_run(value: object) -> bool:
         return bool(value) and first_unfit(value, HITS) is None
     if any(hasattr(value, name) for name in ("columns", "column_names")):
         table = as_table(value)
-        return table is not None and lacking(table, SCORE) is None
+        return table is not None and lacking(table, FieldNames.of_run()) is None
     return isinstance(value, Run | str | PathLike)
 
 
@@ -314,6 +324,27 @@ def release_of(how: ScoreOptions) -> Release | None:
     if how.ties is not None or how.queries is not None:
         raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
     return 10 if how.trec_eval == "10" else 9
+
+
+def with_own_gains(measures: Sequence[Metric], gains: str | Mapping[float, float] | None) -> list[Metric]:
+    """Return metrics of which nDCG and DCG take these gains, unless they name gains themselves.
+
+    Raises UsageError if no metric takes gains.
+    """
+    if gains is None:
+        return list(measures)
+    takes = [any(parameter.name == "gains" for parameter in kind_of(metric.name).parameters) for metric in measures]
+    if not any(takes):
+        metrics_text = ", ".join(map(str, measures))
+        raise UsageError(
+            f"--gains changes nDCG and DCG, and the metrics are {metrics_text}", fix="measure nDCG@10, or leave it out"
+        )
+    return [
+        metric.with_parameter("gains", gains if isinstance(gains, str) else gains_text(gains))
+        if takes_gains and not {"gains", "dcg"} & dict(metric.parameters).keys()
+        else metric
+        for metric, takes_gains in zip(measures, takes, strict=True)
+    ]
 
 
 def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run]) -> Qrels:
@@ -359,6 +390,7 @@ def audit(
     hits, judgments, drops = _read(run, qrels, identical_ids)
     with _naming(run):
         require_content(hits, judgments)
+        require_whole_grades(judgments, "judgments")  # the other tools read whole numbers
         return audit_run(hits, judgments, measures, drop_identical=drops, published=published)
 
 
@@ -424,7 +456,7 @@ def _read(
     unnumbered = are_hits(run)
     if unnumbered and isinstance(qrels, Dataset):
         run, unnumbered = _runs_by_query(run, qrels), False
-    hits, judgments = as_run(run), _as_judgments(qrels, columns)
+    hits, judgments = as_run(run, columns or {}), as_qrels(qrels, columns or {})
     if unnumbered and hits.hits:
         _refuse_unnumbered(hits, judgments)
     if isinstance(qrels, Dataset) and qrels.candidates is not None:
@@ -432,14 +464,6 @@ def _read(
     if isinstance(qrels, Dataset) and qrels.excluded is not None:
         hits = without_excluded(hits, qrels.excluded)
     return hits, judgments, drops
-
-
-def _as_judgments(qrels: QrelsLike, columns: Mapping[str, str] | None) -> Qrels:
-    if not columns:
-        return as_qrels(qrels)
-    if isinstance(qrels, str | PathLike):
-        return trec.read_qrels(Path(qrels), columns)
-    raise UsageError("columns are given, and the judgments are not a file", fix="rename the columns of the table")
 
 
 @contextmanager
@@ -453,14 +477,14 @@ def _naming(run: RunLike) -> Iterator[None]:
         raise
 
 
-def as_run(run: RunLike) -> Run:
-    """Return the columnar run in any of the shapes that :func:`evaluate` takes."""
-    return read_shape(run, _RUNS)
+def as_run(run: RunLike, columns: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """Return the columnar run in any of the shapes that :func:`evaluate` takes; ``columns`` are fields by role."""
+    return read_shape(run, _runs(columns))
 
 
-def as_qrels(qrels: QrelsLike) -> Qrels:
-    """Return the columnar judgments in any of the shapes that :func:`evaluate` takes."""
-    return read_shape(qrels, _QRELS)
+def as_qrels(qrels: QrelsLike, columns: Mapping[str, str] = MappingProxyType({})) -> Qrels:
+    """Return the columnar judgments in any of the shapes that :func:`evaluate` takes, with ``columns`` likewise."""
+    return read_shape(qrels, _judgments(columns))
 
 
 def _runs_by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:

@@ -110,7 +110,8 @@ class ClientKind(StrEnum):
 
 COLUMNS = Option(
     "Fields of tables that are called otherwise: "
-    "id=doc_id,title=headline,text=body,query_id=qid,query=question, doc_id and grade of judgments, and expected, "
+    "id=doc_id,title=headline,text=body,query_id=qid,query=question, doc_id and grade of judgments, score and "
+    "rank of runs (in lines without a header by number: score=3), and expected, "
     "expected_texts, filter and forbidden of a golden set, whose fields may be paths: expected=outputs.doc_ids.",
     COMPARED,
     metavar="LIST",
@@ -684,11 +685,29 @@ class VerifyOutput(Options):
     format: str = FORMAT.default("table")
 
 
+def _level(level: float) -> float:
+    return int(level) if float(level).is_integer() else level
+
+
+def _gains(gains: str | Mapping[float, float] | None) -> str | None:
+    from harness.metrics.gains import gains_text, parse_gains  # not for every verb's help
+
+    return None if gains is None else gains_text(parse_gains(gains))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions(Options):
     """Options of scoring runs with ``harness.evaluate`` and ``harness eval``."""
 
-    relevance: int = RELEVANCE.default(1)
+    relevance: float = replace(RELEVANCE, least=0, above=True, parse=_level).default(1)
+    gains: str | Mapping[float, float] | None = Option(
+        "Gains of grades for nDCG and DCG in place of the grades: 1=3,2=9. Gains that a metric names itself, "
+        "nDCG(gains='1=3')@10, come first; grades of 0 and below without a gain have 0.",
+        MEASURED,
+        metavar="LIST",
+        commas=True,
+        parse=_gains,
+    ).default(None)
     judged_only: bool = JUDGED_ONLY.default(False)
     ties: str | None = replace(TIES, default_text="trec_eval").default(None)
     queries: str | None = Option(
@@ -724,15 +743,16 @@ class EvalRequest(ScoreOptions):
     """Settings of ``harness eval``."""
 
     qrels: Path = Option(
-        "Judgments: TREC or BEIR layout, JSON or Parquet; plain or compressed. Can come first, without the flag.",
+        "Judgments: lines of TREC, BEIR or SVMrank, a table, JSON (of Quepid, RRE and _rank_eval too) or Parquet; "
+        "plain or compressed. Can come first, without the flag.",
         COMPARED,
         common=True,
         metavar="FILE",
         unflagged=True,
     ).required()
     run: Sequence[str | Path] = Option(
-        "Runs: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet. Several may follow, as from "
-        "*.trec, and the flag may be left out.",
+        "Runs: lines of TREC, MS MARCO or ColBERT, a table, JSON (MTEB's predictions too: FILE#subset/split) or "
+        "Parquet. Several may follow, as from *.trec, and the flag may be left out.",
         COMPARED,
         common=True,
         metavar="FILE",

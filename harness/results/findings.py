@@ -66,7 +66,7 @@ class JudgedRun:
     run: Run
     qrels: Qrels
     scores: Scores
-    relevance: int = 1
+    relevance: float = 1
     ordered: bool = False
     weights: Weights | None = None
     pool: float | None = None
@@ -107,7 +107,7 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
 
 
 def metric_findings(
-    qrels: Qrels, measures: Sequence[Metric], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
+    qrels: Qrels, measures: Sequence[Metric], *, relevance: float = 1, queries: QuerySet = QuerySet.RELEVANT
 ) -> list[Finding]:
     """Return the measures that the judgments cannot support, in the order of the table; nothing without judgments."""
     if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
@@ -513,7 +513,7 @@ class _JudgedMetrics(NamedTuple):
 
     qrels: Qrels
     measures: tuple[Metric, ...]
-    relevance: int
+    relevance: float
     queries: QuerySet
 
 
@@ -532,7 +532,7 @@ def _low_ceiling(judged: _JudgedMetrics) -> Finding | None:
     return _warning(
         "metric-without-support",
         f"{' and '.join(bounds)} on these judgments, which "
-        f"have {relevant.mean():.1f} relevant documents a query and grades up to {int(judged.qrels.grades.max())}",
+        f"have {relevant.mean():.1f} relevant documents a query and grades up to {judged.qrels.grades.max():g}",
         "read it against that, or take a metric that can reach 1: nDCG, AP, RR, R_cap, Success",
     )
 
@@ -595,7 +595,7 @@ def _is_share(measure: Metric) -> bool:
     return kind is not None and kind.range == "0 to 1" and is_mean(measure) and kind.name != "Judged"
 
 
-def _relevant_counts(qrels: Qrels, relevance: int) -> npt.NDArray[np.int64]:
+def _relevant_counts(qrels: Qrels, relevance: float) -> npt.NDArray[np.int64]:
     """Return the number of relevant documents of each query that has any."""
     owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     counts = np.bincount(owner[qrels.grades >= relevance], minlength=len(qrels.query_ids))

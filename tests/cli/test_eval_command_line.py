@@ -118,8 +118,8 @@ def test_judgments_in_a_table_with_other_names_are_read_as_the_message_says(fold
     assert means(evaluate("points.csv", "a.trec", "--columns", named, *METRICS)[0]) == {"a.trec": VALUES}
     columns = dict(part.split("=") for part in named.split(","))
     assert harness.evaluate("a.trec", "points.csv", "RR", columns=columns).means()[0].value == 0.75
-    with pytest.raises(harness.errors.UsageError, match="the judgments are not a file"):
-        harness.evaluate("a.trec", {"1": {"a": 1}}, "RR", columns=columns)
+    rows = [dict(zip(columns.values(), row, strict=True)) for row in (("1", "a", 2), ("1", "c", 1), ("2", "b", 1))]
+    assert harness.evaluate("a.trec", rows, "RR", columns=columns).means()[0].value == 0.75
 
 
 MESSAGES = (
@@ -166,23 +166,37 @@ def test_swapped_files_are_recognised(folder: Path) -> None:
     "content",
     [
         "query_id,doc_id,score\n1,a,3.0\n2,b,1.0\n",
-        "query_id;doc_id;score\n1;a;3.0\n",
-        "query_id\tdoc_id\tscore\n1\ta\t3.0\n",
-        '"qid","docno","score"\n1,a,3.0\n',
-        "1,a,3.0\n" * 30,
+        "query_id;doc_id;score\n1;a;3.0\n2;b;1.0\n",
+        "query_id\tdoc_id\tscore\n1\ta\t3.0\n2\tb\t1.0\n",
+        '"qid","docno","score"\n1,a,3.0\n2,b,1.0\n',
+        "query,passage,value\n1,a,3.0\n2,b,1.0\n",
+        "1,a,3.0\n2,b,1.0\n",
     ],
 )
-def test_a_run_in_a_table_is_refused_in_one_sentence(folder: Path, content: str) -> None:
+def test_a_run_may_be_a_table(folder: Path, content: str) -> None:
     (folder / "run.csv").write_text(content)
-    with pytest.raises(harness.errors.DataError, match=r"run\.csv: 1 problem\n  is a table .*; a run is not") as raised:
-        evaluate("a.qrels", "run.csv")
-    assert "to_parquet" in str(raised.value.fix)
+    named = ("--columns", "doc_id=passage,score=value") if "value" in content else ()
+    lines = ["1 Q0 a 1 3.0 t", "2 Q0 b 1 1.0 t"]
+    (folder / "same.trec").write_text("\n".join(lines))
+    found, _ = evaluate("a.qrels", "run.csv", "same.trec", *METRICS, *named)
+    table, trec = means(found).values()
+    assert table == trec
+
+
+def test_own_gains_and_a_fraction_as_relevance(folder: Path) -> None:
+    (folder / "half.txt").write_text("2 qid:1 # a\n0.5 qid:1 # c\n1 qid:2 # b\n")
+    gains = ("--gains", "0.5=1,1=1,2=3", "--relevance", "0.5", "--metrics", "nDCG@10,AP", "--format", "csv")
+    printed, notes = evaluate("half.txt", "a.trec", *gains)
+    assert "nDCG(gains='0.5=1,1=1,2=3')@10" in printed
+    assert "AP(rel=0.5)" in printed
+    assert "gain-without-relevance" not in notes
+    assert "gain-without-relevance" in evaluate("half.txt", "a.trec", *gains[:2])[0]
 
 
 def test_a_wrong_number_of_columns_is_told_once(folder: Path) -> None:
-    (folder / "bad.trec").write_text("1 a 3.0\n" * 30)
+    (folder / "bad.trec").write_text("1 a b c 3.0\n" * 30)
     (folder / "bad.qrels").write_text("1 0 a 1 x y z\n" * 30)
-    with pytest.raises(harness.errors.DataError, match=r"3 columns, expected 6: .*, and so for 29 lines more"):
+    with pytest.raises(harness.errors.DataError, match=r"5 columns, expected 6: .*, and so for 29 lines more"):
         evaluate("a.qrels", "bad.trec")
     with pytest.raises(
         harness.errors.DataError, match=r"7 columns, expected TREC's four: .*, and so for 29 lines more"

@@ -856,7 +856,7 @@ def test_a_bad_grade_in_a_table_is_not_blamed_on_the_header(tmp_path):
     r = write(tmp_path, "r.csv", "query_id,doc_id,rel\nq1,a,yes\n")
     with pytest.raises(DataError) as caught:
         harness.evaluate({"q1": {"a": 1.0}}, r)
-    assert "line 2: the grade 'yes' is not an integer" in str(caught.value)
+    assert "line 2: the grade 'yes' is not a number" in str(caught.value)
     assert "header" not in str(caught.value)
 
 

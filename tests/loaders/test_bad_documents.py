@@ -221,17 +221,17 @@ def test_utf16(folder, name, codec):
         (b"q1 d2 1", "(these are separated by spaces)"),
         (b"q1\t0\td2\t1", "(four are TREC's layout"),
         (b"q1\td2\t1.5", "line 3: the grade '1.5' is not an integer"),
-        (b"q1\td2\t 1", "line 3: the grade ' 1' is not an integer"),
-        (b"q1\td2\tyes", "line 3: the grade 'yes' is not an integer"),
-        (b"q1\td2\t", "line 3: the grade '' is not an integer"),
-        (b"q1\td2\t1_0", "line 3: the grade '1_0' is not an integer"),
+        (b"q1\td2\t 1", "line 3: the grade ' 1' is not a number"),
+        (b"q1\td2\tyes", "line 3: the grade 'yes' is not a number"),
+        (b"q1\td2\t", "line 3: the grade '' is not a number"),
+        (b"q1\td2\t1_0", "line 3: the grade '1_0' is not a number"),
         (b"q1\td2\t2147483648", "line 3: the grade '2147483648' does not fit into 32 bits"),
         (b"\td2\t1", "line 3: the query's or the document's id is empty"),
         (b"q1\t\t1", "line 3: the query's or the document's id is empty"),
         (b"q9\td2\t1", "line 3: query 'q9' is not in queries.jsonl"),
         (b"q1\td1\t2", "line 3: document 'd1' is judged for query 'q1' with grade 2, and on line 2 with 1"),
         (b"q1\td\xff\t2", "line 3: not UTF-8: byte 0xff in column 5"),
-        (b"query-id\tcorpus-id\tscore", "line 3: the grade 'score' is not an integer"),
+        (b"query-id\tcorpus-id\tscore", "line 3: the grade 'score' is not a number"),
     ],
 )
 def test_faulty_judgments(folder, line, expected):
@@ -257,7 +257,7 @@ def test_another_header(folder):
     (folder / "qrels/test.tsv").write_bytes(b"query_id\tdoc_id\tgrade\nq1\td1\t1\n")
     assert load_dataset(folder).qrels.grades.tolist() == [1]
     message = fault(folder, "qrels/test.tsv", b"question\tanswer\tstars\nq1\td1\t1\n")
-    assert "line 1: the grade 'stars' is not an integer (a header must be: query-id corpus-id score)" in message
+    assert "line 1: the grade 'stars' is not a number (a header must be: query-id corpus-id score)" in message
 
 
 @pytest.mark.parametrize("content", [b"", b"query-id\tcorpus-id\tscore\n"])
@@ -367,7 +367,7 @@ def test_a_file_that_fails_while_it_is_read(folder, monkeypatch):
         ("q1 0 d1 1\nq1 0\n", "line 2: 2 columns, expected TREC's four: query 0 document grade\n"),
         ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, expected TREC's four: query 0 document grade\n"),
         ("q1 0 d1\nq1 0 d2 1\n", "line 1: 3 columns, expected TREC's four: query 0 document grade\n"),
-        ("q1\t0\td1\n", "line 1: the grade 'd1' is not an integer (TREC's layout has four columns: query 0 document"),
+        ("q1\t0\td1\n", "line 1: the grade 'd1' is not a number (TREC's layout has four columns: query 0 document"),
         ("q1 d1 1\n", "line 1: 3 columns, expected TREC's four: query 0 document grade (or three separated by tabs"),
     ],
 )

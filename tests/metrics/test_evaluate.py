@@ -186,7 +186,7 @@ def test_every_faulty_file_is_reported_at_once(files, capsys):
     files["other.trec"].write_text("q1 Q0 a 1 nan t\n")
     with pytest.raises(HarnessError) as caught:
         _printed(capsys, files, ("run.trec", "other.trec"))
-    assert "the grade 'one' is not an integer" in str(caught.value)
+    assert "the grade 'one' is not a number" in str(caught.value)
     assert "the score is NaN" in str(caught.value)
     assert caught.value.exit_code == 3
 

@@ -72,7 +72,9 @@ def test_the_relevance_level_is_filled_in_where_a_measure_states_none():
     assert [str(measure) for measure in scores.measures] == ["RR(rel=2)", "RR(rel=1)", "nDCG@1"]
     assert scores.values[0].tolist() == [0.5, 1.0, 0.5]
     for beyond in (0, 2**31, 10**23):
-        with pytest.raises(UsageError, match=f"relevance level is {beyond}\n  it must be from 1 to 2,147,483,647"):
+        with pytest.raises(
+            UsageError, match=f"relevance level is {beyond}\n  it must be above 0, and at most 2,147,483,647"
+        ):
             _value(run, qrels, "RR", relevance=beyond)
 
 

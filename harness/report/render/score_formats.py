@@ -90,7 +90,7 @@ def _dumped(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: int, release: Release = 9) -> str:
+def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: float, release: Release = 9) -> str:
     """Return the output of a release of trec_eval; with ``per_query`` (its ``-q``) queries first, then all.
 
     Queries are in the byte order of their ids. Measures come in trec_eval's order and under its names; one that it
@@ -113,7 +113,7 @@ def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevanc
     return "\n".join(lines) + "\n"
 
 
-def _line(measure: Metric, query: str, value: float, relevance: int, release: Release) -> str:
+def _line(measure: Metric, query: str, value: float, relevance: float, release: Release) -> str:
     """Return a line of trec_eval: name padded to 22, tab, query or ``all``, tab, value with four decimals."""
     name = trec_name(measure, relevance, release) or str(measure)
     number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"

@@ -1,0 +1,279 @@
+"""Runs in lines of text: TREC's six columns, MS MARCO's three and ColBERT's four.
+
+:data:`LAYOUTS` lists the layouts by their number of columns; a new one is one line. The first line decides which one a
+file has. Lines that begin with ``#`` are comments, words may follow TREC's tag, and ids may hold spaces if six columns
+are separated by tabs. A file with two readings is refused, unless the user names its columns by number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.data import ranking
+from harness.data.arrow import as_numpy, strings
+from harness.data.grouping import build_ranked_run, build_run, to_float32
+from harness.data.problems import Problems
+from harness.data.types import Run, ranks_in
+from harness.errors import DataError
+from harness.loaders.qrels import ITERATIONS, JUDGMENTS_FOR_RUN, looks_like_judgments
+from harness.loaders.text_columns import ID, read_columns, words_of
+from harness.wording import counted
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_HIT_OF_MARKED_QUERY = re.compile(
+    rb"(?m)^#[^ \n]+ [^ \n]+ [^ \n]+ [^ \n]+ [+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? [^ \n]+$"
+)
+_COMMENT = re.compile(rb"(?m)^#[^\n]*\n?")
+_COMMENT_AMONG_MARKED_QUERIES = re.compile(rb"(?m)^#(?: [^\n]*)?(?:\n|\Z)")
+_LONG = re.compile(rb"(?m)^(?:[^ \n]+ ){6}[^\n]+$")
+_SIX = re.compile(rb"(?m)^((?:[^ \n]+ ){5}[^ \n]+) [^\n]+$")
+_ROLES = ("query_id", "doc_id", "rank", "score")
+_JUDGMENT_COLUMNS = 4
+
+
+class Layout(NamedTuple):
+    """A layout of columns: who writes it, its columns in words, and the position of each role, from 1."""
+
+    used_by: str
+    columns: str
+    positions: Mapping[str, int]
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns.split())
+
+
+LAYOUTS = (
+    Layout("TREC", "query Q0 document rank score tag", {"query_id": 1, "doc_id": 3, "rank": 4, "score": 5}),
+    Layout("MS MARCO", "query document rank", {"query_id": 1, "doc_id": 2, "rank": 3}),
+    Layout("ColBERT", "query document rank score", {"query_id": 1, "doc_id": 2, "rank": 3, "score": 4}),
+)
+"""Every layout; TREC's comes first."""
+TREC = LAYOUTS[0]
+
+
+def without_comments(content: bytes) -> bytes:
+    """Return normalised lines without comments, which begin with ``#``; a query's id may begin so too."""
+    if b"#" not in content:
+        return content
+    marked = _HIT_OF_MARKED_QUERY.search(content) is not None
+    return (_COMMENT_AMONG_MARKED_QUERIES if marked else _COMMENT).sub(b"", content)
+
+
+def without_words_after_tag(content: bytes) -> bytes | None:
+    """Return normalised lines cut to TREC's six columns; None if no line is longer, or one may be read otherwise."""
+    long_lines = _LONG.findall(content)
+    if not long_lines or any(_problem_of_long(line.decode("utf-8", "replace").split(" ")) for line in long_lines):
+        return None
+    return _SIX.sub(rb"\1", content)
+
+
+def _problem_of_long(parts: Sequence[str]) -> str | None:
+    """Return the problem of a line of more than six columns, None if all words after the sixth belong to the tag.
+
+    A document's id with a space in it moves rank and score to the right.
+    """
+    rank, score, tag = parts[3:6]
+    if not _INTEGER.fullmatch(rank) or score_problem(score) is not None:
+        return (
+            f"{counted(len(parts), 'column')}, expected 6: {TREC.columns} (ids with spaces need tabs between columns)"
+        )
+    if _INTEGER.fullmatch(score) and score_problem(tag) is None:
+        return (
+            f"may be document '{parts[2]}' with score {score}, or document '{parts[2]} {rank}' with score {tag}: "
+            "separate the six columns by tabs"
+        )
+    return None
+
+
+def first_words(content: bytes) -> list[str]:
+    """Return the columns of the first line that is not a comment, of normalised lines."""
+    first = without_comments(content).lstrip(b"\n").split(b"\n", 1)[0]
+    return first.decode("utf-8", "replace").split(" ")
+
+
+def positions_in(columns: Mapping[str, str]) -> dict[str, int]:
+    """Return the columns of a run that the user named by number: role -> position, from 1."""
+    return {role: int(name) for role, name in columns.items() if role in _ROLES and name.isdecimal() and int(name)}
+
+
+def read_other_lines(content: bytes, raw: bytes, columns: Mapping[str, str], problems: Problems) -> Run:
+    """Return the run in lines that Arrow does not read as TREC's.
+
+    Args:
+        content: the lines as :func:`harness.loaders.text_columns.normalised` returns them.
+        raw: the lines as they are.
+        columns: fields by role that the user named; numbers are positions.
+        problems: receives faulty lines.
+
+    Raises:
+        DataError: faulty lines, and a file with two readings or none.
+    """
+    words, positions = first_words(content), positions_in(columns)
+    if positions:
+        layout = _named_layout(words, positions)
+        return _read_by_arrow(content, layout) or _parse_lines(raw, layout, problems)
+    _refuse_judgments(content, words, problems)
+    layout = next((layout for layout in LAYOUTS[1:] if layout.width == len(words)), TREC)
+    if layout is TREC:
+        return _parse_lines(raw, TREC, problems)
+    run = _read_by_arrow(content, layout, require_ranks=True)
+    if run is None and "score" not in layout.positions:
+        scored = Layout("", "query document score", {"query_id": 1, "doc_id": 2, "score": 3})
+        run = _read_by_arrow(content, scored)
+    return run or _parse_lines(raw, layout, problems)
+
+
+def _named_layout(words: Sequence[str], positions: Mapping[str, int]) -> Layout:
+    """Return the layout of columns that the user named by number; the query comes first if it is not among them."""
+    usual = {"query_id": 1, "doc_id": 2 if len(words) < len(TREC.columns.split()) - 1 else 3}
+    layout = Layout("", " ".join(str(number) for number in range(1, len(words) + 1)), {**usual, **positions})
+    beyond = [f"{role}={position}" for role, position in layout.positions.items() if position > len(words)]
+    if beyond or not {"rank", "score"} & layout.positions.keys():
+        problem = f"--columns {beyond[0]}" if beyond else "no column of the score or the rank is named"
+        raise DataError(
+            "run",
+            [f"{problem}, and the first line has {counted(len(words), 'column')}: {' '.join(words)}"],
+            fix="name columns by number, as --columns query_id=1,doc_id=2,score=3",
+        )
+    return layout
+
+
+def _refuse_judgments(content: bytes, words: Sequence[str], problems: Problems) -> None:
+    """Raise DataError for TREC's judgments, by the column that is ``0`` or ``Q0`` or by an id in place of the rank."""
+    if looks_like_judgments(words):
+        lines = [line.split(b" ") for line in without_comments(content).split(b"\n") if line]
+        constant = {line[1].decode("utf-8", "replace") for line in lines if len(line) > 1} <= {*ITERATIONS}
+        if constant or len(words) != _JUDGMENT_COLUMNS or not _INTEGER.fullmatch(words[2]):
+            problems.add(None, JUDGMENTS_FOR_RUN)
+    problems.raise_if_any()
+
+
+def _read_by_arrow(content: bytes, layout: Layout, *, require_ranks: bool = False) -> Run | None:
+    """Return the run by Arrow's reader; None when a line has to be looked at.
+
+    Raises DataError if ``require_ranks`` and the column of ranks does not count the hits of each query.
+    """
+    types = {"query_id": ID, "doc_id": ID, "rank": pa.int64(), "score": pa.float64()}
+    names = {position: role for role, position in layout.positions.items()}
+    columns = [names.get(number, f"column {number}") for number in range(1, layout.width + 1)]
+    table = read_columns(without_comments(content), columns, {role: types[role] for role in layout.positions})
+    if table is None:
+        return None
+    ranks = as_numpy(table["rank"]) if "rank" in layout.positions else None
+    if require_ranks and ranks is not None:
+        _require_counted(table, ranks, layout)
+    if ranks is not None and "score" not in layout.positions:
+        run = build_ranked_run(table["query_id"], table["doc_id"], ranks)
+    else:
+        run = build_run(table["query_id"], table["doc_id"], as_numpy(table["score"]), ranks)
+    if not bool((run.scores < np.inf).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
+        return None
+    return run
+
+
+def _require_counted(table: pa.Table, ranks: npt.NDArray[np.int64], layout: Layout) -> None:
+    """Raise DataError unless the ranks of each query are 1, 2, 3 …, or begin with 0: the column may be a score."""
+    run = build_run(table["query_id"], table["doc_id"], -ranks.astype(np.float64), ranks)
+    counted_from = run.scores + ranks_in(run.indptr)
+    if bool(((counted_from == 0) | (counted_from == -1)).all()) and len(np.unique(counted_from)) == 1:
+        return
+    position = layout.positions["rank"]
+    values = ", ".join(map(str, ranks[:4].tolist()))
+    readings = f"--columns rank={position} or --columns score={position}"
+    if (score := layout.positions.get("score")) is not None:
+        readings = f"--columns rank={position},score={score} or --columns score={score}"
+    raise DataError(
+        "run",
+        [f"has the columns {layout.columns} if column {position} is the rank, but it does not count 1, 2, 3: {values}"],
+        fix=f"say how it is read: {readings}; judgments come before the runs",
+    )
+
+
+def _parse_lines(raw: bytes, layout: Layout, problems: Problems) -> Run:
+    """Return a run line by line; raises DataError that names every faulty line."""
+    hits = {role: list[str]() for role in ("query_id", "doc_id", "rank", "score")}
+    first_lines: dict[tuple[str, str], int] = {}
+    marked = layout is TREC and _HIT_OF_MARKED_QUERY.search(raw) is not None
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        try:
+            text = line.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            problems.add(number, f"not UTF-8: byte 0x{line[error.start]:02x}")
+            continue
+        parts = _columns_of(text, layout)
+        if not parts or (text.lstrip().startswith("#") and (not marked or parts[0] == "#")):
+            continue
+        if layout is TREC and len(parts) > layout.width:
+            problem = _problem_of_long(parts)
+        elif len(parts) != layout.width:
+            problem = f"{counted(len(parts), 'column')}, expected {layout.width}: {layout.columns}"
+        else:
+            problem = None
+        if problem is not None:
+            problems.add_once(number, problem) if len(parts) != layout.width else problems.add(number, problem)
+            continue
+        hit = {role: parts[position - 1] for role, position in layout.positions.items()}
+        problem = score_problem(hit["score"]) if "score" in hit else _rank_problem(hit["rank"])
+        pair = hit["query_id"], hit["doc_id"]
+        if problem is None and (before := first_lines.setdefault(pair, number)) != number:
+            problem = f"document '{pair[1]}' is listed for query '{pair[0]}' on line {before} already"
+        if problem is not None:
+            problems.add(number, problem)
+            continue
+        for role, value in hit.items():
+            hits[role].append(value)
+    problems.raise_if_any(fix=None if hits["query_id"] or layout is not TREC else _fix_of_unknown(first_words(raw)))
+    return _built(hits)
+
+
+def _columns_of(text: str, layout: Layout) -> list[str]:
+    """Return the columns of a line; between tabs, if these separate TREC's six, an id or a tag may hold spaces."""
+    if layout is TREC and text.count("\t") == TREC.width - 1:
+        cells = [cell.strip() for cell in text.split("\t")]
+        if all(cells):
+            return cells
+    return words_of(text)
+
+
+def _fix_of_unknown(words: Sequence[str]) -> str | None:
+    """Return the advice for lines none of which is a hit: the layouts, and how columns are named."""
+    if len(words) < 3 or len(words) >= TREC.width:
+        return None
+    layouts = ", or ".join(f"{layout.columns} ({layout.used_by})" for layout in LAYOUTS)
+    return f"lines are {layouts}; other columns are named by number, as --columns query_id=1,doc_id=2,score=3"
+
+
+def _built(hits: Mapping[str, list[str]]) -> Run:
+    queries, documents = (pa.chunked_array([strings(hits[role])]) for role in ("query_id", "doc_id"))
+    are_integers = bool(hits["rank"]) and all(map(_INTEGER.fullmatch, hits["rank"]))
+    ranks = np.array(list(map(int, hits["rank"])), dtype=np.float64) if are_integers else None
+    if not hits["score"] and ranks is not None:
+        return build_ranked_run(queries, documents, ranks)
+    return build_run(queries, documents, np.array(list(map(float, hits["score"]))), ranks)
+
+
+def _rank_problem(text: str) -> str | None:
+    return None if _INTEGER.fullmatch(text) else f"the rank '{text}' is not a whole number"
+
+
+def score_problem(text: str) -> str | None:
+    """Return a score's problem, in words: no number, NaN, or infinite in float32; minus infinity ranks last."""
+    try:
+        number = float(text) if "_" not in text else None
+    except ValueError:
+        number = None
+    if number is None:
+        return f"the score '{text}' is not a number"
+    if np.isnan(number):
+        return "the score is NaN"
+    if to_float32(np.array(number)) == np.inf:
+        return f"the score '{text}' is infinite, or beyond the range of float32"
+    return None
