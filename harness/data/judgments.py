@@ -165,7 +165,7 @@ def ungrouped(qrels: Qrels) -> Judgments:
         qrels.query_ids.take(owners(qrels.indptr)),
         qrels.doc_ids.take(qrels.rows),
         qrels.grades.tolist(),
-        qrels.notes,
+        notes=qrels.notes,
     )
 
 

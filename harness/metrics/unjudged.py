@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.data.types import Float64Array, offsets_of, owners
+from harness.data.types import Float64Array, Grades, offsets_of, owners
 from harness.metrics.alternatives import COUNTED_ALREADY
 from harness.metrics.interval import is_hit
 from harness.metrics.judged import JudgedHits
@@ -72,8 +72,9 @@ def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: float) -> JudgedH
     added = depth - np.bincount(owner[judged_hits], minlength=queries)
     beyond = np.bincount(owner[further], minlength=queries)
     indptr = offsets_of(np.diff(judged.indptr) + added)
-    kind = np.int32 if judged.ideal.dtype.kind == "i" and float(level).is_integer() else np.float64
-    ranks, grades = np.zeros(int(indptr[-1]), dtype=np.int64), np.zeros(int(indptr[-1]), dtype=kind)
+    has_whole_grades = judged.ideal.dtype.kind == "i" and float(level).is_integer()
+    ranks = np.zeros(int(indptr[-1]), dtype=np.int64)
+    grades: Grades = ranks.astype(np.int32) if has_whole_grades else ranks.astype(np.float64)
     first = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
     positions = np.repeat(indptr[:-1], depth) + first
     ranks[positions], grades[positions] = first + 1, level
@@ -82,7 +83,7 @@ def _judge_as_relevant(judged: JudgedHits, cutoff: int, level: float) -> JudgedH
     positions = indptr[owner[further]] + depth[owner[further]] + order
     ranks[positions], grades[positions] = judged.ranks[further], judged.grades[further]
     all_owners = np.concatenate([owner, np.repeat(np.arange(queries), added)])
-    all_grades = np.concatenate([judged.ideal, np.full(int(added.sum()), level, dtype=kind)])
+    all_grades = np.concatenate([judged.ideal, np.full(int(added.sum()), level, dtype=grades.dtype)])
     ideal = all_grades[np.lexsort((-all_grades.astype(np.float64), all_owners))]
     hit_counts = (depth + beyond).astype(np.int64)
     return JudgedHits(indptr, hit_counts, ranks, grades, ranks - 1, np.ones_like(ranks), ideal, judged.retrieved)
