@@ -134,11 +134,16 @@ GOLDEN_ROLES = (
         ("filter",),
     ),
     GoldenRole("forbidden", "ids of documents that no backend may return: a list or one id", ("forbidden",)),
+    GoldenRole("grade", "the grade of a row's document, in a table with a row for each expected document", ()),
 )
 """Fields of a golden set; all but the question, and the expected ids or texts, are optional."""
+RECORDS = "records"
+"""The name in ``--columns`` of the list, or of a workbook's sheet, that holds a golden set's records."""
 GOLDEN_ROLE_NAMES = tuple(
-    dict.fromkeys(name for role in GOLDEN_ROLES for name in (role.name, role.synonym) if name is not None)
+    dict.fromkeys((*(name for role in GOLDEN_ROLES for name in (role.name, role.synonym) if name is not None), RECORDS))
 )
+GOLDEN_ONLY = frozenset({"expected", "expected_texts", "filter", "forbidden", RECORDS})
+"""Roles of ``--columns`` that only golden sets have."""
 _ALL_ROLES = tuple(
     dict.fromkeys(
         (*(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES, *RUN_ROLES)), *GOLDEN_ROLE_NAMES)

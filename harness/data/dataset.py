@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow as pa
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import (
     DOCUMENT_ROLES,
+    GOLDEN_ONLY,
     QUERY_ROLES,
     ColumnMap,
     RecordBatch,
@@ -29,8 +30,10 @@ from harness.data.field_paths import field_of, field_paths, text_of
 from harness.data.filtering import QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_records import GoldenRecord, read_questions
+from harness.data.golden_records import content_of_objects, read_questions
 from harness.data.golden_set import GoldenQuestion
+from harness.data.golden_shapes import GoldenContent, read_shapes
+from harness.data.golden_shapes.base import records_of
 from harness.data.judgments import refuse_unknown, require_whole_grades
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
@@ -64,7 +67,13 @@ class TextColumns(NamedTuple):
     digest: str
 
 
-def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role: Mapping[str, str]) -> TextColumns:
+def texts_of(
+    value: object,
+    subject: str,
+    roles: Sequence[Role],
+    columns_by_role: Mapping[str, str],
+    shared_roles: Set[str] = frozenset(),
+) -> TextColumns:
     """Return documents or queries that are an object in Python.
 
     Args:
@@ -73,6 +82,7 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role
         roles: the roles of its fields: an id, a text, and perhaps a title.
         columns_by_role: role -> field for names that differ from the defaults; ignored for a value with its own
             position, such as the key of a mapping or an element of a tuple.
+        shared_roles: roles whose field need not exist, because the queries may have it.
 
     Raises:
         UsageError: the object has none of the shapes.
@@ -82,7 +92,7 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], columns_by_role
     if _has_only_texts(value):
         texts = cast("Mapping[str, str]", value)
         return text_columns([TextBatch(list(texts), list(texts.values()))], Problems(subject, "record"))
-    return _texts_of_records(*_records(value, subject, roles), subject, roles, columns_by_role)
+    return _texts_of_records(*_records(value, subject, roles), subject, roles, columns_by_role, shared_roles)
 
 
 def _has_only_texts(value: object) -> bool:
@@ -96,31 +106,87 @@ def _texts_of_records(
     subject: str,
     roles: Sequence[Role],
     columns_by_role: Mapping[str, str],
+    shared_roles: Set[str] = frozenset(),
 ) -> TextColumns:
     """Return the texts of records, ``fixed`` being the roles that need no name."""
     problems = Problems(subject, "record")
     columns_by_role = {role: field for role, field in columns_by_role.items() if role not in fixed}
     batch = RecordBatch(list(range(1, len(records) + 1)), records)
-    return text_columns(text_batches([batch], ColumnMap(roles, columns_by_role, "columns"), problems), problems)
+    column_map = ColumnMap(roles, columns_by_role, "columns", shared_roles)
+    return text_columns(text_batches([batch], column_map, problems), problems)
 
 
-def _golden_queries(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> tuple[GoldenQuestion, ...]:
-    """Return the questions of records that expect documents; none if the records are plain queries.
+class _Questions(NamedTuple):
+    """Questions of a golden set, and documents that come with it, None without them."""
+
+    questions: tuple[GoldenQuestion, ...]
+    documents: Sequence[Mapping[str, Any]] | None
+
+    def texts(self) -> TextColumns:
+        """Return the ids and texts of the questions."""
+        batch = TextBatch([question.id for question in self.questions], [one.question for one in self.questions])
+        return text_columns([batch], Problems("queries", "record"))
+
+    def grades(self) -> dict[str, dict[str, int]]:
+        """Return the grades of the expected documents, of the questions that expect any."""
+        return {one.id: {each.id: each.grade for each in one.expected} for one in self.questions if one.expected}
+
+    def groups(self) -> dict[str, dict[str, int | None]]:
+        """Return the groups of alternatives of the expected documents."""
+        return {one.id: {each.id: each.group for each in one.expected} for one in self.questions}
+
+
+def _plain_queries(queries: object, columns: Mapping[str, str]) -> tuple[TextColumns, dict[str, tuple[str, ...]]]:
+    """Return queries that expect nothing, and the documents that they exclude."""
+    if _has_only_texts(queries):
+        return texts_of(queries, "queries", QUERY_ROLES, columns), {}
+    records, fixed = _records(queries, "queries", QUERY_ROLES)
+    questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns)
+    return questions, _exclusions(questions.ids, records)
+
+
+def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions | None:
+    """Return the questions of queries that expect documents; None for plain queries.
 
     Ids and questions are in the fields that plain queries have, or else in the usual fields of golden sets.
     """
-    plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
-    fields = ColumnMap(QUERY_ROLES, columns, "columns").resolve(tuple(plain_records[0])) if plain_records else ""
-    if not isinstance(fields, str):
-        columns = {**columns, "query_id": fields["query_id"], "query": fields["query"]}
-    golden_columns = GoldenColumns(columns, "columns", _SHARED_ROLES)
-    if not any(golden_columns.covers(record) for record in plain_records[:1]):
-        return ()
+    if _has_only_texts(queries):
+        return None
+    for content in _contents(queries, columns):
+        first = content.records[0].values if content.records else {}
+        fields = ColumnMap(QUERY_ROLES, columns, "columns").resolve(tuple(first)) if first else ""
+        of_queries = {} if isinstance(fields, str) or content.documents is not None else fields
+        golden_columns = GoldenColumns({**content.columns, **of_queries}, "columns", _SHARED_ROLES)
+        if golden_columns.covers(first):
+            return _read_golden(content, golden_columns)
+    return None
+
+
+def _contents(queries: object, columns: Mapping[str, str]) -> Iterator[GoldenContent]:
+    """Yield queries as records of plain queries have it, then in the shapes of golden sets."""
+    try:
+        records, fixed = _records(queries, "queries", QUERY_ROLES)
+        named_columns = {role: field for role, field in columns.items() if role not in fixed}
+        plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
+        yield read_shapes(GoldenContent(records_of(plain_records), columns=named_columns))
+    except (UsageError, ValueError):
+        pass  # another shape
+    try:
+        yield content_of_objects(queries, columns)
+    except UsageError:
+        if not GOLDEN_ONLY.isdisjoint(columns):
+            raise
+
+
+def _read_golden(content: GoldenContent, columns: GoldenColumns) -> _Questions:
     problems = Problems("queries", "record")
-    numbered = (GoldenRecord(number, record) for number, record in enumerate(plain_records, 1))
-    questions = read_questions(numbered, golden_columns, problems, [])
+    questions = read_questions(content, columns, problems, [])
     problems.raise_if_any()
-    return questions
+    by_text = next((one for one in questions if one.texts and not one.expected), None)
+    if by_text is not None:
+        problems.add(by_text.line, "expected texts without ids")
+        problems.raise_if_any(fix="name the ids of the documents: columns={'expected': FIELD}, or give qrels")
+    return _Questions(questions, content.documents)
 
 
 def _exclusions(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
@@ -265,7 +331,7 @@ class Dataset:
     def of(
         cls,
         corpus: object,
-        queries: object,
+        queries: object = None,
         qrels: object = None,
         *,
         name: str = "dataset",
@@ -279,8 +345,9 @@ class Dataset:
             corpus: documents as ``{id: text}``, ``{id: {"title": …, "text": …}}``, a list of dictionaries or of
                 ``(id, text)``, a pandas or Polars frame, an Arrow table or a Hugging Face ``Dataset``. Whole numbers
                 as ids become text. Title and text are joined by a space.
-            queries: the same, without titles; or a golden set, whose expected documents are the judgments unless there
-                are ``qrels``.
+            queries: the same, without titles; or a golden set in any shape of a file, whose expected documents are
+                the judgments unless there are ``qrels``. None if ``corpus`` is a golden set with its documents, as
+                LlamaIndex's ``EmbeddingQAFinetuneDataset``.
             qrels: judgments as :func:`harness.evaluate` takes them; None for a collection without judgments.
             name: the dataset's name in reports.
             columns: role -> field, for names that differ from the defaults: ``{"id": "key", "text": "body"}``.
@@ -300,25 +367,20 @@ class Dataset:
         if language is not None and not isinstance(language, str):
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
         columns_by_role = parse_columns(columns, "columns") if columns else {}
-        documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role)
+        queries = list(queries) if isinstance(queries, Iterator) else queries
+        golden = _golden_queries(corpus if queries is None else queries, columns_by_role) if qrels is None else None
+        if queries is None:
+            if golden is None or golden.documents is None:
+                raise UsageError("there are no queries", fix="give queries, or a golden set that has a corpus")
+            corpus = golden.documents
+        shared_roles = _SHARED_ROLES if golden is not None else frozenset[str]()
+        documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role, shared_roles)
         groups: dict[str, dict[str, int | None]] = {}
-        excluded: Mapping[str, Sequence[str]] | None = None
-        if _has_only_texts(queries):
-            questions = texts_of(queries, "queries", QUERY_ROLES, columns_by_role)
+        if golden is not None:
+            questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
+            excluded = exclusions(golden.questions)
         else:
-            records, fixed = _records(queries, "queries", QUERY_ROLES)
-            query_columns = {role: field for role, field in columns_by_role.items() if role not in fixed}
-            golden = _golden_queries(records, query_columns) if qrels is None else ()
-            if golden:
-                batch = TextBatch([question.id for question in golden], [question.question for question in golden])
-                questions = text_columns([batch], Problems("queries", "record"))
-                expected = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
-                qrels = {query: grades for query, grades in expected.items() if grades} or None
-                groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
-                excluded = exclusions(golden) or None
-            else:
-                questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns_by_role)
-                excluded = _exclusions(questions.ids, records) or None
+            questions, excluded = _plain_queries(queries, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             require_whole_grades(judged, "judgments")
@@ -337,7 +399,7 @@ class Dataset:
             },
             identical_ids=identical_ids,
             language=language,
-            excluded=excluded,
+            excluded=excluded or None,
             documents=None if isinstance(corpus, Iterator) else corpus,
         )
 

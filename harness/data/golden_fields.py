@@ -7,7 +7,7 @@ every element of a list, and into JSON in a cell of a table. A field whose own n
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,6 +17,12 @@ from harness.data.problems import Problems
 from harness.data.python_values import is_missing
 from harness.errors import nearest
 
+ANSWERS = frozenset(
+    {"contexts", "retrieved_contexts", "retrieved_context_ids", "retrieval_context", "actual_output", "response"}
+)
+"""Names of fields with what a system returned, which is never expected."""
+_WORDS_OF_IDS = ("doc", "chunk", "source", "passage", "page", "gold", "relevant", "expected", "citation", "label")
+_SUGGESTED, _DEEPEST = 3, 4
 ABSENT = object()
 """The value of a path that a record lacks."""
 
@@ -30,6 +36,7 @@ class GoldenFields(NamedTuple):
     expected_texts: str | None
     filter: str | None
     forbidden: str | None
+    grade: str | None
 
 
 class GoldenColumns:
@@ -50,6 +57,7 @@ class GoldenColumns:
         self._shared = shared_roles if "query_id" not in (columns or {}) else frozenset()
         self._present = set[str]()
         self._by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._advice_by_names: dict[tuple[object, ...], str] = {}
 
     def column(self, role: str) -> str | None:
         """Return the field that ``--columns`` names for a role; None if it names none."""
@@ -74,7 +82,7 @@ class GoldenColumns:
             fields["expected_texts"] = None
         elif not _is_filled(record, fields["expected"]):
             fields["expected"] = None
-        self._note_missing(names, fields, line, problems)
+        self._note_missing(record, fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
 
     def note_unused(self, problems: Problems, names: Iterable[str]) -> None:
@@ -83,6 +91,13 @@ class GoldenColumns:
         for role, column in self._columns.items():
             if role not in self._present and role not in self._shared:
                 problems.add_once(None, self._absent_column(role, column, present))
+
+    def _advice(self, record: Mapping[str, Any], names: tuple[str, ...], lacking: Sequence[str]) -> str:
+        """Return the fields that may be missing ones, by their values; the same for all records with these names."""
+        key = (names, *lacking)
+        if lacking and key not in self._advice_by_names:
+            self._advice_by_names[key] = _advice(record, lacking, self.option)
+        return self._advice_by_names.get(key, "")
 
     def _absent_column(self, role: str, column: str, names: Sequence[str]) -> str:
         near = difflib.get_close_matches(column, names, n=1)
@@ -98,6 +113,34 @@ class GoldenColumns:
         """Return whether ``--columns`` names a field for the role that the record has."""
         column = self._columns.get(role)
         return column is not None and value_at(record, column) is not ABSENT
+
+    def has_question(self, record: Mapping[str, Any]) -> bool:
+        """Return whether one field or several may be the question."""
+        return self.has("question", record) or bool(_candidates(_ROLES["question"], tuple(map(str, record))))
+
+    def has_expected(self, record: Mapping[str, Any]) -> bool:
+        """Return whether one field or several may be the expected ids."""
+        return self.has("expected", record) or bool(_candidates(_ROLES["expected"], tuple(map(str, record))))
+
+    def paths_in(self, record: Mapping[str, Any], field: str, roles: Sequence[str]) -> dict[str, str]:
+        """Return role -> dotted path of the fields with usual names in a nested record.
+
+        Raises ValueError if two of them have one role.
+        """
+        part = record.get(field)
+        paths = dict[str, str]()
+        if not isinstance(part, Mapping):
+            return paths
+        for role in (_ROLES[name] for name in roles if name not in self._columns):
+            names = _candidates(role, tuple(map(str, part)))
+            if len(names) > 1:
+                quoted = " and ".join(f"'{field}.{name}'" for name in names[:2])
+                raise ValueError(
+                    f"both {quoted} are present: name one, as {self.option} {role.name}={field}.{names[0]}"
+                )
+            if names and (role.name != "filter" or isinstance(part[names[0]], Mapping)):
+                paths[role.name] = f"{field}.{names[0]}"
+        return paths
 
     def covers(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record is of a golden set: whether it has a question and expected ids or texts."""
@@ -126,14 +169,17 @@ class GoldenColumns:
         return is_list and (expected is None or is_missing(record.get(expected)))
 
     def _note_missing(
-        self, names: Sequence[str], fields: Mapping[str, str | None], line: int, problems: Problems
+        self, record: Mapping[str, Any], fields: Mapping[str, str | None], line: int, problems: Problems
     ) -> None:
+        """Note the question, or the expected ids or texts, that a record lacks, with the fields that may be these."""
+        names = tuple(record)
         lacking = [] if fields["question"] is not None else ["question"]
         if fields["expected"] is None and fields["expected_texts"] is None:
             lacking.append("expected")
+        advice = self._advice(record, names, lacking)
         for role in (role for role in GOLDEN_ROLES if role.name in lacking):
             column = self._columns.get(role.name)
-            if column is None and len(self._by_names[tuple(names)][role.name]) > 1:
+            if column is None and len(self._by_names[names][role.name]) > 1:
                 continue  # noted already
             if column is not None:
                 problems.add_once(line, self._absent_column(role.name, column, names))
@@ -142,15 +188,61 @@ class GoldenColumns:
             near = next(filter(None, (nearest(name, expected_names, cutoff=0.6) for name in names)), "")
             empty = "; write [] for a question that nothing answers" if role.name == "expected" else ""
             fields_text = ", ".join(names) or "none"
-            problems.add_once(
-                line, f"the field '{expected_names[0]}' is missing (there are: {fields_text}){near}{empty}"
-            )
+            missing = f"the field '{expected_names[0]}' is missing (there are: {fields_text}){near}{empty}"
+            problems.add_once(line, f"{missing}{advice}")
+            advice = ""
+
+
+_ROLES = {role.name: role for role in GOLDEN_ROLES}
 
 
 def _candidates(role: GoldenRole, names: Sequence[str]) -> list[str]:
     """Return the fields that may have a role by their names."""
     usual = [field for name in role.names for field in matching_fields(name, names)]
     return usual or [field for name in role.further_names for field in matching_fields(name, names)]
+
+
+def _advice(record: Mapping[str, Any], lacking: Sequence[str], option: str) -> str:
+    """Return, as part of a sentence, the fields that may be the lacking ones, and fields of answers."""
+    paths = [(path, value) for path, value in _paths(record) if _last(path) not in ANSWERS]
+    answers = [path for path, _ in _paths(record) if _last(path) in ANSWERS]
+    possible = {
+        "question": [path for path, value in paths if isinstance(value, str) and len(value.split()) > 1],
+        "expected": [path for path, value in paths if _may_be_ids(path, value)],
+        "expected_texts": [path for path, value in paths if isinstance(value, list) and _is_text(value)],
+    }
+    roles = [role for name in lacking for role in ((name, "expected_texts") if name == "expected" else (name,))]
+    columns = [f"{role}={' or '.join(possible[role][:_SUGGESTED])}" for role in roles if possible[role]]
+    advice = f"; it may be, as {option}: {', '.join(columns)}" if columns else ""
+    if answers and "expected" in lacking:
+        verb = "is" if len(answers) == 1 else "are"
+        advice += f"; {', '.join(answers)} {verb} what a system returned, which is never expected"
+    return advice
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2].lower()
+
+
+def _paths(record: Mapping[str, Any], before: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted paths of a record's values, and the values."""
+    for name, value in record.items():
+        if isinstance(value, Mapping) and level < _DEEPEST:
+            yield from _paths(value, f"{before}{name}.", level + 1)
+        else:
+            yield f"{before}{name}", value
+
+
+def _may_be_ids(path: str, value: Any) -> bool:
+    """Return whether a value may be expected ids: a list of short values, or an id in a field called like one."""
+    if isinstance(value, list):
+        return bool(value) and not _is_text(value)
+    is_id = isinstance(value, int | str) and not isinstance(value, bool) and bool(str(value)) and " " not in str(value)
+    return is_id and any(word in _last(path) for word in _WORDS_OF_IDS)
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, str) and len(value.split()) > 1 for value in values)
 
 
 def _is_filled(record: Mapping[str, Any], path: str | None) -> bool:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
 
-from harness.data.columns import GOLDEN_ROLES, abbreviated
+from harness.data.columns import GOLDEN_ROLES, OPTION, abbreviated
 from harness.data.expected_ids import expected_grades
 from harness.data.frames import as_table, described, rows_of
 from harness.data.golden_cells import id_readings, is_structure, parse_ids, parse_structure, parse_texts
 from harness.data.golden_fields import GoldenColumns, GoldenFields, value_at, without_path
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, line_id
+from harness.data.golden_shapes import GoldenContent, GoldenRecord, read_shapes
+from harness.data.golden_shapes.base import records_of
 from harness.data.problems import Problems
 from harness.data.python_values import as_id, is_missing, plain
 from harness.data.types import BAD_ID, BAD_ID_IS
@@ -25,93 +27,115 @@ from harness.wording import counted
 _READINGS = 3
 """The other readings of a cell: cut at either separator, and whole."""
 _LIMIT = 2**31
+_GRADE = re.compile(r"-?[0-9]{1,10}(\.0+)?")
+_FIX = "give a file, a table or objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)"
+_LISTS = ("goldens", "samples")
+"""Attributes with the records of a dataset that is an object."""
 _IDS, _EXPECTED = (role.names for role in GOLDEN_ROLES if role.name in ("id", "expected"))
 
 
-class GoldenRecord(NamedTuple):
-    """One record: its line, counted from 1, and its fields. Values of a ``table`` are cells, which are text."""
+def golden_of_objects(
+    value: Any, columns: Mapping[str, str] | None = None, option: str = OPTION, shared_roles: Set[str] = frozenset()
+) -> GoldenSet:
+    """Return a golden set from a table of any library, or from objects in any shape of a file.
 
-    line: int
-    values: Mapping[str, Any]
-    table: bool = False
-
-
-def golden_of_objects(value: Any, columns: GoldenColumns | None = None) -> GoldenSet:
-    """Return a golden set from a table of any library, or from a list or an iterator of records.
-
-    A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Raises
-    UsageError for anything else, and as :func:`golden_of_records`.
+    A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Arguments
+    as in :class:`harness.data.golden_fields.GoldenColumns`. Raises UsageError for anything else, and as
+    :func:`golden_of_records`.
     """
-    table = as_table(value)
-    if table is not None:
-        return golden_of_records(rows_of(table, "rows of the golden set"), columns=columns)
-    records = plain(value) if isinstance(value, list | tuple | Iterator) else None
-    if records is None or not all(isinstance(record, Mapping) for record in records):
-        raise UsageError(
-            f"the golden set is of type {type(value).__name__}",
-            fix="give a file, a table or objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
-        )
-    return golden_of_records(records, columns=columns)
+    return golden_of_content(content_of_objects(value, columns), option, shared_roles)
 
 
 def golden_of_records(
-    records: Sequence[Mapping[str, Any]], name: str = "golden set", columns: GoldenColumns | None = None
+    records: Sequence[Mapping[str, Any]],
+    name: str = "golden set",
+    columns: Mapping[str, str] | None = None,
+    shared_roles: Set[str] = frozenset(),
 ) -> GoldenSet:
     """Return a golden set from objects as a file's lines hold them.
 
     Their values may come from other libraries, as :func:`harness.data.python_values.plain` reads them. Raises DataError
     as :func:`harness.loaders.golden.load_golden`.
     """
-    problems, notes, columns = Problems(name), list[str](), columns or GoldenColumns()
-    plain_records = [_plain_record(values) for values in records]
-    numbered = (GoldenRecord(number, values) for number, values in enumerate(plain_records, 1))
-    questions = read_questions(numbered, columns, problems, notes)
+    return golden_of_content(content_of_objects(list(records), columns), shared_roles=shared_roles, name=name)
+
+
+def content_of_objects(value: Any, columns: Mapping[str, str] | None = None) -> GoldenContent:
+    """Return the records of a table or of objects, and documents that come with them; errors as golden_of_objects."""
+    table = as_table(value)
+    value = rows_of(table, "rows of the golden set") if table is not None else value
+    for name in _LISTS:  # datasets of deepeval and ragas, if they are no dataclasses
+        value = getattr(value, name, value) if not isinstance(value, Mapping | type) else value
+    is_sequence = isinstance(value, list | tuple | Iterator) and not hasattr(value, "_asdict")
+    plain_value = plain(list(value) if isinstance(value, tuple) and is_sequence else value)
+    columns = columns or {}
+    if isinstance(plain_value, Mapping) and not isinstance(value, type):
+        content = GoldenContent(mapping={str(key): item for key, item in plain_value.items()}, columns=columns)
+    elif is_sequence and all(isinstance(record, Mapping) for record in plain_value):
+        content = GoldenContent(records_of([_plain_record(record) for record in plain_value]), columns=columns)
+    else:
+        raise UsageError(f"the golden set is of type {type(value).__name__}", fix=_FIX)
+    try:
+        return read_shapes(content)
+    except ValueError as error:
+        raise UsageError(f"the golden set is of type {type(value).__name__}: {error}", fix=_FIX) from error
+
+
+def golden_of_content(
+    content: GoldenContent,
+    option: str = OPTION,
+    shared_roles: Set[str] = frozenset(),
+    name: str = "golden set",
+) -> GoldenSet:
+    """Return the golden set of content from objects; raises DataError with every problem."""
+    problems, notes = Problems(name), list[str]()
+    columns = GoldenColumns(content.columns, option, shared_roles)
+    questions = read_questions(content, columns, problems, notes)
     note_without_expectations(questions, columns, problems)
-    content = list[bytes]()
-    for number, record in enumerate(plain_records, 1):
+    texts = list[bytes]()
+    for record in content.records:
         try:
-            content.append(orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+            texts.append(orjson.dumps(record.values, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
         except TypeError as error:  # lone surrogates, deep nesting
-            problems.add(number, f"cannot be written as JSON: {error}")
+            problems.add(record.line, f"cannot be written as JSON: {error}")
     problems.raise_if_any()
-    digest = hashlib.sha256(b"[" + b",".join(content) + b"]").hexdigest()
+    digest = hashlib.sha256(b"[" + b",".join(texts) + b"]").hexdigest()
     return GoldenSet(name, name, questions, digest, tuple(notes), columns=columns.used())
 
 
 def _plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record of Python objects as a file has it; an empty cell for an id means no id."""
-    record = {str(field): value for field, value in plain(values).items()}
+    record = {str(field): value for field, value in values.items()}
     return {field: value for field, value in record.items() if value is not None or field not in _IDS}
 
 
 def read_questions(
-    records: Iterable[GoldenRecord], columns: GoldenColumns, problems: Problems, notes: list[str]
+    content: GoldenContent, columns: GoldenColumns, problems: Problems, notes: list[str]
 ) -> tuple[GoldenQuestion, ...]:
     """Return the questions of records; everything wrong is noted in ``problems``, accepted oddities in ``notes``."""
     questions: dict[str, GoldenQuestion] = {}
     repeated, joined = list[str](), list[GoldenQuestion]()
     without_id: dict[str, str] = {}
     names: dict[str, None] = {}
-    for record in records:
-        names |= dict.fromkeys(record.values)
+    for record in content.records:
+        names |= dict.fromkeys(map(str, record.values))
         question = _question(record, columns, problems, repeated)
         if question is None:
             continue
         first = question.id if question.has_id else without_id.setdefault(_words(question.question), question.id)
-        if first != question.id:
-            questions[first] = _joined(questions[first], question, problems)
+        earlier = questions.get(first)
+        if earlier is None:
+            questions[first] = question
+        elif not question.has_id or (content.joins_ids and _words(earlier.question) == _words(question.question)):
+            questions[first] = _joined(earlier, question, problems)
             joined.append(question)
-        elif question.id in questions:
-            problems.add(
-                record.line, f"duplicate id '{question.id}', first {problems.location(questions[question.id].line)}"
-            )
         else:
-            questions[question.id] = question
+            problems.add(record.line, f"duplicate id '{question.id}', first {problems.location(earlier.line)}")
     if questions or not problems.count:
         columns.note_unused(problems, names)
     if not questions and not problems.count:
         problems.add(None, "the file holds no questions")
-    if joined:
+    if joined and not content.joins_ids:
         rows = counted(len(joined), "row repeats a question", "rows repeat a question")
         notes.append(f"{rows} without an id, and their expected ids are joined: {problems.location(joined[0].line)}")
     if repeated:
@@ -189,7 +213,7 @@ def _question(
     if not isinstance(text, str) or not text.strip():
         problems.add(record.line, f"'{fields.question}' is {abbreviated(text)}, expected a question")
     reader = _FieldReader(record, problems)
-    expected, readings = reader.expected(fields.expected, repeated)
+    expected, readings = reader.expected(fields.expected, fields.grade, repeated)
     texts = reader.texts(fields.expected_texts)
     conditions = reader.filter(fields.filter, explicit=columns.column("filter") is not None)
     forbidden = reader.forbidden(fields.forbidden, expected)
@@ -230,16 +254,25 @@ class _FieldReader(NamedTuple):
     problems: Problems
 
     def expected(
-        self, name: str | None, repeated: list[str]
+        self, name: str | None, grade_field: str | None, repeated: list[str]
     ) -> tuple[tuple[Expectation, ...], tuple[tuple[Expectation, ...], ...]]:
-        """Return the expected ids, and other readings of a cell; repeated ids are added to ``repeated``."""
+        """Return the expected ids, and other readings of a cell; repeated ids are added to ``repeated``.
+
+        The field of a grade holds the grade of all ids of the record.
+        """
         if name is None:
             return (), ()
         value = value_at(self.record.values, name)
+        graded = self._graded(name, value)
+        if grade_field is not None:
+            graded = [(item, self._grade(grade_field), group) for item, _, group in graded]
         cell = value.strip() if self.record.table and isinstance(value, str) else ""
-        readings = tuple(tuple(map(Expectation, dict.fromkeys(parts))) for parts in id_readings(cell))
+        row_grade = _as_integer(graded[0][1]) if grade_field is not None and graded else 1
+        readings = tuple(
+            tuple(Expectation(part, row_grade or 0) for part in dict.fromkeys(parts)) for parts in id_readings(cell)
+        )
         expectations: dict[str, Expectation] = {}
-        for item, grade, group in self._graded(name, value):
+        for item, grade, group in graded:
             expected, integer_grade = _expected_id(item), _as_integer(grade)
             first = expectations.get(expected or "")
             problem = None
@@ -258,6 +291,12 @@ class _FieldReader(NamedTuple):
             if problem is not None:
                 self._note(problem)
         return tuple(expectations.values()), readings
+
+    def _grade(self, name: str) -> Any:
+        """Return the value of a field of a grade; a whole number in a cell as a number."""
+        value = value_at(self.record.values, name)
+        is_number = self.record.table and isinstance(value, str) and _GRADE.fullmatch(value.strip()) is not None
+        return float(value) if is_number else value
 
     def texts(self, name: str | None) -> tuple[str, ...]:
         """Return the expected texts."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from harness.data.golden_shapes.autorag import QUESTIONS
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
@@ -32,7 +33,7 @@ _NO_QUERIES = (
     "In Python, harness.loaders.load_corpus reads the documents alone"
 )
 _FOLDER = "qrels/"
-_PARTS = ("corpus", "queries", "golden", "qrels")
+_PARTS = ("corpus", "queries", "golden", QUESTIONS, "qrels")
 _JUDGMENT_ENDINGS = (".txt", ".qrels")
 """Endings of files of judgments in lines, in addition to the endings of tables."""
 
@@ -62,7 +63,7 @@ class BeirLoader:
             if split is not None:
                 raise
             undecided = JudgmentSource.failing(error)  # a caller that reads only the documents needs no split
-        queries_name = _member(source, "queries") or _member(source, "golden")
+        queries_name = _member(source, "queries") or golden_member(source)
         questions = Questions(TextSource.failing(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
         if queries_name is not None and spec.queries is None:
             spec = shared_with_questions(Files(source, (queries_name,)), spec)
@@ -82,6 +83,11 @@ class BeirLoader:
 def corpus_member(source: Source) -> str | None:
     """Return the member that holds the documents of a folder or archive in this layout."""
     return _member(source, "corpus")
+
+
+def golden_member(source: Source) -> str | None:
+    """Return the golden set of a folder or archive: the table ``golden``, or AutoRAG's ``qa``."""
+    return _member(source, "golden") or _member(source, QUESTIONS)
 
 
 def refuse_absent(source: Source) -> None:

@@ -30,8 +30,9 @@ from harness.data.texts import JoinRule, content_digest
 from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import CardError, DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
-from harness.loaders.beir import refuse_absent
+from harness.loaders.beir import golden_member, refuse_absent
 from harness.loaders.containers import PACKED, plain_name
+from harness.loaders.files import GoldenFileLoader
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.parts import Files, judgments_in, questions_in, shared_with_questions
@@ -268,9 +269,11 @@ def load_golden_of(
     location = _locate(name_or_path, DatasetFiles(columns=columns or {}), cards, "golden set")
     path = location.spec.path
     if path.is_file() and path.suffix.lower() != ".zip":
-        return load_golden(path, location.spec.columns, shared_roles), False
+        with_documents = isinstance(location.loader, GoldenFileLoader)
+        return load_golden(path, location.spec.columns, shared_roles), with_documents
     source = open_source(path)
-    member = source.require(GOLDEN, fix=f"a dataset's golden set is called {GOLDEN}; or name a file of questions")
+    fix = f"a dataset's golden set is called {GOLDEN}; or name a file of questions"
+    member = golden_member(source) or source.require(GOLDEN, fix=fix)
     golden = read_golden(source, member, location.spec.columns, shared_roles | {"id"})
     if location.card is not None:
         stated = location.card.sha256.get(source.raw_name(member), golden.sha256)

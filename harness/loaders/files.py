@@ -8,25 +8,29 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from harness.data.columns import ColumnMap, RecordBatch, Role
+from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.containers import is_utf16, plain_name
+from harness.loaders.golden import shaped_content
 from harness.loaders.parts import (
     Files,
     document_columns,
     documents_in,
+    golden_questions,
     questions_in,
     shared_with_questions,
     text_source,
 )
-from harness.loaders.records import first_records, format_of
+from harness.loaders.records import first_records, format_of, is_value
 from harness.loaders.source import Source, read_blocks
 from harness.loaders.trec_markup import is_trectext, read_trectext
 from harness.wording import counted
 
+_QUERIES, _CORPUS = b"queries", b"corpus"
+"""Keys of an object with a golden set and its documents; one of them is at its beginning."""
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
 _BATCH = 512
 _COLUMNS_WITHOUT_HEADER = 2
@@ -98,6 +102,40 @@ class GoldenLoader:
         texts = _texts_below(spec)
         unread = _unread_files(spec.path, (*texts.names, golden))
         return LoadedDataset(_documents_of(texts, spec), questions.queries, questions.judgments, unread_files=unread)
+
+
+class GoldenFileLoader:
+    """Reads a golden set that holds its documents too, as LlamaIndex's ``EmbeddingQAFinetuneDataset``."""
+
+    name = "golden-file"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location is a file with an object that has queries and their documents."""
+        name = spec.path.name
+        if not is_value(format_of(name) or "") or not spec.path.is_file():
+            return False
+        source = Source(spec.path.parent)
+        if _QUERIES not in source.start_of(name) and _CORPUS not in source.start_of(name):
+            return False
+        try:
+            return shaped_content(source, name, spec.columns, Problems(name), []).documents is not None
+        except DataError:
+            return False
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Find the parts."""
+        files = Files.of_path(spec.path)
+        (name,) = files.names
+
+        def documents(problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
+            content = shaped_content(files.source, name, spec.columns, problems, notes)
+            records = [dict(record) for record in content.documents or ()]
+            yield RecordBatch(list(range(1, len(records) + 1)), records)
+
+        questions = golden_questions(files, spec.columns)
+        columns = {role: column for role, column in spec.columns.items() if role not in GOLDEN_ROLE_NAMES}
+        source = text_source(files, documents, ColumnMap(DOCUMENT_ROLES, columns), "document")
+        return LoadedDataset(source, questions.queries, questions.judgments)
 
 
 def _golden_and_further(spec: DatasetSpec) -> tuple[str, list[str]] | None:

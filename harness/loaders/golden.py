@@ -1,6 +1,6 @@
-"""Golden sets on disk: JSON Lines, a JSON array, CSV or TSV with a header, Parquet; plain or compressed.
+"""Golden sets on disk: JSON Lines, JSON, YAML, CSV or TSV with a header, workbooks, Parquet; plain or compressed.
 
-A line is one question::
+:data:`harness.data.golden_shapes.SHAPES` has the ways to write one. In the plainest, a line is one question::
 
     {"id": "q1", "question": "How long is the warranty?", "expected_relevant_doc_ids": ["faq-12", "faq-13"]}
 
@@ -15,27 +15,44 @@ documents of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
-from typing import Any
 
-from harness.data.columns import OPTION, RecordBatch
+from harness.data.columns import OPTION, RECORDS, RecordBatch, abbreviated
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import (
-    GoldenRecord,
     golden_of_objects,
     golden_of_records,
     note_without_expectations,
     read_questions,
 )
 from harness.data.golden_set import GoldenSet
+from harness.data.golden_shapes import GoldenContent, GoldenRecord, is_golden, read_shapes
 from harness.data.problems import Problems
-from harness.loaders.containers import plain_name
-from harness.loaders.records import TABLES, format_of, read_records, unit_of
+from harness.errors import DataError
+from harness.loaders.containers import WORKBOOKS, plain_name
+from harness.loaders.records import (
+    TABLES,
+    Sheet,
+    first_records,
+    format_of,
+    is_value,
+    object_batch,
+    read_records,
+    read_value,
+    unit_of,
+)
 from harness.loaders.source import Source
 from harness.user_path import user_path
 
-__all__ = ["golden_of_objects", "golden_of_records", "is_golden", "load_golden", "read_golden"]
+__all__ = [
+    "golden_of_objects",
+    "golden_of_records",
+    "is_golden_file",
+    "load_golden",
+    "read_golden",
+    "shaped_content",
+]
 
 
 def load_golden(
@@ -57,9 +74,40 @@ def load_golden(
     return read_golden(Source(resolved.parent), resolved.name, columns, shared_roles)
 
 
-def is_golden(record: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> bool:
-    """Return whether a record belongs to a golden set: whether it has a question, and expected ids or texts."""
-    return GoldenColumns(columns).covers(record)
+def is_golden_file(source: Source, member: str, columns: Mapping[str, str]) -> bool:
+    """Return whether a file is a golden set: whether it has questions, and expected ids or texts.
+
+    Of a file of lines or rows the first record is read. A file that cannot be read is none.
+    """
+    if is_value(format_of(member) or ""):
+        try:
+            return is_golden(read_content(source, member, columns, Problems(member), []))
+        except DataError:
+            return False
+    records = [GoldenRecord(1, record, _is_table(member)) for record in first_records(source, member)[:1]]
+    return is_golden(GoldenContent(records, columns=columns))
+
+
+def read_content(
+    source: Source, member: str, columns: Mapping[str, str], problems: Problems, notes: list[str]
+) -> GoldenContent:
+    """Return the content of a file as its format has it, before its shape is known; faults are noted."""
+    ending = format_of(member) or ".jsonl"
+    with source.open(member) as stream:
+        if is_value(ending):
+            value = read_value(stream, problems, notes, ending=ending)
+            if isinstance(value, dict):
+                return GoldenContent(mapping=value, columns=columns)
+            if value is not None and not isinstance(value, list | RecordBatch):
+                problems.add(None, f"a list of objects is expected, not {abbreviated(value)}")
+            batch = object_batch(value, 1, problems) if isinstance(value, list) else value
+            return GoldenContent(_records([batch], member), columns=columns)
+        sheet = Sheet(columns.get(RECORDS), f"name one, as {OPTION} {RECORDS}=NAME")
+        batches = read_records(stream, problems, notes, ending=ending, nested=True, sheet=sheet)
+        records = _records(batches, member)
+    is_workbook = ending in WORKBOOKS
+    left = {role: column for role, column in columns.items() if role != RECORDS or not is_workbook}
+    return GoldenContent(records, columns=left)
 
 
 def read_golden(
@@ -67,17 +115,39 @@ def read_golden(
 ) -> GoldenSet:
     """Return the golden set in a member of a folder or archive; arguments and errors as in :func:`load_golden`."""
     problems, notes = Problems(source.label(member), unit_of(member)), list[str]()
-    ending, fields = format_of(member) or ".jsonl", GoldenColumns(columns, OPTION, shared_roles)
-    with source.open(member) as stream:
-        batches = read_records(stream, problems, notes, ending=ending, nested=True)
-        questions = read_questions(_records(batches, ending), fields, problems, notes)
+    content = shaped_content(source, member, columns or {}, problems, notes)
+    fields = GoldenColumns(content.columns, OPTION, shared_roles)
+    questions = read_questions(content, fields, problems, notes)
     note_without_expectations(questions, fields, problems)
     problems.raise_if_any()
     name = Path(plain_name(member)).stem
     return GoldenSet(name, source.label(member), questions, source.digest(member), tuple(notes), columns=fields.used())
 
 
-def _records(batches: Iterable[RecordBatch], ending: str) -> Iterator[GoldenRecord]:
-    for batch in batches:
-        for number, values in zip(batch.lines, batch.records, strict=True):
-            yield GoldenRecord(number, values, ending in TABLES)
+def shaped_content(
+    source: Source, member: str, columns: Mapping[str, str], problems: Problems, notes: list[str]
+) -> GoldenContent:
+    """Return the records of a golden set, and documents that come with them; faulty records are noted.
+
+    Raises DataError for a file in no known shape.
+    """
+    content = read_content(source, member, columns, problems, notes)
+    try:
+        return read_shapes(content)
+    except ValueError as error:
+        problems.add(None, str(error))
+        problems.raise_if_any()
+        raise
+
+
+def _records(batches: Iterable[RecordBatch | None], member: str) -> list[GoldenRecord]:
+    return [
+        GoldenRecord(number, values, _is_table(member))
+        for batch in batches
+        if batch is not None
+        for number, values in zip(batch.lines, batch.records, strict=True)
+    ]
+
+
+def _is_table(member: str) -> bool:
+    return (format_of(member) or "") in TABLES

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.data.columns import (
     DOCUMENT_ROLES,
+    GOLDEN_ONLY,
     GOLDEN_ROLE_NAMES,
     QUERY_ROLES,
     ColumnMap,
@@ -28,7 +29,7 @@ from harness.data.problems import Problems
 from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
-from harness.loaders.golden import is_golden, read_golden
+from harness.loaders.golden import is_golden_file, read_golden, shaped_content
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, first_records, format_of, read_records, unit_of
 from harness.loaders.source import Source
@@ -39,8 +40,6 @@ from harness.user_path import user_path
 _SCHEME = 1
 _SHARED = frozenset({"id"})
 """Roles that questions and documents have."""
-_GOLDEN_ONLY = frozenset({"expected", "expected_texts", "filter", "forbidden"})
-"""Roles of ``--columns`` that only golden sets have."""
 
 ReadRecords: TypeAlias = Callable[[Problems, list[str]], Iterator[RecordBatch]]
 ReadStream: TypeAlias = Callable[[BinaryIO, Problems, list[str]], Iterator[RecordBatch]]
@@ -166,10 +165,12 @@ def shared_with_questions(files: Files, spec: DatasetSpec) -> DatasetSpec:
     (name,) = files.names
     if "id" not in spec.columns or format_of(name) is None:
         return spec
-    columns = GoldenColumns(spec.columns)
-    records = first_records(files.source, name)[:1]
-    is_shared = any(columns.has("id", record) and columns.covers(record) for record in records)
-    return replace(spec, shared_roles=_SHARED) if is_shared else spec
+    if not is_golden_file(files.source, name, spec.columns):
+        return spec
+    content = shaped_content(files.source, name, spec.columns, Problems(name), [])
+    columns = GoldenColumns(content.columns)
+    has_id = any(columns.has("id", record.values) for record in content.records)
+    return replace(spec, shared_roles=_SHARED) if has_id else spec
 
 
 class Questions(NamedTuple):
@@ -197,16 +198,16 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
             ["is neither a table nor TREC topics"],
             fix=f"queries are read from {', '.join(ENDINGS)} files, and from lines of an id, a tab and the text",
         )
-    if _GOLDEN_ONLY & spec.columns.keys() or any(
-        is_golden(record, spec.columns) for record in first_records(files.source, name)[:1]
-    ):
-        return _golden(files, spec.columns)
+    if GOLDEN_ONLY & spec.columns.keys() or is_golden_file(files.source, name, spec.columns):
+        return golden_questions(files, spec.columns)
     return Questions(
         replace(_table(files, columns), excluded=partial(excluded_in, files, columns, unit_of(name))), None
     )
 
 
-def _golden(files: Files, columns: Mapping[str, str]) -> Questions:
+def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
+    """Return the queries and judgments of a golden set."""
+
     @cache
     def golden() -> GoldenSet:
         return read_golden(files.source, files.names[0], columns, _SHARED)

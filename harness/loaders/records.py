@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -45,6 +45,13 @@ TABLES = (*DELIMITERS, *WORKBOOKS)
 """The endings of tables whose cells are text."""
 
 
+class Sheet(NamedTuple):
+    """The sheet of a workbook, None for the only one with content; ``remedy`` says what to do about several."""
+
+    name: str | None = None
+    remedy: str = "keep one"
+
+
 IsHeader = Callable[[Sequence[str]], bool]
 
 
@@ -54,10 +61,15 @@ def format_of(member: str) -> str | None:
     return ending if ending in ENDINGS else None
 
 
+def is_value(ending: str) -> bool:
+    """Return whether a file with this ending holds one value, a list or an object, and not lines or rows."""
+    return ending == ".json" or ending in YAML
+
+
 def unit_of(member: str) -> str:
     """Return the unit that the numbers of a file's records count."""
     ending = format_of(member) or ""
-    if ending == ".json" or ending in YAML:
+    if is_value(ending):
         return "record"
     return "row" if ending == ".parquet" or ending in WORKBOOKS else "line"
 
@@ -71,21 +83,20 @@ def read_records(
     is_header: IsHeader | None = None,
     without_header: Sequence[str] = (),
     nested: bool = False,
-    sheet: str | None = None,
+    sheet: Sheet | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the records of a file, read as its ``ending`` says, see :func:`format_of`.
 
     Faulty records are noted in ``problems`` and left out; blank lines are counted in ``notes``. A table of as many
     columns as ``without_header`` names, whose first row is not a header by ``is_header``, is read with those names, and
     its quotes are plain characters. Columns of lists and structures of Parquet are read only if ``nested`` is true.
-    ``sheet`` is the sheet of a workbook, None for the only one.
     """
     if ending in _JSON_LINES:
         return _json_lines(stream, problems, notes)
-    if ending == ".json" or ending in YAML:
+    if is_value(ending):
         return _json(stream, problems, notes, ending)
     if ending in WORKBOOKS:
-        return _workbook(stream, problems, sheet)
+        return _workbook(stream, problems, sheet or Sheet())
     if ending == ".parquet":
         return _parquet(stream, problems, nested=nested)
     names = without_header if is_header is not None else ()
@@ -318,10 +329,10 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
         problems.add(None, f"cannot be read as Parquet: {error}")
 
 
-def _workbook(stream: BinaryIO, problems: Problems, sheet: str | None) -> Iterator[RecordBatch]:
+def _workbook(stream: BinaryIO, problems: Problems, sheet: Sheet) -> Iterator[RecordBatch]:
     """Yield the rows of a sheet below its header, whose cells are text, as those of CSV."""
     try:
-        rows = workbook_rows(stream.read(), sheet)
+        rows = workbook_rows(stream.read(), sheet.name, sheet.remedy)
     except (ValueError, *READ_ERRORS) as error:
         problems.add(None, str(error))
         return

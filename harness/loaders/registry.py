@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
-from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
+from harness.loaders.files import GoldenFileLoader, GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
@@ -40,6 +40,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
         HubLoader(),
         BeirLoader(),
         GoldenLoader(),
+        GoldenFileLoader(),
         TrecLoader(),
         TableLoader(),
         TextFolderLoader(),

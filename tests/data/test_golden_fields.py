@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from harness.data.columns import GOLDEN_ROLES, parse_columns
-from harness.data.golden_fields import ABSENT, GoldenColumns, value_at, without_path
+from harness.data.golden_fields import ABSENT, value_at, without_path
 from harness.data.golden_records import golden_of_records
 from harness.data.golden_set import Expectation, GoldenQuestion
 from harness.errors import DataError
@@ -17,7 +17,7 @@ from harness.loaders.golden import load_golden
 
 
 def read(*records: dict[str, Any], columns: str = "") -> tuple[GoldenQuestion, ...]:
-    return golden_of_records(records, columns=GoldenColumns(parse_columns(columns))).questions
+    return golden_of_records(records, columns=parse_columns(columns)).questions
 
 
 NAMES = {role.name: (*role.names, *role.further_names) for role in GOLDEN_ROLES}
@@ -132,11 +132,10 @@ def test_a_column_that_no_record_has_is_refused_with_the_nearest(role: str) -> N
 
 
 def test_a_shared_role_may_be_in_the_documents_only() -> None:
-    columns = GoldenColumns({"id": "key"}, shared_roles={"id"})
     record = {"id": "q", "question": "why?", "expected": ["a"]}
-    assert golden_of_records([record], columns=columns).questions[0].id == "q"
+    assert golden_of_records([record], columns={"id": "key"}, shared_roles={"id"}).questions[0].id == "q"
     with pytest.raises(DataError, match="there is no field 'key'"):
-        golden_of_records([record], columns=GoldenColumns({"query_id": "key"}, shared_roles={"id"}))
+        golden_of_records([record], columns={"query_id": "key"}, shared_roles={"id"})
 
 
 def test_optional_fields_of_columns_may_be_absent_in_some_records() -> None:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, columns_text, parse_columns
 from harness.data.dataset import Dataset
 from harness.data.filtering import NO_FILTER, parse_filter
-from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_records import golden_of_objects
+from harness.data.golden_records import content_of_objects, golden_of_content
 from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.engines.callable.answers import HitContent
@@ -250,10 +249,16 @@ def _golden(request: CheckRequest, columns: Mapping[str, str]) -> tuple[GoldenSe
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
-        return golden_of_objects(request.golden, GoldenColumns(columns, "columns", shared_roles)), None
+        content = content_of_objects(request.golden, columns)
+        golden = golden_of_content(content, "columns", shared_roles)
+        return golden, Dataset.of(content.documents, _texts(golden)) if content.documents is not None else None
     _refuse_url(str(request.golden), "the golden set")
     golden, of_dataset = load_golden_of(request.golden, cards=request.cards, columns=columns, shared_roles=shared_roles)
     return golden, request.golden if of_dataset else None
+
+
+def _texts(golden: GoldenSet) -> dict[str, str]:
+    return {question.id: question.question for question in golden}
 
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:

@@ -1,0 +1,31 @@
+"""An object whose keys are the ids of questions, and whose values are the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_shapes.base import GoldenContent, GoldenRecord
+
+
+class ByIdShape:
+    """``{id: record}``."""
+
+    name = "JSON by id"
+    content = "one record an id"
+    example = '{"q1": {"question": "why?", "expected": ["d1"]}}'
+
+    def read(self, content: GoldenContent) -> GoldenContent | None:
+        """Return the values with their keys as ids."""
+        value = content.mapping or {}
+        records = [record for record in value.values() if isinstance(record, Mapping)]
+        if not records or len(records) < len(value) or not GoldenColumns(content.columns).covers(records[0]):
+            return None
+        numbered = enumerate(value.items(), 1)
+        return GoldenContent(
+            tuple(
+                GoldenRecord(number, record if record.get("id") == key else {**record, "_id": key})
+                for number, (key, record) in numbered
+            ),
+            columns=content.columns,
+        )

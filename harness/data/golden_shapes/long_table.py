@@ -1,0 +1,38 @@
+"""One row for each expected document: ``question,doc_id,grade``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.data.columns import OPTION
+from harness.data.frames import GRADE, first_of
+from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_shapes.base import GoldenContent
+
+_DOCUMENT_IDS = (
+    "doc_id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "chunk_id", "passage_id", "node_id", "pid",
+)  # fmt: skip
+
+
+class LongTableShape:
+    """Rows with a question and one document's id, perhaps with its grade."""
+
+    name = "a row for each expected document"
+    content = "the question; `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; perhaps `grade` or `relevance`"
+    example = "question,doc_id,grade\nwhy?,d1,2\nwhy?,d2,1"
+
+    def read(self, content: GoldenContent) -> GoldenContent | None:
+        """Return the records with the fields of a document's id and of its grade."""
+        first, columns = content.records[0].values if content.records else {}, GoldenColumns(content.columns)
+        expected = columns.column("expected")
+        names = [name for name in first if name.lower() in _DOCUMENT_IDS]
+        if expected is None and not columns.has_expected(first) and columns.has_question(first) and names:
+            if len(names) > 1:
+                quoted = " or ".join(f"'{name}'" for name in names)
+                raise ValueError(f"the expected id may be {quoted}: say which, as {OPTION} expected={names[0]}")
+            expected = names[0]
+        if expected not in names:
+            return None
+        grade = columns.column("grade") or first_of(GRADE, [name for name in first if name != expected])
+        paths = {"expected": expected, **({} if grade is None else {"grade": grade})}
+        return replace(content, columns={**content.columns, **paths}, joins_ids=True)

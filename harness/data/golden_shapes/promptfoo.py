@@ -1,0 +1,49 @@
+"""promptfoo's tests, in its configuration or in a list of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_shapes.base import GoldenContent, records_of
+
+_VARIABLES, _METADATA = "vars", "metadata"
+
+
+class PromptfooShape:
+    """Tests whose variables, or metadata, hold a question and expected documents with usual names."""
+
+    name = "promptfoo"
+    content = (
+        "`tests`, each with the question and expected ids or texts in `vars` or `metadata`; other names by `--columns`"
+    )
+    example = '{"tests": [{"vars": {"question": "why?", "expected_ids": ["d1"]}}]}'
+
+    def read(self, content: GoldenContent) -> GoldenContent | None:
+        """Return the tests, with the variables of ``defaultTest``, and the paths of their fields."""
+        if content.mapping is not None:
+            tests = content.mapping.get("tests")
+            if isinstance(tests, str) and "prompts" in content.mapping:
+                raise ValueError(f"the tests are in '{tests}': give that file")
+            if not isinstance(tests, list) or not any(_is_test(test) for test in tests):
+                return None
+            default = content.mapping.get("defaultTest")
+            variables = default.get(_VARIABLES) if isinstance(default, Mapping) else None
+            tests = [_completed(test, variables if isinstance(variables, Mapping) else {}) for test in tests]
+            content = GoldenContent(records_of(tests, "list 'tests'"), columns=content.columns)
+        if not content.records or not _is_test(content.records[0].values):
+            return None
+        first, columns = content.records[0].values, GoldenColumns(content.columns)
+        roles = ("question", "expected", "expected_texts", "filter", "forbidden")
+        paths = columns.paths_in(first, _METADATA, roles[1:]) | columns.paths_in(first, _VARIABLES, roles)
+        return replace(content, columns={**paths, **content.columns})
+
+
+def _is_test(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get(_VARIABLES), Mapping)
+
+
+def _completed(test: Any, variables: Mapping[str, Any]) -> Any:
+    return {**test, _VARIABLES: {**variables, **test[_VARIABLES]}} if _is_test(test) else test

@@ -1,0 +1,63 @@
+"""A list of records under a key of an object, next to settings and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from harness.data.columns import OPTION, RECORDS
+from harness.data.golden_fields import value_at
+from harness.data.golden_shapes.base import GoldenContent, records_of
+
+_DEEPEST = 4
+
+
+class UnderAKeyShape:
+    """The only list of questions in an object; ``--columns records=KEY`` names one of several."""
+
+    name = "a list under a key"
+    content = f"the only list of records that are questions; `{OPTION} {RECORDS}=tests` names one of several lists"
+    example = '{"version": 1, "tests": [{"question": "why?", "expected": ["d1"]}]}'
+
+    def __init__(self, is_golden: Callable[[GoldenContent], bool]) -> None:
+        """``is_golden`` tells whether records have a question and expected documents."""
+        self._is_golden = is_golden
+
+    def read(self, content: GoldenContent) -> GoldenContent | None:
+        """Return the records of the list."""
+        path = content.columns.get(RECORDS)
+        if content.mapping is None:
+            if path is not None:
+                raise ValueError(f"{OPTION} {RECORDS}={path}: the questions are in one list already, leave it out")
+            return None
+        lists = dict(_lists(content.mapping))
+        if path is None:
+            path = self._only(lists, content)
+        elif not isinstance(value_at(content.mapping, path), list):
+            names = f"there are: {', '.join(lists)}" if lists else "there is no list of records"
+            raise ValueError(f"there is no list '{path}', which {OPTION} names as the {RECORDS} ({names})")
+        if path is None:
+            return None
+        columns = {role: column for role, column in content.columns.items() if role != RECORDS}
+        return GoldenContent(records_of(value_at(content.mapping, path), f"list '{path}'"), columns=columns)
+
+    def _only(self, lists: Mapping[str, list[Any]], content: GoldenContent) -> str | None:
+        golden = [
+            path
+            for path, values in lists.items()
+            if self._is_golden(GoldenContent(records_of(values[:1]), columns=content.columns))
+        ]
+        candidates = golden or list(lists)
+        if len(candidates) > 1:
+            quoted = " and ".join(f"'{path}'" for path in candidates)
+            raise ValueError(f"{quoted} are lists of records: name one, as {OPTION} {RECORDS}={candidates[0]}")
+        return candidates[0] if candidates else None
+
+
+def _lists(value: Mapping[str, Any], before: str = "", level: int = 1) -> Iterator[tuple[str, list[Any]]]:
+    """Yield every list of objects below an object, with its dotted path."""
+    for key, item in value.items():
+        if isinstance(item, list) and item and all(isinstance(one, Mapping) for one in item):
+            yield f"{before}{key}", item
+        elif isinstance(item, Mapping) and level < _DEEPEST:
+            yield from _lists(item, f"{before}{key}.", level + 1)
