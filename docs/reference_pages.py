@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +14,9 @@ from harness.cli.init import Choices, template
 from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
 from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.cli.verbs import VERBS, load_verb
-from harness.data.columns import JUDGMENT_ROLES, RUN_ROLES, Role
+from harness.data.columns import GOLDEN_ROLES, JUDGMENT_ROLES, RECORDS, RUN_ROLES, Role
+from harness.data.golden_fields import ANSWERS
+from harness.data.golden_shapes import SHAPES
 from harness.data.judgment_exports import EXPORTS
 from harness.data.memory import QRELS, RUNS, Shape
 from harness.encoders.prompts import KnownPrompts, published_prompts
@@ -35,6 +37,7 @@ __all__ = [
     "commands_page",
     "config_page",
     "conventions_page",
+    "golden_sets_page",
     "metric_section",
     "metrics_page",
     "prompts_page",
@@ -236,7 +239,8 @@ Written by `python docs/generate.py` from the tables of shapes in `harness/`.
 Files may be compressed. A file's ending decides how it is read (`.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`,
 `.parquet`), and the content of a file with any other ending. `--columns`, in Python `columns=`, names fields that are
 called otherwise; in lines without a header, it names columns by number: `--columns query_id=1,doc_id=2,score=4`. A file
-with two readings is refused, and the message names both and the option that decides.
+with two readings is refused, and the message names both and the option that decides. Golden sets have [their own
+page](golden-sets.md).
 """
 _ABOUT_RUNS = """\
 ## Runs
@@ -287,6 +291,64 @@ def _field_row(role: Role) -> str:
 
 def _object_rows(shapes: Iterable[Shape[Any]]) -> list[str]:
     return [f"| `{example}` |" for shape in shapes for example in shape.examples]
+
+
+_ABOUT_GOLDEN = """\
+# Golden sets: shapes and names
+
+Written by `python docs/generate.py` from the tables of roles and of shapes in `harness/data/`.
+[`harness check`](../how-to/check-a-golden-set.md), `compare --queries`, cards, `harness init` and `harness.Dataset.of`
+read golden sets in these shapes, from files and from objects.
+
+## Fields
+
+A field is found by its name, in any case. At most one of a role's names may be present; its further names count only
+if no other name is there. `--columns ROLE=FIELD` names a field that is called otherwise, or one of two: a field, or a
+dotted path into nested records (`expected=outputs.doc_ids`). A path goes into each element of a list, and into JSON in
+a cell.
+
+"""
+
+_ABOUT_GOLDEN_SHAPES = """
+`query` is another name of the role `question`, and `query_id` of `id`. `id` names the field in questions and in
+documents, `query_id` only in questions. `labels` and `citations` are expected ids only by `--columns`.
+What a system returned is never expected: {answers}.
+Ids win if a record has ids and texts. All other fields are kept for slices.
+
+## Shapes
+
+A list of records (JSON Lines, a JSON or YAML list, a table in CSV, TSV, `.xlsx` or Parquet, plain or compressed; in
+Python a list of objects, or a table of any library), or one of these shapes in any of these formats:
+
+"""
+
+_BAR = "\\|"
+"""A bar in a cell of a table."""
+_AFTER_SHAPES = """
+The harness never chooses between two fields of one role, two lists or two sheets: the error names both, and the option
+that decides.
+"""
+
+
+def golden_sets_page() -> str:
+    """Return the page on the shapes and names of golden sets, as Markdown."""
+    lines = ["| role | content | names | further names |", "| --- | --- | --- | --- |"]
+    for role in GOLDEN_ROLES:
+        names, further = (_codes(names) or "–" for names in (role.names, role.further_names))
+        lines.append(f"| `{role.name}` | {role.content} | {names} | {further} |")
+    lines.append(f"| `{RECORDS}` | the list, or the sheet of a workbook, that holds the records | – | – |")
+    about = _ABOUT_GOLDEN_SHAPES.format(answers=", ".join(f"`{name}`" for name in sorted(ANSWERS)))
+    shapes = ["| shape | where questions and expected documents are |", "| --- | --- |"]
+    shapes += [f"| {shape.name} | {shape.content.replace('|', _BAR)} |" for shape in SHAPES]
+    examples = "\n\n".join(f"{shape.name}:\n\n```text\n{shape.example}\n```" for shape in SHAPES)
+    rest = (
+        "Two fields of one role, two lists and two sheets are never chosen from: the error names both, and the option."
+    )
+    return "\n".join([_ABOUT_GOLDEN + lines[0], *lines[1:], about + shapes[0], *shapes[1:], "", rest, "", examples, ""])
+
+
+def _codes(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def prompts_page() -> str:

@@ -863,7 +863,6 @@ class InitRequest(Options):
 
     golden: str | None = replace(GOLDEN, argument=False, group=COMPARED, common=True, metavar="FILE").default(None)
     corpus: str | None = replace(CORPUS, repeated=False).default(None)
-    columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     backends: str = replace(CHECKED_BACKENDS, default_text="").default("csr")
     against: Sequence[str] = AGAINST.default(())
     columns: str | Sequence[str] = COLUMNS.default(())

@@ -33,7 +33,8 @@ def read_shapes(content: GoldenContent) -> GoldenContent:
         content = shape.read(content) or content
     if content.mapping is not None:
         keys = ", ".join(f"'{key}'" for key in list(content.mapping)[:10])
-        raise ValueError(f"a list of questions is expected, not an object with the keys {keys or 'of nothing'}")
+        subject = f"an object with the keys {keys}" if keys else "an empty object"
+        raise ValueError(f"a list of questions is expected, not {subject}")
     return content
 
 

@@ -26,7 +26,7 @@ class PromptfooShape:
         if content.mapping is not None:
             tests = content.mapping.get("tests")
             if isinstance(tests, str) and "prompts" in content.mapping:
-                raise ValueError(f"the tests are in '{tests}': give that file")
+                raise ValueError(f"the tests are in '{tests}': give it")
             if not isinstance(tests, list) or not any(_is_test(test) for test in tests):
                 return None
             default = content.mapping.get("defaultTest")

@@ -1,0 +1,287 @@
+"""Shapes of golden sets: those that carry the same facts are read alike, and two readings are named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from harness.data.columns import parse_columns
+from harness.data.dataset import Dataset
+from harness.data.golden_records import golden_of_objects
+from harness.data.golden_set import GoldenSet
+from harness.data.golden_shapes import SHAPES, GoldenContent, read_shapes
+from harness.errors import DataError, UsageError
+from harness.loaders.golden import load_golden
+
+IDS = st.text("abcXYZ019#./_é", min_size=1, max_size=6).filter(lambda name: name not in ("no", "null"))
+QUESTIONS = st.text("abc ?!äß'\"|;,\n", min_size=1, max_size=20).map(lambda text: f"q {text} q")
+
+
+@st.composite
+def golden_sets(draw: st.DrawFn) -> list[tuple[str, str, dict[str, int]]]:
+    """Questions with ids, distinct texts, and graded expected ids."""
+    texts = draw(st.lists(QUESTIONS, min_size=1, max_size=5, unique_by=lambda text: " ".join(text.split())))
+    ids = draw(st.lists(IDS, min_size=len(texts), max_size=len(texts), unique=True))
+    grades = st.dictionaries(IDS, st.integers(1, 3), min_size=1, max_size=3)
+    return [(name, text, draw(grades)) for name, text in zip(ids, texts, strict=True)]
+
+
+def cells(rows: list[list[Any]]) -> str:
+    content = io.StringIO()
+    csv.writer(content).writerows(rows)
+    return content.getvalue()
+
+
+def shapes_of(facts: list[tuple[str, str, dict[str, int]]], folder: Path) -> dict[str, Any]:
+    """Files and objects of every shape with the same facts, by a name; with grades all 1 in shapes without grades."""
+    plain = [{"id": name, "question": text, "expected": grades} for name, text, grades in facts]
+    columns = {key: [record[key] for record in plain] for key in ("id", "question", "expected")}
+    as_cells = [[*[*record.values()][:2], json.dumps(record["expected"])] for record in plain]
+    python_cells = [[*[*record.values()][:2], repr(record["expected"])] for record in plain]
+    long = [[name, text, document, grade] for name, text, grades in facts for document, grade in grades.items()]
+    objects: dict[str, Any] = {
+        "records": plain,
+        "by-id": {record["id"]: {"question": record["question"], "expected": record["expected"]} for record in plain},
+        "by-columns": columns,
+        "pandas-columns": {key: dict(zip("0123456789", values, strict=False)) for key, values in columns.items()},
+        "pandas-split": {"columns": [*columns], "index": [], "data": [[*record.values()] for record in plain]},
+        "under-a-key": {"version": 1, "settings": [{"k": 3}], "data": {"tests": plain}},
+        "llamaindex": {
+            "queries": {name: text for name, text, _ in facts},
+            "corpus": {},
+            "relevant_docs": {name: grades for name, _, grades in facts},
+        },
+        "autorag": [{"qid": name, "query": text, "retrieval_gt": grades} for name, text, grades in facts],
+        "ragas": [
+            {"qid": name, "user_input": text, "reference_context_ids": grades, "reference_contexts": ["x"]}
+            for name, text, grades in facts
+        ],
+        "ragas-samples": {
+            "samples": [
+                {"id": name, "eval_sample": {"user_input": text, "reference_context_ids": grades}}
+                for name, text, grades in facts
+            ]
+        },
+        "langsmith": [
+            {"id": name, "inputs": {"question": text}, "outputs": {"gold_ids": grades}} for name, text, grades in facts
+        ],
+        "promptfoo": {
+            "prompts": ["{{question}}"],
+            "providers": [{"id": "x"}],
+            "defaultTest": {"vars": {"expected_ids": ["default"]}},
+            "tests": [
+                {"metadata": {"id": name}, "vars": {"question": text, "expected_ids": grades}}
+                for name, text, grades in facts
+            ],
+        },
+        "long": [dict(zip(("qid", "question", "doc_id", "grade"), row, strict=True)) for row in long],
+    }
+    files: dict[str, Any] = {}
+    for name, value in objects.items():
+        files[f"{name}.json"] = json.dumps(value)
+        files[f"{name}.yaml"] = yaml.dump(value, Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=False)
+        if isinstance(value, list):
+            files[f"{name}.jsonl"] = "".join(json.dumps(record) + "\n" for record in value)
+    files["json-cells.csv"] = cells([["id", "question", "expected"], *as_cells])
+    files["python-cells.csv"] = cells([["id", "question", "expected"], *python_cells])
+    files["long.csv"] = cells([["query_id", "query", "document_id", "relevance"], *long])
+    paths = {}
+    for name, text in files.items():
+        paths[name] = folder / name
+        paths[name].write_bytes(text.encode())
+    workbook = openpyxl.Workbook()
+    for row in [["query_id", "query", "document_id", "relevance"], *long]:
+        workbook.active.append(row)
+        for cell in workbook.active[workbook.active.max_row]:
+            cell.data_type = "n" if isinstance(cell.value, int) else "s"
+    workbook.save(folder / "long.xlsx")
+    return {**objects, **paths, "long-workbook": folder / "long.xlsx"}
+
+
+def facts_of(golden: GoldenSet) -> list[tuple[str, str, dict[str, int]]]:
+    return [(one.id, one.question, {each.id: each.grade for each in one.expected}) for one in golden]
+
+
+@settings(max_examples=8, deadline=None)
+@given(facts=golden_sets())
+def test_shapes_with_the_same_facts_are_read_alike(
+    facts: list[tuple[str, str, dict[str, int]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("shapes")
+    for name, value in shapes_of(facts, folder).items():
+        columns = {"query_id": "metadata.id"} if "promptfoo" in name else {}
+        golden = load_golden(value, columns) if isinstance(value, Path) else golden_of_objects(value, columns)
+        assert facts_of(golden) == facts, name
+
+
+def test_datasets_of_every_shape_have_the_same_digests(tmp_path: Path) -> None:
+    facts = [("1", "why?", {"a": 1, "b": 2}), ("2", "how?", {"b": 1})]
+    corpus = {"a": "one", "b": "two"}
+    plain = Dataset.of(corpus, {name: text for name, text, _ in facts}, {name: grades for name, _, grades in facts})
+    for name, value in shapes_of(facts, tmp_path).items():
+        if not isinstance(value, Path):
+            columns = {"query_id": "metadata.id"} if "promptfoo" in name else None
+            dataset = Dataset.of(corpus, value, columns=columns)
+            assert dataset.queries.digest == plain.queries.digest, name
+            assert dataset.qrels is not None
+            assert plain.qrels is not None
+            assert dataset.qrels.doc_ids.take(dataset.qrels.rows) == plain.qrels.doc_ids.take(plain.qrels.rows)
+            assert dataset.qrels.grades.tolist() == plain.qrels.grades.tolist()
+
+
+@dataclass
+class Samples:
+    samples: list[Any]
+    name: str = "ragas"
+
+
+class Goldens:
+    def __init__(self, goldens: list[Any]) -> None:
+        self.goldens = goldens
+
+
+class Golden(BaseModel):
+    input: str
+    context: list[str] | None = None
+    expected_output: str | None = None
+
+
+@dataclass
+class Example:
+    id: str
+    inputs: dict[str, str]
+    outputs: dict[str, list[str]] | None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class QaDataset(BaseModel):
+    queries: dict[str, str]
+    corpus: dict[str, str]
+    relevant_docs: dict[str, list[str]]
+    mode: str = "text"
+
+
+def test_objects_of_libraries_are_read() -> None:
+    samples = Samples([{"user_input": "why?", "reference_context_ids": ["a"]}])
+    assert facts_of(golden_of_objects(samples)) == [("line-1", "why?", {"a": 1})]
+    (question,) = golden_of_objects(Goldens([Golden(input="why?", context=["a text"])]))
+    assert question.texts == ("a text",)
+    examples = [Example("1", {"question": "why?"}, {"expected_ids": ["a"]})]
+    assert facts_of(golden_of_objects(iter(examples))) == [("1", "why?", {"a": 1})]
+    pairs = QaDataset(queries={"q": "why?"}, corpus={"a": "one"}, relevant_docs={"q": ["a"]})
+    dataset = Dataset.of(pairs)
+    assert (dataset.corpus.texts.to_pylist(), dataset.queries.texts.to_pylist()) == (["one"], ["why?"])
+    frame = pd.DataFrame({"qid": ["q"], "query": ["why?"], "retrieval_gt": [[np.array(["a"])]]})
+    for table in (
+        frame,
+        pa.table({"qid": ["q"], "query": ["why?"], "retrieval_gt": [[["a"]]]}),
+        pl.DataFrame({"qid": ["q"], "query": ["why?"], "retrieval_gt": [[["a"]]]}),
+    ):
+        assert facts_of(golden_of_objects(table)) == [("q", "why?", {"a": 1})]
+
+
+PLAIN = {"question": "why?", "expected": ["a"]}
+TWO_DOCUMENTS = {"question": "?", "doc_id": "a", "chunk_id": "b"}
+TWO_INPUTS = {"inputs": {"question": "a", "query": "b"}, "outputs": {"expected": "x"}}
+TURNS = {"user_input": [{"content": "hi"}], "reference_context_ids": ["a"]}
+NESTED = {"inputs": {"text": "how long is it?"}, "outputs": {"ids": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem", "columns"),
+    [
+        (
+            {"a": [PLAIN], "b": [PLAIN]},
+            "'a' and 'b' are lists of records: name one, as --columns records=a",
+            "records=b",
+        ),
+        ({"a": [{"x": 1}], "b": [{"y": 1}]}, "'a' and 'b' are lists of records", None),
+        ({"a": {"b": [PLAIN]}, "c": {"b": [PLAIN]}}, r"'a\.b' and 'c\.b' are lists", "records=c.b"),
+        (
+            [TWO_DOCUMENTS],
+            "may be 'doc_id' or 'chunk_id': say which, as --columns expected=doc_id",
+            "expected=chunk_id",
+        ),
+        ([TWO_INPUTS], r"both 'inputs\.question' and 'inputs\.query' are present: name one", "question=inputs.query"),
+        ({"question": ["a", "b"], "expected": [["x"]]}, "lengths: 'question' has 2, 'expected' has 1", None),
+        ({"queries": {"1": "a"}, "relevant_docs": {"2": ["x"]}}, "names the query '2', which 'queries' lacks", None),
+        ({"prompts": ["x"], "tests": "file://tests.csv"}, r"the tests are in 'file://tests\.csv': give it", None),
+        ([TURNS], "'user_input' is a conversation, expected one question", None),
+        ({"a": 1, "b": "x"}, "a list of questions is expected, not an object with the keys 'a', 'b'", None),
+        ({}, "a list of questions is expected, not an empty object", None),
+    ],
+)
+def test_two_readings_are_named_with_the_option_that_decides(
+    value: object, problem: str, columns: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "golden.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(DataError, match=problem):
+        load_golden(path)
+    with pytest.raises(UsageError, match=problem):
+        golden_of_objects(value)
+    if columns is not None:
+        assert len(load_golden(path, parse_columns(columns))) == 1
+        assert len(golden_of_objects(value, parse_columns(columns))) == 1
+
+
+def test_a_list_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no list 'x', which --columns names as the records"):
+        read_shapes(GoldenContent(mapping={"a": [PLAIN]}, columns={"records": "x"}))
+    with pytest.raises(UsageError, match="the questions are in one list already"):
+        golden_of_objects([PLAIN], {"records": "x"})
+
+
+@pytest.mark.parametrize(
+    ("record", "advice"),
+    [
+        (NESTED, "question=inputs.text, expected=outputs.ids"),
+        ({"ask": "how long is it?", "docs": ["a"], "gold": "b", "n": 3}, "question=ask, expected=docs or gold"),
+        ({"question": "?", "passages": ["a long text", "another text"]}, "expected_texts=passages"),
+        ({"question": "?", "contexts": ["a"]}, "contexts is what a system returned, which is never expected"),
+    ],
+)
+def test_an_unknown_shape_lists_what_its_fields_may_be(record: dict[str, Any], advice: str) -> None:
+    with pytest.raises(DataError, match="is missing") as caught:
+        golden_of_objects([record, record])
+    assert advice in str(caught.value)
+    assert "and so for 1 line more" in str(caught.value)
+
+
+def test_a_csv_of_deepeval_joins_its_texts(tmp_path: Path) -> None:
+    head = ["input", "actual_output", "expected_output", "context", "retrieval_context"]
+    rows = [["why?", "", "x", "first text|second text; one", ""], ["how?", "", "x", "['a text']", ""]]
+    path = tmp_path / "golden.csv"
+    path.write_text(cells([head, *rows]))
+    assert [question.texts for question in load_golden(path)] == [("first text", "second text; one"), ("a text",)]
+
+
+def test_rows_of_one_id_with_two_questions_are_refused() -> None:
+    rows = [{"qid": "1", "question": "a", "doc_id": "x"}, {"qid": "1", "question": "b", "doc_id": "y"}]
+    with pytest.raises(DataError, match="duplicate id '1', first on line 1"):
+        golden_of_objects(rows)
+    with pytest.raises(DataError, match=r"the grade of 'x' is 2\.5"):
+        golden_of_objects([{"question": "a", "doc_id": "x", "score": 2.5}])
+
+
+def test_every_shape_has_a_row_for_the_reference() -> None:
+    for shape in SHAPES:
+        assert shape.name
+        assert shape.content
+        assert shape.example
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES)
