@@ -26,7 +26,8 @@ LANGSMITH = "question=inputs.question,expected=outputs.doc_ids"
 def values(golden: Any, corpus: Any = CHUNKS, **options: Any) -> dict[str, float]:
     report = harness.check(golden, corpus=corpus, **QUICK, **options).report
     assert report.golden.questions == 4
-    return {name: metric.mean for name, metric in report.trials[0].metrics.items()}
+    metrics = report.trials[0].metrics
+    return {name: metrics[name].mean for name in ("Hit@3", "MRR@3", "Recall@3", "nDCG@3")}
 
 
 @pytest.mark.parametrize(
