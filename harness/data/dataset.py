@@ -164,18 +164,25 @@ def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions |
 
 def _contents(queries: object, columns: Mapping[str, str]) -> Iterator[GoldenContent]:
     """Yield queries as records of plain queries have it, then in the shapes of golden sets."""
-    try:
-        records, fixed = _records(queries, "queries", QUERY_ROLES)
-        named_columns = {role: field for role, field in columns.items() if role not in fixed}
-        plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
-        yield read_shapes(GoldenContent(records_of(plain_records), columns=named_columns))
-    except (UsageError, ValueError):
-        pass  # another shape
+    content = _content_of_records(queries, columns)
+    if content is not None:
+        yield content
     try:
         yield content_of_objects(queries, columns)
     except UsageError:
         if not GOLDEN_ONLY.isdisjoint(columns):
             raise
+
+
+def _content_of_records(queries: object, columns: Mapping[str, str]) -> GoldenContent | None:
+    """Return the content of an object that plain queries may be; None for another shape."""
+    try:
+        records, fixed = _records(queries, "queries", QUERY_ROLES)
+        query_columns = {role: field for role, field in columns.items() if role not in fixed}
+        plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
+        return read_shapes(GoldenContent(records_of(plain_records), columns=query_columns))
+    except (UsageError, ValueError):
+        return None
 
 
 def _read_golden(content: GoldenContent, columns: GoldenColumns) -> _Questions:
