@@ -15,19 +15,21 @@ import pyarrow as pa
 from harness.data.arrow import as_numpy, python_values, read_parquet
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors, offsets_of
+from harness.encoders.json_vectors import SUFFIXES as JSON_LINES
+from harness.encoders.json_vectors import read_json_vectors
 from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
 from harness.store.decompression import READ_ERRORS, unpacked
 from harness.wording import counted
 
-_SUFFIXES = (".npy", ".npz", ".parquet")
+_SUFFIXES = (".npy", ".npz", ".parquet", *JSON_LINES)
 _IDS = ".ids.txt"
 _MAX_EXAMPLES = 20
 _NO_IDS = "no ids say whose vectors these are"
 _LAYOUT = (
-    "the folder holds documents.npy, .npz or .parquet and the same for queries; .npy and SciPy's .npz have their "
-    "ids, one per line, in documents.ids.txt and queries.ids.txt"
+    "the folder holds documents.npy, .npz, .parquet or .jsonl and the same for queries; .npy and SciPy's .npz have "
+    "their ids, one per line, in documents.ids.txt and queries.ids.txt"
 )
 
 
@@ -79,7 +81,7 @@ class PrecomputedEncoder:
 
 
 def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
-    """Return the file of vectors of ``role`` and, if they are separate, the file of their ids.
+    """Return the file of vectors of ``role``, and a second file that they depend on: of their ids, or of other terms.
 
     Raises DataError for two files of vectors, and for none if they are ``needed``.
     """
@@ -89,6 +91,9 @@ def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
     if len(files) != 1:
         names = ", ".join(path.name for path in files) or "none"
         raise DataError(str(folder), [f"one file of vectors of {role} is needed, but there are {names}"], fix=_LAYOUT)
+    if files[0].name.endswith(JSON_LINES):  # the terms of the other role have columns too
+        other = "queries" if role == "documents" else "documents"
+        return [*files, *(path for suffix in JSON_LINES if (path := folder / f"{other}{suffix}").is_file())]
     ids = folder / f"{role}{_IDS}"
     return [*files, *([ids] if files[0].suffix != ".parquet" and ids.is_file() else [])]
 
@@ -106,6 +111,8 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _StoredVectors:
     try:
         if file.suffix == ".parquet":
             ids, vectors = _parquet(file)
+        elif file.name.endswith(JSON_LINES):
+            ids, vectors = read_json_vectors(file, next(iter(ids_file), None))
         else:
             if file.suffix == ".npy":
                 vectors, ids = np.load(file, mmap_mode="r", allow_pickle=False), None
