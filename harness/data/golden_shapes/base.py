@@ -53,4 +53,9 @@ def records_of(values: Sequence[Any], label: str = "list") -> tuple[GoldenRecord
     for number, value in enumerate(values, 1):
         if not isinstance(value, Mapping):
             raise ValueError(f"element {number} of the {label} is not an object")
-    return tuple(GoldenRecord(number, value) for number, value in enumerate(values, 1))
+    return tuple(GoldenRecord(number, name_fields_by_text(value)) for number, value in enumerate(values, 1))
+
+
+def name_fields_by_text(record: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a record whose fields' names are text, which they need not be in Python."""
+    return {str(name): value for name, value in record.items()}

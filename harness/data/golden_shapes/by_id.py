@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_shapes.base import GoldenContent, GoldenRecord
+from harness.data.golden_shapes.base import GoldenContent, GoldenRecord, name_fields_by_text
 
 
 class ByIdShape:
@@ -18,10 +18,10 @@ class ByIdShape:
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the values with their keys as ids."""
         value = content.mapping or {}
-        records = [record for record in value.values() if isinstance(record, Mapping)]
+        records = [name_fields_by_text(record) for record in value.values() if isinstance(record, Mapping)]
         if not records or len(records) < len(value) or not GoldenColumns(content.columns).covers(records[0]):
             return None
-        numbered = enumerate(value.items(), 1)
+        numbered = enumerate(zip(value, records, strict=True), 1)
         return GoldenContent(
             tuple(
                 GoldenRecord(number, record if record.get("id") == key else {**record, "_id": key})
