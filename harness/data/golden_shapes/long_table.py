@@ -18,7 +18,9 @@ class LongTableShape:
     """Rows with a question and one document's id, perhaps with its grade."""
 
     name = "a row for each expected document"
-    content = "the question; `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; perhaps `grade` or `relevance`"
+    content = (
+        "the question; `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; perhaps `grade`, `relevance` or `score`"
+    )
     example = "question,doc_id,grade\nwhy?,d1,2\nwhy?,d2,1"
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
@@ -33,6 +35,6 @@ class LongTableShape:
             expected = names[0]
         if expected not in names:
             return None
-        grade = columns.column("grade") or first_of(GRADE, [name for name in first if name != expected])
+        grade = columns.column("grade") or first_of((*GRADE, "score"), [name for name in first if name != expected])
         paths = {"expected": expected, **({} if grade is None else {"grade": grade})}
         return replace(content, columns={**content.columns, **paths}, joins_ids=True)
