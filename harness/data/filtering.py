@@ -221,6 +221,21 @@ def format_filter(conditions: Conditions) -> str:
     return " and ".join(f"{field}={value}" for field, value in conditions.items())
 
 
+def combine_filters(query: str, conditions: Conditions, of_all: Conditions) -> Conditions:
+    """Return the conditions of a query with those of all queries.
+
+    Raises UsageError if they have two values of a field: nothing would match.
+    """
+    for field, value in conditions.items():
+        if of_all.get(field, value) != value:
+            raise UsageError(
+                f"--filter {field}={of_all[field]}: question '{query}' has the filter {field}={value}, and a document "
+                "has one value of a field",
+                fix="leave --filter out, or take only the questions that it is about",
+            )
+    return {**conditions, **of_all}
+
+
 def matching_rows(metadata: pa.Table, conditions: Conditions) -> BoolArray:
     """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from harness.data.filtering import NO_FILTER, Conditions
+from harness.data.filtering import NO_FILTER, Conditions, combine_filters
 from harness.data.types import LINE_ID
 from harness.errors import DataError, UsageError
 from harness.wording import counted
@@ -135,16 +135,9 @@ class GoldenSet:
         """
         if not conditions:
             return self
-        for question in self.questions:
-            for field_name, value in (question.filter or NO_FILTER).items():
-                if conditions.get(field_name, value) != value:
-                    raise UsageError(
-                        f"--filter {field_name}={conditions[field_name]}: question '{question.id}' has the filter "
-                        f"{field_name}={value}, and a document has one value of a field",
-                        fix="leave --filter out, or check a golden set of only the questions that it is about",
-                    )
         questions = (
-            replace(question, filter={**(question.filter or NO_FILTER), **conditions}) for question in self.questions
+            replace(question, filter=combine_filters(question.id, question.filter or NO_FILTER, conditions))
+            for question in self.questions
         )
         return replace(self, questions=tuple(questions))
 
@@ -220,7 +213,8 @@ class GoldenSet:
             expected = tuple(Expectation(document, grade, group) for document, grade, group in graded if grade >= 0)
             excluded = tuple((dataset.excluded or {}).get(query, ()))
             fields = {"excluded_ids": excluded} if excluded else {}
-            questions.append(GoldenQuestion(query, text, expected, fields, line))
+            conditions = dataset.filters.get(query)
+            questions.append(GoldenQuestion(query, text, expected, fields, line, filter=conditions))
         content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
         return cls(
             dataset.name,

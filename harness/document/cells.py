@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from harness.data.filtering import format_filter
 from harness.document.figures import Bar, Bars, Percentiles
 from harness.document.model import Cell, Column, Facts, Figure, Section, Table, Tone, Value
 from harness.results.schema import Result, TrialResult
@@ -15,6 +16,7 @@ from harness.results.schema_base import (
     IdenticalIdsInfo,
     MachineInfo,
     MetricValue,
+    QueryFilterInfo,
 )
 from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
@@ -27,6 +29,7 @@ _MEBIBYTE = 1024**2
 _GIB = 1024**3
 _PROBABLE = 0.001
 _MAX_NAMES = 3
+_MAX_FILTERS = 4
 _LOG_LINES = 5
 
 
@@ -132,6 +135,23 @@ def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
         return []
     verb = "left out" if info.rule == "drop" else "kept"
     return [f"{counted(info.queries, noun)} with a document's id: such hits are {verb}"]
+
+
+def filters_in_words(groups: Sequence[QueryFilterInfo], *, documents: bool = True) -> list[str]:
+    """Return the different filters of the questions, with the documents that match if ``documents``; none without."""
+    if not groups:
+        return []
+    in_words = [_filter_in_words(group, documents=documents) for group in groups[:_MAX_FILTERS]]
+    more = f" and {len(groups) - _MAX_FILTERS:,} more" if len(groups) > _MAX_FILTERS else ""
+    return [f"{'filters' if len(groups) > 1 else 'filter'} {'; '.join(in_words)}{more}"]
+
+
+def _filter_in_words(group: QueryFilterInfo, *, documents: bool) -> str:
+    """Return a filter, how many questions have it and, with ``documents``, how many documents match it."""
+    counts = [counted(group.queries, "question")]
+    if documents and group.matching is not None:
+        counts.append(counted(group.matching, "document"))
+    return f"{format_filter(group.fields) or 'none'} ({', '.join(counts)})"
 
 
 def excluded_documents(info: ExcludedInfo | None, noun: str) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
+from harness.data.filtering import Conditions
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.progress import Progress
@@ -96,6 +97,7 @@ class TextSource:
         state: a value that changes when the files do.
         unit: the unit of ``TextBatch.lines``: "line", "row", "document".
         excluded: of queries, returns the documents that each query excludes; None without such a field.
+        filters: of a golden set's questions, returns the filter of each question that has one; None for other texts.
     """
 
     label: str
@@ -106,6 +108,7 @@ class TextSource:
     state: Callable[[], object] = lambda: None
     unit: str = "line"
     excluded: Callable[[], Mapping[str, Sequence[str]]] | None = None
+    filters: Callable[[], Mapping[str, Conditions]] | None = None
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

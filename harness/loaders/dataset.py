@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
-from harness.data.filtering import QueryFilters, apply_filter
+from harness.data.filtering import NO_FILTER, QueryFilters, apply_filter, combine_filters, no_match
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.judgments import are_of_another_corpus, group_judgments, refuse_fractions, unknown_rows
@@ -128,6 +128,7 @@ def load_dataset(
         titles=documents.titles,
         candidates=_candidates(location, loaded, corpus, selected_queries),
         excluded=query_source.excluded() or None if query_source.excluded is not None else None,
+        filters=query_source.filters() if query_source.filters is not None else {},
         unread_files=loaded.unread_files,
         states_unknown_documents=location.stated_unknown(loaded.split) > 0,
     )
@@ -162,13 +163,28 @@ def filter_dataset(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Return the ``dataset``, loaded from ``name_or_path``, with the documents that match ``conditions`` (field to
-    value).
+    """Return the ``dataset``, loaded from ``name_or_path``, with the documents that each query may return.
 
-    Raises UnknownNameError for a field that no document has, UsageError if no document matches.
+    ``conditions`` (field to value) are of all queries, in addition to the filter of each.
+
+    Raises UnknownNameError for a field that no document has, UsageError if no document matches, or a query has another
+    value of a field, DataError for filters of queries that no document matches.
     """
-    metadata = load_metadata(list(conditions), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
-    filtered = QueryFilters.of_all(apply_filter(metadata, conditions), len(dataset.queries))
+    if dataset.filters:
+        ids = dataset.queries.ids.to_list()
+        filters = [combine_filters(query, dataset.filters.get(query, NO_FILTER), conditions) for query in ids]
+        fields = list(dict.fromkeys(field for of_query in filters for field in of_query))
+    else:
+        filters, fields = [], list(conditions)
+    metadata = load_metadata(fields, name_or_path, files=files, cards=cards, cache=cache, progress=progress)
+    if not filters:
+        filtered = QueryFilters.of_all(apply_filter(metadata, conditions), len(dataset.queries))
+        return replace(dataset, filtered=filtered)
+    filtered, problems = QueryFilters.of_each(metadata, filters), Problems(f"{dataset.name} queries")
+    for query, fields_of_query, matching in zip(ids, filters, filtered.counts.tolist(), strict=True):
+        if not matching:
+            problems.add(None, f"question '{query}': {no_match(metadata, fields_of_query)}")
+    problems.raise_if_any(fix="correct the filters, or give the documents that have these values")
     return replace(dataset, filtered=filtered)
 
 

@@ -235,7 +235,14 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
     if golden_columns := {role: field for role, field in columns.items() if role in GOLDEN_ROLE_NAMES}:
         key["columns"] = {**golden_columns}
     queries = TextSource(
-        files.label, questions, files.name, key, files.digests, files.state, excluded=lambda: exclusions(golden())
+        files.label,
+        questions,
+        files.name,
+        key,
+        files.digests,
+        files.state,
+        excluded=lambda: exclusions(golden()),
+        filters=lambda: {question.id: question.filter for question in golden() if question.filter},
     )
     source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
     return Questions(queries, source)

@@ -10,17 +10,18 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from harness.data.dataset import Dataset, sample_documents, sample_queries
+from harness.data.filtering import NO_FILTER
 from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
 from harness.pipeline.probes import probes_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
-from harness.plan.callables import Function
-from harness.plan.capability_checks import refuse_impossible
+from harness.plan.callables import Function, refuse_unsent_filters
+from harness.plan.capability_checks import refuse_documents_without_metadata, refuse_filters, refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import DatasetList, NamedDataset, parse_datasets
-from harness.plan.option_fields import Mistakes
+from harness.plan.option_fields import Mistakes, is_set
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
@@ -169,14 +170,34 @@ def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset 
         several = several and len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
         dataset = _labelled(dataset, request.labels, display, several=several)
     fields = plan.request.filter_sweep.fields
+    if dataset.filters:
+        _refuse_filters(plan, dataset, in_memory=in_memory is not None)
     if fields:
         attributes = load_metadata(fields, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress)
         return replace(dataset, attributes=attributes)
-    if not plan.filter:
+    if not plan.filter and not dataset.filters:
         return dataset
     return filter_dataset(
         dataset, plan.filter, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress
     )
+
+
+def _refuse_filters(plan: Plan, dataset: Dataset, *, in_memory: bool) -> None:
+    """Refuse filters of queries that documents in memory, a backend or an option cannot have."""
+    if in_memory:
+        refuse_documents_without_metadata(dataset.name)
+    refuse_filters(plan)
+    for option in ("filter_sweep", "churn", "concurrency", "rate", "cold"):
+        if is_set(plan.request, option):
+            raise UsageError(
+                f"--{option.replace('_', '-')} does not apply the filters that questions of '{dataset.name}' have",
+                fix="leave it out, or take a golden set without filters",
+            )
+    ids = dataset.queries.ids.to_list()
+    conditions = [{**dataset.filters.get(query, NO_FILTER), **plan.filter} for query in ids]
+    for trial in plan.trials:
+        if trial.spec.called is not None:
+            refuse_unsent_filters(trial.spec.called, ids, conditions)
 
 
 def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) -> Dataset:

@@ -309,12 +309,13 @@ class _Trials:
     def _filters_sent_to(self, called: CallableSpec) -> SentFilters | None:
         """Return the conditions of each query, None without filters; raises as :func:`refuse_unsent_filters`.
 
-        Under the filter of ``--filter``, code that takes no filter is still called: its hits are examined.
+        Under the filter of ``--filter`` alone, code that takes no filter is still called: its hits are examined.
         """
         ids, filtered = self.dataset.queries.ids.to_list(), self.dataset.filtered
         conditions = [filtered.conditions_of(query) if filtered is not None else NO_FILTER for query in range(len(ids))]
-        refuse_unsent_filters(called, ids, conditions, required=not self.plan.filter)
-        return SentFilters(conditions, required=not self.plan.filter) if filtered is not None else None
+        required = bool(self.dataset.filters) or not self.plan.filter
+        refuse_unsent_filters(called, ids, conditions, required=required)
+        return SentFilters(conditions, required=required) if filtered is not None else None
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
         capabilities = load_engine(card).capabilities

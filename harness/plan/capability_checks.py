@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NoReturn
 
 from harness.engines.interface import Capabilities
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UsageError
@@ -42,6 +43,14 @@ def refuse_impossible(plan: Plan) -> None:
             mistakes.append(error)
     if mistakes:
         raise_together(mistakes)
+
+
+def refuse_documents_without_metadata(name: str) -> NoReturn:
+    """Raise UsageError for questions with filters on documents that are an object in Python."""
+    raise UsageError(
+        f"questions have filters, and the documents of '{name}' are an object in Python, without their metadata",
+        fix="give the documents as a file or a folder: 'chunks.jsonl'",
+    )
 
 
 def refuse_filters(plan: Plan) -> None:

@@ -18,6 +18,7 @@ import harness
 from harness.data.golden_set import Expectation, GoldenSet
 from harness.errors import DataError, HarnessError, UnknownNameError, UsageError
 from harness.loaders.golden import load_golden
+from harness.metrics.parse import parse_metric
 from harness.pipeline.check.checked import CheckResult
 from harness.report.documents.check_cases import failures
 from harness.report.html.check_page import check_html
@@ -160,6 +161,7 @@ def endpoint() -> Iterator[str]:
 
 def test_a_function_gets_the_filter_as_its_third_argument() -> None:
     result = checked(against=search)
+    assert means(result) == FOUR_VALUES
     assert hits(result) == {each.id: search(each.question, 3, each.filter or {}) for each in questions()}
 
 
@@ -169,7 +171,9 @@ def test_an_endpoint_gets_the_filter_in_its_placeholders(endpoint: str) -> None:
     in_body = f"http:url={endpoint}/;ids=ids;body={body}"
     expected = {each.id: search(each.question, 3, each.filter or {}) for each in questions()}
     for against in (in_url, in_body):
-        assert hits(checked(against=against)) == expected
+        result = checked(against=against)
+        assert hits(result) == expected
+        assert means(result) == FOUR_VALUES
 
 
 @pytest.mark.parametrize(
@@ -274,3 +278,43 @@ def test_documents_that_are_objects_have_no_metadata() -> None:
     documents = harness.Dataset.of({"a": "words"}, {"q": "words"})
     with pytest.raises(HarnessError, match="an object in Python, without their metadata"):
         checked(corpus=documents)
+
+
+def compared(**options: object) -> harness.Comparison:
+    settings: dict[str, object] = {"backends": "csr", "queries": str(CASES / "tenants.jsonl"), "k": 3}
+    return harness.compare(**{"dataset": str(CORPUS), **settings, **options})
+
+
+def test_compare_searches_each_question_among_the_documents_of_its_filter() -> None:
+    result = compared(backends=["csr", search], metrics=[*FOUR_VALUES])
+    assert [trial.status for trial in result.report.trials] == ["ok", "ok"]
+    for trial in result.report.trials:
+        values = [round(trial.metrics[str(parse_metric(name))].mean, 4) for name in FOUR_VALUES]
+        assert values == [*FOUR_VALUES.values()]
+    parity = result.report.trials[0].parity
+    assert parity is not None
+    assert (parity.queries, parity.tie_equivalent) == (8, 8)
+    assert [group.fields for group in result.report.dataset.query_filters] == [{"tenant": "north"}, {"tenant": "south"}]
+    terminal = " ".join(result.render().split())
+    assert "filters tenant=north (4 questions, 6 documents); tenant=south (4 questions, 6 documents)" in terminal
+
+
+def test_compare_refuses_filters_before_anything_runs(tmp_path: Path) -> None:
+    skip_without("usearch")
+    with pytest.raises(UsageError, match="questions have filters, and this engine does not"):
+        compared(backends="csr,usearch:model=random")
+    with pytest.raises(UsageError, match="does not take them: it takes no third argument"):
+        compared(backends=[lambda question, k: []])
+    with pytest.raises(UsageError, match=r"--filter-sweep does not apply the filters that questions of"):
+        compared(filter_sweep="0.5")
+    with pytest.raises(UsageError, match=r"--filter tenant=north: question 'south-q1' has the filter tenant=south"):
+        compared(filter="tenant=north")
+    golden = tmp_path / "golden.jsonl"
+    line = {"id": "q", "question": "pump", "expected": ["north/pump#1"], "filter": {"tenant": "nort"}}
+    golden.write_text(json.dumps(line))
+    with pytest.raises(DataError, match=r"question 'q': no document has tenant=nort.*'north'"):
+        compared(queries=str(golden))
+    records = [{"id": "q", "question": "pump", "expected": ["a"], "filter": {"tenant": "north"}}]
+    documents = harness.Dataset.of({"a": "pump"}, records)
+    with pytest.raises(UsageError, match="an object in Python, without their metadata"):
+        compared(dataset=documents, queries="relevant")

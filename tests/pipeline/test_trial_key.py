@@ -11,10 +11,14 @@ from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
+import orjson
+import pyarrow as pa
 import pytest
 from small_world import write_cards, write_collection
 
+from harness.data.arrow import strings
 from harness.data.dataset import Dataset
+from harness.data.filtering import NO_FILTER, Conditions, QueryFilters
 from harness.data.progress import SilentDisplay
 from harness.engines.interface import EngineInfo, IndexReport, Remains, Storage
 from harness.engines.qdrant.engine import QdrantEngine
@@ -61,6 +65,33 @@ def test_what_changes_hits_or_times_of_a_backend_is_in_the_key(dataset: Dataset)
         assert key(dataset, other) != plain
     assert key(dataset, "csr", k=11) != plain
     assert key(dataset, "csr", threads=2) == key(dataset, "csr:threads=2")
+
+
+def test_the_filter_of_each_query_is_in_the_key(dataset: Dataset) -> None:
+    """So are the values of the documents; the order of a filter's fields is not."""
+    size = len(dataset.corpus)
+    metadata = pa.table({name: strings(["a", *["b"] * (size - 1)]) for name in ("f", "g")})
+
+    def of_each(*conditions: Conditions, table: pa.Table = metadata) -> dict[str, JSON]:
+        queries = len(dataset.queries)
+        filters = [*conditions, *[conditions[-1]] * (queries - len(conditions))]
+        return key(replace(dataset, filtered=QueryFilters.of_each(table, filters)), "csr")
+
+    one, other, both = {"f": "a"}, {"f": "b"}, {"f": "a", "g": "a"}
+    several = of_each(one, other)
+    assert several == of_each(one, other)
+    assert of_each(both, one) == of_each({"g": "a", "f": "a"}, one)
+    different = [
+        key(dataset, "csr"),
+        several,
+        of_each(one),  # of all queries
+        of_each(other, one),
+        of_each(one, other, one),  # another filter of one query
+        of_each(one, NO_FILTER),
+        of_each(both, other),
+        of_each(one, other, table=metadata.set_column(0, "f", strings(["b", *["a"] * (size - 1)]))),
+    ]
+    assert len({orjson.dumps(each, option=orjson.OPT_SORT_KEYS) for each in different}) == len(different)
 
 
 @pytest.mark.parametrize("name", ["csr", "lucene", "qdrant"])

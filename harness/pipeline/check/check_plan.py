@@ -33,7 +33,7 @@ from harness.pipeline.check.requirements import (
 from harness.pipeline.check.text_match import expect_texts
 from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import refuse_unsent_filters, with_names
-from harness.plan.capability_checks import refuse_filters
+from harness.plan.capability_checks import refuse_documents_without_metadata, refuse_filters
 from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
@@ -216,11 +216,7 @@ def _refuse_filters(
     ids, filters = [question.id for question in golden], golden.filters
     for name, corpus in corpora.items() if filters else ():
         if isinstance(corpus, Dataset):
-            raise UsageError(
-                f"questions have filters, and the documents of '{name}' are an object in Python, without their "
-                "metadata",
-                fix="give the documents as a file or a folder: corpus='chunks.jsonl'",
-            )
+            refuse_documents_without_metadata(name)
     all_plans = [*plans.values(), *([against.indexes] if against is not None and against.indexes is not None else [])]
     for plan in all_plans if filters else ():
         refuse_filters(plan)

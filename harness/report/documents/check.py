@@ -16,6 +16,7 @@ from harness.document.cells import (
     count,
     empty_documents,
     excluded_documents,
+    filters_in_words,
     flat_rows,
     identical_ids,
     interval,
@@ -59,7 +60,7 @@ from harness.report.documents.truncation_table import truncation_tables
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
-from harness.results.schema_base import DatasetInfo, MetricValue, QueryFilterInfo
+from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval, id_list, short_ids, unread_files_in_words
 
 _MAX_EXAMPLES = 20
@@ -166,21 +167,9 @@ def _match_counts(report: Result, by: str) -> str:
 
 
 def _filters(report: Result) -> list[str]:
-    """Return the different filters of the questions with the documents that match; none without filters."""
+    """Return the filters of the questions; counts of documents only if there is a single corpus."""
     groups = report.datasets[0].query_filters if report.datasets else []
-    if not groups:
-        return []
-    in_words = [_filter_in_words(group, documents=len(report.datasets) == 1) for group in groups[:_DRAWN]]
-    more = f" and {len(groups) - _DRAWN:,} more" if len(groups) > _DRAWN else ""
-    return [f"{'filters' if len(groups) > 1 else 'filter'} {'; '.join(in_words)}{more}"]
-
-
-def _filter_in_words(group: QueryFilterInfo, *, documents: bool) -> str:
-    """Return a filter, how many questions have it and, with ``documents``, how many documents match it."""
-    counts = [counted(group.queries, "question")]
-    if documents and group.matching is not None:
-        counts.append(counted(group.matching, "document"))
-    return f"{format_filter(group.fields) or 'none'} ({', '.join(counts)})"
+    return filters_in_words(groups, documents=len(report.datasets) == 1)
 
 
 def _corpus(corpus: DatasetInfo) -> list[str]:

@@ -14,6 +14,7 @@ from harness.document.cells import (
     count,
     empty_documents,
     excluded_documents,
+    filters_in_words,
     identical_ids,
     join_names,
     metric_values,
@@ -176,6 +177,7 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
     if (info := dataset.filter) is not None:
         matching = counted(info.matching, "document matches", "documents match")
         yield f"filter {format_filter(info.fields)}: {matching} ({info.selectivity:.2%})"
+    yield from filters_in_words(dataset.query_filters)
     if dataset.candidates is not None:
         yield _candidates(dataset.candidates, trials)
     if dataset.sampled_from is not None:
