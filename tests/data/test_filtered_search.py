@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.data.filtering import BoolArray
+from harness.data.filtering import BoolArray, Matching
 from harness.data.ranking import candidate_positions, candidate_rows, cut, select_hits
 from harness.data.types import Float32Array, Ids, SparseVectors, TermCounts, UInt32Array
 from harness.errors import UsageError
@@ -128,7 +128,7 @@ def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
         parameters={},
     )
     whole = SparseReference(recipe)
-    oracle = SparseReference(replace(recipe, matching=problem.matching))
+    oracle = SparseReference(replace(recipe, matching=Matching.of_all(problem.matching, len(problem.queries))))
     everything = whole.retrieve(EVERYTHING)
     expected = without_others(TopK(everything.indptr, everything.rows, everything.scores), problem.matching, k)
     run = oracle.retrieve(k)
@@ -191,7 +191,7 @@ def test_the_dense_oracle_and_its_parts() -> None:
     matching = generator.random(50) < 0.3
     ids = [Ids.of(f"{kind}{row}" for row in range(size)) for kind, size in (("d", 50), ("q", 3))]
     nothing = np.empty(0, dtype=np.int32)
-    recipe = DenseRecipe(*ids, documents, queries, "cosine", missing=nothing, matching=matching)
+    recipe = DenseRecipe(*ids, documents, queries, "cosine", missing=nothing, matching=Matching.of_all(matching, 3))
     oracle = DenseReference(recipe)
     run = oracle.retrieve(50)
     assert np.diff(run.indptr).tolist() == [int(matching.sum())] * 3

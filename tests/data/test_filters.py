@@ -44,7 +44,8 @@ def filtered(folder: Path, *conditions: str) -> list[str]:
     cache = Cache(folder.parent / "cache")
     dataset = filter_dataset(load_dataset(folder, cache=cache), parse_filter(conditions), folder, cache=cache)
     assert dataset.filtered is not None
-    return [one for one, matches in zip(dataset.corpus.ids, dataset.filtered.matching, strict=True) if matches]
+    (mask,) = dataset.filtered.matching.masks
+    return [one for one, matches in zip(dataset.corpus.ids, mask, strict=True) if matches]
 
 
 @pytest.mark.parametrize(

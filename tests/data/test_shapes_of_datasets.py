@@ -567,7 +567,7 @@ def test_a_field_of_the_corpus_wins_the_role_of_title_over_nothing(tmp_path):
     q = write(tmp_path, "q.csv", "qid,query\n1,x\n")
     files = DatasetFiles(queries=q)
     dataset = filter_dataset(load_dataset(d, files=files), {"section": "mail"}, d, files=files)
-    assert dataset.filtered.matching.tolist() == [False, True]
+    assert [mask.tolist() for mask in dataset.filtered.matching.masks] == [[False, True]]
 
 
 def test_a_card_names_files_and_fields(tmp_path, beir):
