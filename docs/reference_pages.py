@@ -255,7 +255,8 @@ _ABOUT_JUDGMENTS = """\
 ## Judgments
 
 Grades are numbers. [`harness eval`](../how-to/score-a-run.md#grades-and-gains) takes real-valued grades, a dataset
-whole ones. Ratings without a value are left out, with a warning. Lines that begin with `#` are comments.
+whole ones. Ratings without a value are left out, and rows with only a query are skipped, as Quepid's CSV has them, with
+a warning. Lines that begin with `#` are comments.
 
 | lines of | columns |
 | --- | --- |

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from harness.data.frames import DOCUMENT, GRADE, QUERY, RANK, SCORE
-from harness.data.judgments import Judgments, grade_of, grade_problem, unrated_note
+from harness.data.judgments import Judgments, grade_of, grade_problem, unjudged_note, unrated_note
 from harness.data.problems import Problems
 from harness.data.python_values import as_id, is_missing
 from harness.errors import UnknownNameError, UsageError
@@ -397,15 +397,18 @@ def null_text(field: str) -> str:
 def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:
     """Return the judgments of records; faulty ones are noted and left out.
 
-    Pairs without another field are relevant with grade 1, and pairs whose grade is empty are left out: both are noted.
-    A grade may be a whole float, as tables with missing values have them.
+    Pairs without another field are relevant with grade 1, pairs whose grade is empty are left out, and rows that hold
+    only a query are skipped: all are noted. A grade may be a whole float, as tables with missing values have them.
     """
-    judgments, ungraded, unrated = Judgments([], [], [], []), 0, 0
+    judgments, ungraded, unrated, unjudged = Judgments([], [], [], []), 0, 0, 0
     for batch in batches:
         for line, record in zip(batch.lines, batch.records, strict=True):
             fields = columns.resolve(tuple(record))
             if isinstance(fields, str):
                 problems.add_once(line, fields)
+                continue
+            if _holds_only(record, fields["query_id"]):
+                unjudged += 1
                 continue
             wrong = problems.count
             query, doc = (_id(record, fields[role], line, problems) for role in ("query_id", "doc_id"))
@@ -429,8 +432,16 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
                 judgments.grades.append(grade)
     oddities = ["there is no field for the grade: every pair counts as relevant, with grade 1"] if ungraded else []
     oddities += [unrated_note(unrated)] if unrated else []
+    oddities += [unjudged_note(unjudged)] if unjudged else []
     notes.extend(oddities)
     return judgments._replace(notes=tuple(oddities))
+
+
+def _holds_only(record: Mapping[str, Any], name: str) -> bool:
+    """Return whether all fields but one are empty, as Quepid writes a query without judgments."""
+    return not (is_missing(record[name]) or record[name] == "") and all(
+        is_missing(value) or value == "" for field, value in record.items() if field != name
+    )
 
 
 def _grade(value: object, line: int, problems: Problems) -> int | float:

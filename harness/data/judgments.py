@@ -174,6 +174,11 @@ def unrated_note(count: int) -> str:
     return f"{counted(count, 'rating')} without a value {'is' if count == 1 else 'are'} left out"
 
 
+def unjudged_note(count: int) -> str:
+    """Return the note about rows that hold only a query."""
+    return f"{counted(count, 'row')} with only a query {'is' if count == 1 else 'are'} skipped"
+
+
 def unknown_rows(ids: Sequence[str], valid_ids: Ids) -> list[int]:
     """Return the positions in ``ids`` of ids that are not ``valid_ids``."""
     missing = pc.is_null(pc.index_in(strings(ids), value_set=valid_ids.values))

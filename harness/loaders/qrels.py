@@ -62,7 +62,8 @@ def read_judgments(
     with source.open(member) as stream:
         if ending is None or lines:
             return read_judgment_lines(stream, problems, notes)
-        return judgments_of(read_records(stream, problems, notes, ending=ending), columns, problems, notes)
+        records = read_records(stream, problems, notes, ending=ending, single_cells=True)
+        return judgments_of(records, columns, problems, notes)
 
 
 def _ending_of_table(start: bytes, columns: ColumnMap) -> str | None:

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import PurePath
 from typing import Any, BinaryIO, NamedTuple
 
@@ -84,12 +84,14 @@ def read_records(
     without_header: Sequence[str] = (),
     nested: bool = False,
     sheet: Sheet | None = None,
+    single_cells: bool = False,
 ) -> Iterator[RecordBatch]:
     """Yield the records of a file, read as its ``ending`` says, see :func:`format_of`.
 
     Faulty records are noted in ``problems`` and left out; blank lines are counted in ``notes``. A table of as many
     columns as ``without_header`` names, whose first row is not a header by ``is_header``, is read with those names, and
     its quotes are plain characters. Columns of lists and structures of Parquet are read only if ``nested`` is true.
+    If ``single_cells`` is true, a row of a table may end after its first cell: the values of its other fields are None.
     """
     if ending in _JSON_LINES:
         return _json_lines(stream, problems, notes)
@@ -100,7 +102,7 @@ def read_records(
     if ending == ".parquet":
         return _parquet(stream, problems, nested=nested)
     names = without_header if is_header is not None else ()
-    return _table(stream, DELIMITERS[ending], problems, notes, is_header or bool, names)
+    return _table(stream, DELIMITERS[ending], problems, notes, is_header or bool, names, single_cells)
 
 
 def first_fields(source: Source, member: str) -> list[str]:
@@ -360,6 +362,7 @@ def _table(
     notes: list[str],
     is_header: IsHeader,
     without_header: Sequence[str],
+    single_cells: bool,
 ) -> Iterator[RecordBatch]:
     """Yield the rows of a table. A quoted cell may go over several lines; a row is named by its first."""
     csv.field_size_limit(sys.maxsize)
@@ -378,7 +381,7 @@ def _table(
     if len(plain) == len(without_header) and not is_header(plain):
         header = list(without_header)
         notes.append(f"there is no header: the columns are taken as {', '.join(header)}")
-    yield from _rows(chain([first], lines), number, delimiter, header, problems)
+    yield from _rows(chain([first], lines), number, delimiter, header, problems, single_cells=single_cells)
 
 
 def _decoded(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[str]:
@@ -392,9 +395,18 @@ def _decoded(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator
 
 
 def _rows(
-    lines: Iterator[str], number: int, delimiter: str, header: list[str] | None, problems: Problems
+    lines: Iterator[str],
+    number: int,
+    delimiter: str,
+    header: list[str] | None,
+    problems: Problems,
+    *,
+    single_cells: bool,
 ) -> Iterator[RecordBatch]:
-    """Yield the rows from line ``number`` on; without a ``header`` the first row is one."""
+    """Yield the rows from line ``number`` on; without a ``header`` the first row is one.
+
+    Rows of one cell have the other fields as None if ``single_cells`` is true.
+    """
     if header is None:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
     else:
@@ -413,11 +425,11 @@ def _rows(
                     problems.add(line, f"the header names the column '{name}' {header.count(name)} times")
                 if repeated:
                     return
-            elif len(cells) != len(header):
+            elif len(cells) != len(header) and not (single_cells and len(cells) == 1):
                 problems.add(line, f"{len(cells)} cells, but the header has {len(header)}")
             else:
                 batch.lines.append(line)
-                batch.records.append(dict(zip(header, cells, strict=True)))
+                batch.records.append(dict(zip_longest(header, cells)))
                 if len(batch.lines) >= _BATCH:
                     yield batch
                     batch = RecordBatch([], [])

@@ -389,6 +389,27 @@ def test_ratings_without_a_value_are_left_out_and_counted(tmp_path: Path) -> Non
         assert [str(finding.message) for finding in scores.findings] == ["2 ratings without a value are left out"]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "txt"])
+def test_rows_with_only_a_query_are_skipped_and_counted(tmp_path: Path, ending: str) -> None:
+    rows = 'query,docid,rating\n1,a,2\n"3, of text"\n1,c,1\n2,b,1\n4,,\n'
+    (tmp_path / f"snapshot.{ending}").write_text(rows)
+    assert values(qrels=tmp_path / f"snapshot.{ending}") == VALUES
+    scores = harness.evaluate(PLAIN, tmp_path / f"snapshot.{ending}", "AP")
+    assert [str(finding.message) for finding in scores.findings] == ["2 rows with only a query are skipped"]
+
+
+def test_other_incomplete_rows_of_judgments_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "snapshot.csv").write_text("query,docid,rating\n1,a,2\n3,d\n")
+    with pytest.raises(DataError, match="line 3: 2 cells, but the header has 3"):
+        values(qrels=tmp_path / "snapshot.csv")
+
+
+def test_a_row_of_a_run_with_only_a_query_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text("query_id,doc_id,score\n1,a,3\n2\n")
+    with pytest.raises(DataError, match="line 3: 1 cells, but the header has 3"):
+        values(tmp_path / "run.csv")
+
+
 def test_svmrank_lines_without_documents_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mslr.txt").write_text("2 qid:1 1:3 2:0\n0 qid:1 1:1 2:0\n")
     with pytest.raises(DataError, match=r"line 1: has no document's id, which is expected after #: .* 1 line more"):
