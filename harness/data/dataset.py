@@ -31,7 +31,7 @@ from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import content_of_objects, read_questions
-from harness.data.golden_set import GoldenQuestion
+from harness.data.golden_set import GoldenQuestion, forbidden_documents
 from harness.data.golden_shapes import GoldenContent, read_shapes
 from harness.data.golden_shapes.base import records_of
 from harness.data.judgments import refuse_unknown, require_whole_grades
@@ -295,8 +295,9 @@ class Dataset:
     supply the values for a sweep of filters, a string column each with a row a document; None without. ``unread_files``
     counts the unread files of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a
     dot. ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes
-    any. ``filters`` are the filters of the queries that have one, by query id, which ``filtered`` applies.
-    ``states_unknown_documents``: its card states how many judgments name unknown documents. ``documents`` is the
+    any. ``filters`` are the filters of the queries that have one, by query id, which ``filtered`` applies. ``forbidden``
+    are documents that no backend may return for a query, by query id; checks count such hits; None if no query forbids
+    any. ``states_unknown_documents``: its card states how many judgments name unknown documents. ``documents`` is the
     object that the corpus was read from in Python, None for another source: it has the documents' further fields.
     """
 
@@ -313,6 +314,7 @@ class Dataset:
     candidates: Mapping[str, Sequence[str]] | None = None
     excluded: Mapping[str, Sequence[str]] | None = None
     filters: Mapping[str, Conditions] = field(default_factory=dict)
+    forbidden: Mapping[str, Sequence[str]] | None = None
     attributes: pa.Table | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
     states_unknown_documents: bool = False
@@ -385,11 +387,13 @@ class Dataset:
         shared_roles = _SHARED_ROLES if golden is not None else frozenset[str]()
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, columns_by_role, shared_roles)
         groups: dict[str, dict[str, int | None]] = {}
+        forbidden: Mapping[str, Sequence[str]] = {}
         filters: Mapping[str, Conditions] = {}
         if golden is not None:
             questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
             excluded = exclusions(golden.questions)
             filters = {question.id: question.filter for question in golden.questions if question.filter}
+            forbidden = forbidden_documents(golden.questions)
         else:
             questions, excluded = _plain_queries(queries, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
@@ -412,6 +416,7 @@ class Dataset:
             language=language,
             excluded=excluded or None,
             filters=filters,
+            forbidden=forbidden or None,
             documents=None if isinstance(corpus, Iterator) else corpus,
         )
 

@@ -68,6 +68,11 @@ def exclusions(questions: Iterable[GoldenQuestion]) -> dict[str, tuple[str, ...]
     return {query: ids for query, ids in excluded.items() if ids}
 
 
+def most_excluded(excluded: Mapping[str, Iterable[str]]) -> int:
+    """Return the largest number of documents that a query excludes."""
+    return max((len(set(ids)) for ids in excluded.values()), default=0)
+
+
 def excluded_digest(excluded: Mapping[str, Iterable[str]] | None, queries: Iterable[str]) -> str | None:
     """Return the SHA-256 of what each query excludes, in any order; None if nothing is excluded."""
     if not excluded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,11 @@ class GoldenQuestion:
         """Whether two of its expectations are alternatives."""
         groups = [expectation.group for expectation in self.expected if expectation.group is not None]
         return len(set(groups)) < len(groups)
+
+
+def forbidden_documents(questions: Iterable[GoldenQuestion]) -> dict[str, tuple[str, ...]]:
+    """Return the ids that questions forbid, by the question's id; only of questions that forbid any."""
+    return {question.id: question.forbidden for question in questions if question.forbidden}
 
 
 def line_id(line: int) -> str:
@@ -214,7 +219,10 @@ class GoldenSet:
             excluded = tuple((dataset.excluded or {}).get(query, ()))
             fields = {"excluded_ids": excluded} if excluded else {}
             conditions = dataset.filters.get(query)
-            questions.append(GoldenQuestion(query, text, expected, fields, line, filter=conditions))
+            forbidden = tuple((dataset.forbidden or {}).get(query, ()))
+            questions.append(
+                GoldenQuestion(query, text, expected, fields, line, filter=conditions, forbidden=forbidden)
+            )
         content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
         return cls(
             dataset.name,

@@ -98,6 +98,7 @@ class TextSource:
         unit: the unit of ``TextBatch.lines``: "line", "row", "document".
         excluded: of queries, returns the documents that each query excludes; None without such a field.
         filters: of a golden set's questions, returns the filter of each question that has one; None for other texts.
+        forbidden: of a golden set, returns the documents that no backend may return for a query; None for others.
     """
 
     label: str
@@ -109,6 +110,7 @@ class TextSource:
     unit: str = "line"
     excluded: Callable[[], Mapping[str, Sequence[str]]] | None = None
     filters: Callable[[], Mapping[str, Conditions]] | None = None
+    forbidden: Callable[[], Mapping[str, Sequence[str]]] | None = None
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -129,6 +129,7 @@ def load_dataset(
         candidates=_candidates(location, loaded, corpus, selected_queries),
         excluded=query_source.excluded() or None if query_source.excluded is not None else None,
         filters=query_source.filters() if query_source.filters is not None else {},
+        forbidden=query_source.forbidden() or None if query_source.forbidden is not None else None,
         unread_files=loaded.unread_files,
         states_unknown_documents=location.stated_unknown(loaded.split) > 0,
     )

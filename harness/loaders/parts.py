@@ -23,7 +23,7 @@ from harness.data.columns import (
 )
 from harness.data.exclusions import FIELDS, excluded_by, exclusions
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_set import GoldenSet
+from harness.data.golden_set import GoldenSet, forbidden_documents
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.types import Ids
@@ -243,6 +243,7 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
         files.state,
         excluded=lambda: exclusions(golden()),
         filters=lambda: {question.id: question.filter for question in golden() if question.filter},
+        forbidden=lambda: forbidden_documents(golden()),
     )
     source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
     return Questions(queries, source)

@@ -12,10 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow.compute as pc
 
 from harness.data.dataset import Dataset
-from harness.data.ranking import candidate_rows, cut, without_excluded, without_identical_ids
-from harness.data.types import Ids, Int64Array, Run
+from harness.data.exclusions import most_excluded
+from harness.data.ranking import (
+    candidate_positions,
+    candidate_rows,
+    cut,
+    select_hits,
+    without_excluded,
+    without_identical_ids,
+)
+from harness.data.types import DocumentContent, Ids, Int64Array, Run
 from harness.plan.plan import Plan
 from harness.wording import counted
 
@@ -27,7 +36,7 @@ class HitRules:
     """``documents`` are all of the dataset; ``drops_itself`` says that hits with their query's id are left out.
 
     ``candidates`` are each query's candidates, None for all documents. ``excluded`` are the documents that each query
-    excludes, by ids; ``most_excluded`` is their largest number in the dataset.
+    excludes, by ids; ``most_excluded`` is their largest number in the dataset, at most if its documents are unknown.
     """
 
     documents: Ids
@@ -42,7 +51,9 @@ class HitRules:
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
         candidates, excluded, most = dataset.candidates, dataset.excluded or {}, 0
-        if excluded:
+        if excluded and not len(corpus):
+            most = most_excluded(excluded)
+        elif excluded:
             most = int(np.diff(candidate_rows(queries, corpus, excluded).indptr).max(initial=0))
         among = candidate_rows(queries, corpus, candidates) if candidates is not None else None
         return cls(corpus, itself, among, excluded, most)
@@ -56,18 +67,31 @@ class HitRules:
 
     def filter_hits(self, run: Run, k: int | None) -> Run:
         """Return the hits that count, the first ``k`` of each query; None for all of them."""
+        content = run.content
         if self.drops_itself:
             run = without_identical_ids(run)
         if self.excluded:
-            run = without_excluded(run, self.excluded)
-        return run if k is None else cut(run, k)
+            run = self._without_excluded(run, content)
+        run = run if k is None else cut(run, k)
+        return run if content is None else replace(run, content=content)
+
+    def _without_excluded(self, run: Run, content: DocumentContent | None) -> Run:
+        """Return the hits that their query does not exclude.
+
+        If ids were to be read from a field whose values several documents share, these values are compared.
+        """
+        if content is None or not content.repeats or content.values is None:
+            return without_excluded(run, self.excluded)
+        values = content.values.combine_chunks()
+        names = Ids(pc.drop_null(values).unique())
+        excluded = candidate_rows(run.query_ids, names, self.excluded)
+        positions = candidate_positions(run.indptr, names.rows_of(values)[run.rows], excluded)
+        return select_hits(run, np.setdiff1d(np.arange(run.hits), positions))
 
     def notes(self, run: Run) -> list[str]:
         """Return sentences that count what is left out of the hits of ``run``, before any cut, and what they lack."""
-        left_out = run.hits - without_excluded(run, self.excluded).hits if self.excluded else 0
-        hits = counted(left_out, "hit is", "hits are")
-        notes = [f"{hits} left out because the query excludes the document"] if left_out else []
-        return [*notes, *self._not_returned(run)]
+        left_out = run.hits - self._without_excluded(run, run.content).hits if self.excluded else 0
+        return [*excluded_hits_note(left_out), *self._not_returned(run)]
 
     def _not_returned(self, run: Run) -> list[str]:
         """Return a sentence that counts the candidates which are not among the hits."""
@@ -86,6 +110,12 @@ class HitRules:
         more = ", …" if len(missing) > _EXAMPLES else ""
         of = f"{len(missing):,} of {counted(len(keys), 'candidate')}"
         return [f"{of} were not returned, and have no rank: {examples}{more}"]
+
+
+def excluded_hits_note(left_out: int) -> list[str]:
+    """Return a sentence that counts the hits left out because a query excludes them; none for 0."""
+    hits = counted(left_out, "hit is", "hits are")
+    return [f"{hits} left out because the query excludes the document"] if left_out else []
 
 
 def _keys(run: Run, candidates: Run) -> Int64Array:

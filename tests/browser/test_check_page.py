@@ -93,6 +93,18 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: CheckResult) 
     assert opened.complaints == []
 
 
+def test_alternatives_are_joined_and_none_is_missed_beside_another(show: Show) -> None:
+    given = [{"id": "q", "question": "pie", "expected": [["a", "b"], ["c", "d"]]}]
+    found = harness.check(given, against={"mine": lambda question, k: ["x", "b", "y"]}, k=3, isolation="none")
+    opened = show(found.html())
+    page = opened.page
+    page.locator("[role=option]").first.click()
+    assert page.locator(".expected tbody th").all_inner_texts() == ["a", "or b", "c", "or d"]
+    assert page.locator(".expected tbody td").all_inner_texts() == ["not found", "2", "not found", "not found"]
+    assert page.locator(".expected td.bad").count() == 2
+    assert opened.complaints == []
+
+
 def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Show, checked: CheckResult) -> None:
     answers = {"apple pie": ["fruit#1"]}
     given = [{"id": str(n), "question": text, "expected": ["fruit#1"]} for n, text in enumerate(["apple pie", "soup"])]

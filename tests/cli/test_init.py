@@ -75,6 +75,9 @@ def test_the_only_golden_set_and_the_only_documents_are_checked_once(folder: Pat
     done = run("init")
     assert done.exit_code == 0, done.stderr
     assert "Hit@5" in done.stdout
+    assert "Saved as the baseline of later checks" in done.stdout
+    assert f"add --baseline {BASELINE}" in done.stdout
+    assert "Nothing was required" not in done.stdout
     settings = read_settings(Path(FILE_NAME), "check")
     assert (settings["golden"], settings["corpus"], settings["baseline"]) == (
         "ragas.jsonl", ["chunks.jsonl"], str(BASELINE),

@@ -12,6 +12,7 @@ import pytest
 import harness
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.errors import DataError, UsageError
+from harness.loaders import load_dataset
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.regress.regression import Regression
 from harness.report.documents.check import check_document
@@ -148,6 +149,23 @@ def test_a_metric_of_forbidden_documents_needs_some(options):
 def test_only_forbidden_documents_can_be_measured():
     made = golden(question("a", ["x"], forbidden=["secret"]))
     assert means(check(made, {"a": ["x"]}, metrics="Forbidden")) == {"Forbidden@3": 0.0}
+
+
+def test_a_dataset_keeps_forbidden_documents(tmp_path):
+    documents = {"x": "pump water", "secret": "pump pump"}
+    lines = [{"id": "a", "question": "pump", "expected": ["x"], "forbidden": ["secret"]}]
+    options = {"backends": "csr:analyzer=whitespace", "k": 2, "timing": False, "isolation": "none"}
+    of_lines = harness.check(lines, corpus=harness.Dataset.of(documents, lines), **options)
+    checked = harness.check(harness.Dataset.of(documents, lines), **options)
+    (expected,), (trial,) = of_lines.report.trials, checked.report.trials
+    assert trial.metrics["Forbidden@2"].mean == expected.metrics["Forbidden@2"].mean == 1.0
+    assert trial.questions[0].forbidden_hits == ["secret"]
+    assert harness.Dataset.of(documents, [{**lines[0], "forbidden": []}]).forbidden is None
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": key, "text": text}) + "\n" for key, text in documents.items())
+    )
+    (tmp_path / "queries.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    assert load_dataset(str(tmp_path)).forbidden == {"a": ("secret",)}
 
 
 def test_a_golden_set_may_only_forbid(tmp_path):

@@ -16,6 +16,7 @@ from harness.cli.app import _build
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.regress.read_snapshot import read_snapshots
+from harness.results.schema_costs import OtherProcessesInfo
 
 DOCUMENTS = [f"d{number}" for number in range(12)]
 GOLDEN = [
@@ -27,6 +28,11 @@ WRONG = {question: hits if hits[0] in ("d0", "d1") else hits[1:] for question, h
 OFFLINE = {"timing": False, "isolation": "none", "k": 2}
 COMMAND = ["check", "golden.jsonl", "--corpus", "docs.jsonl", "--backends", "csr", "--k", "2", "--no-timing",
            "--isolation", "none"]  # fmt: skip
+
+
+BUSY = OtherProcessesInfo(
+    phase="search", seconds=3.0, cores=2, used_cores=1.5, load_before=12.0, load_after=11.0, busy=True
+)
 
 
 def answering(answers: Mapping[str, Sequence[str]]) -> Callable[[str, int], list[str]]:
@@ -69,6 +75,20 @@ def test_the_same_answers_pass_and_worse_ones_fail(folder: Path) -> None:
     ):
         worse.assert_requirements()
     assert "secret 5?" in worse.html()
+
+
+def test_the_change_gives_the_verdict_if_nothing_is_required_even_on_a_busy_machine(folder: Path) -> None:
+    def sign(checked: CheckResult) -> str:
+        """The sign of the heading of the comment, if the machine was busy."""
+        trials = [trial.model_copy(update={"other_processes": [BUSY]}) for trial in checked.report.trials]
+        lines = CheckResult(checked.report.model_copy(update={"trials": trials})).render("markdown").splitlines()
+        assert any("the machine was busy" in line for line in lines)
+        return next(line for line in lines if line.startswith("#")).split()[1]
+
+    assert sign(check(RIGHT, baseline="base.json")) == "✅"
+    assert sign(check(WRONG, baseline="base.json")) == "❌"
+    assert sign(check(RIGHT, baseline="base.json", require="Hit@2>=1")) == "✅"
+    assert sign(check(RIGHT, baseline="base.json", require="Hit@2<=0.5")) == "❌"
 
 
 def test_the_rules_are_those_of_regress(folder: Path) -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from chroma_indexes import write_folder
+from installed import skip_without
 
 import harness
+from harness.data.arrow import strings
+from harness.data.inputs import Inputs
+from harness.data.types import DocumentContent, Ids, Run
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.pipeline.check.checked import CheckResult
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_header
+from harness.results.hit_rules import HitRules
 
 pytestmark = pytest.mark.integration
 
@@ -108,10 +117,69 @@ def test_questions_of_a_golden_set_exclude(tmp_path, folder):
     checked = harness.check(golden, corpus=corpus, **options)
     assert not {"d5", "d6"} & set(checked.report.trials[0].questions[0].top)
     assert "1 question excludes 2 documents" in check_document(checked.report).subtitle
-    both = harness.check(golden, corpus=corpus, against={"mine": lambda question, k: ["d6"]}, **options)
-    assert any("kept with --against" in note for note in both.report.notes)
     compared = harness.compare("csr", corpus, queries=[str(_golden_file(tmp_path, golden))], **QUICK)
     assert hits(compared)["q1"] == checked.report.trials[0].questions[0].top
+
+
+def top(checked: CheckResult, label: str = "mine") -> list[str]:
+    return list(checked.trial(label).questions[0].top)
+
+
+def test_called_backends_leave_excluded_hits_out_and_return_as_many_more():
+    golden = [{"id": "q1", "question": "pump", "expected": ["d4"], "excluded_ids": ["d6", "d5", "absent"]}]
+    requested: list[int] = []
+
+    def retrieve(question: str, k: int) -> list[tuple[str, float]]:
+        requested.append(k)
+        return [(name, float(name[1:])) for name in sorted(DOCUMENTS, reverse=True)][:k]
+
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "k": 2}
+    checked = harness.check(golden, against={"mine": retrieve}, require="MRR@2>=1", **options)
+    assert (set(requested), top(checked)) == ({5}, ["d4", "d3"])
+    assert checked.report.verdict == "passed"
+    assert "2 hits are left out because the query excludes the document" in checked.trial("mine").notes
+    assert not any("kept with --against" in note for note in checked.report.notes)
+    plain = harness.check([{**golden[0], "excluded_ids": []}], against={"mine": retrieve}, **options)
+    assert (requested[-1], top(plain)) == (2, ["d6", "d5"])
+    deaf = harness.check(golden, against={"mine": lambda question, k: sorted(DOCUMENTS)}, **options)
+    assert [problem.check for problem in deaf.report.preflight] == ["too-many-hits"]
+
+
+def test_hits_matched_by_a_field_stay_with_a_note():
+    hits = [{"id": name, "source": f"{name[0]}.pdf"} for name in ("a1", "a2", "b1", "b2")]
+    golden = [{"id": "q1", "question": "pump", "expected": ["b.pdf"], "excluded_ids": ["a.pdf"]}]
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3}
+    checked = harness.check(golden, against={"mine": lambda question, k: hits[:k]}, match="field:source", **options)
+    assert any("kept with --against" in note for note in checked.report.notes), "hits are not known by their ids alone"
+    assert len(top(checked)) == 3
+
+
+def test_an_external_index_leaves_excluded_hits_out(tmp_path):
+    skip_without("chromadb")
+    vectors = np.linspace(1, 2, 18, dtype=np.float32).reshape(6, 3)
+    write_folder(tmp_path / "db", Inputs(ids=Ids.of(DOCUMENTS), dense=vectors), name="docs")
+    (tmp_path / "made").mkdir()
+    np.save(tmp_path / "made" / "queries.npy", vectors[[5]])
+    (tmp_path / "made" / "queries.ids.txt").write_text("q1\n")
+    golden = [{"id": "q1", "question": "pump", "expected": ["d4"], "excluded_ids": ["d6", "d5"]}]
+    index = f"mine=chroma:path={tmp_path / 'db'};collection=docs;model=precomputed:{tmp_path / 'made'}"
+    checked = harness.check(golden, against=index, k=2, timing=False, isolation="none")
+    plain = harness.check(
+        [{**golden[0], "excluded_ids": ["absent"]}], against=index, k=2, timing=False, isolation="none"
+    )
+    assert (top(checked), top(plain)) == (["d4", "d3"], ["d6", "d5"])
+    assert "2 hits are left out because the query excludes the document" in checked.trial("mine").notes
+
+
+def test_shared_values_of_an_index_are_compared_with_excluded_ids():
+    run = Run(Ids.of(["q"]), Ids.of(["1", "2", "3"]), np.array([0, 3]), np.arange(3, dtype=np.int32), -np.arange(3.0))
+    content = DocumentContent(pa.chunked_array([strings(["a", "a", None])]), repeats=True)
+    rules = HitRules(Ids.of([]), drops_itself=False, candidates=None, excluded={"q": ["a", "3"]})
+    by_value = rules.filter_hits(replace(run, content=content), 2)
+    assert by_value.rows.tolist() == [2]
+    assert by_value.content is content
+    assert rules.notes(replace(run, content=content)) == ["2 hits are left out because the query excludes the document"]
+    assert rules.filter_hits(run, None).rows.tolist() == [0, 1]
 
 
 def _golden_file(folder: Path, golden: Sequence[Mapping[str, Any]]) -> Path:

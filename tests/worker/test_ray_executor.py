@@ -104,7 +104,7 @@ def run(executor: RayExecutor, folder: Path) -> FinishedProcess:
     return executor.run(folder, SilentDisplay().section(""))
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -84,6 +84,21 @@ class Answer:
     values: tuple[str | None, ...] = ()
     keys: tuple[str, ...] = ()
 
+    def take(self, positions: Sequence[int]) -> Answer:
+        """Return the answer with only the hits at these positions."""
+
+        def select(column: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(column[position] for position in positions) if column else ()
+
+        return replace(
+            self,
+            ids=select(self.ids),
+            scores=select(self.scores or ()) or None,
+            texts=select(self.texts),
+            values=select(self.values),
+            keys=select(self.keys),
+        )
+
 
 class _Hit(NamedTuple):
     id: str | None

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
+from harness.data.exclusions import exclusions, most_excluded
 from harness.data.filtering import Conditions, filters_of_unknown_documents
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
@@ -39,6 +40,7 @@ from harness.plan.stages import fusions, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.backend_info import short_labels
+from harness.results.hit_rules import excluded_hits_note
 from harness.results.schema_base import ErrorInfo
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
@@ -112,6 +114,10 @@ class AgainstPlan:
     indexes: Plan | None
     request: CompareRequest
     content: HitContent = PLAIN
+
+    def excluded(self, golden: GoldenSet) -> Mapping[str, Sequence[str]]:
+        """Return the documents that each question excludes; none if hits are matched by more than their ids."""
+        return exclusions(golden) if self.content == PLAIN else {}
 
 
 def plan_against(
@@ -202,16 +208,17 @@ def search_indexes(
     cache: Cache,
     display: Display,
     judge: QrelsOf,
-    filters: Sequence[Conditions] = (),
+    golden: GoldenSet,
 ) -> list[StoreSearch]:
     """Search every index of a plan, each in a worker, with the encoded questions; score by ``judge``.
 
-    ``dataset`` is its name in the result, ``filters`` are the conditions of each query, empty without filters.
-    ``corpora`` are documents by name, whose texts are encoded if an index keeps none.
+    ``dataset`` is its name in the result. ``corpora`` are documents by name, whose texts are encoded if an index keeps
+    none. ``golden`` has the questions' filters and the documents that they exclude.
     """
     if plan.indexes is None:
         return []
-    alone = _without_documents(plan.indexes.dataset_name, queries, filters)
+    filters = golden.filters
+    alone = _without_documents(plan.indexes.dataset_name, queries, filters, plan.excluded(golden))
     short = dict(zip(plan.backends, short_labels([backend.label for backend in plan.backends]), strict=True))
     indexes = [backend for backend in plan.backends if backend.called is None]
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
@@ -237,11 +244,13 @@ def search_indexes(
     return searched
 
 
-def _without_documents(name: str, queries: Queries, filters: Sequence[Conditions]) -> Dataset:
+def _without_documents(
+    name: str, queries: Queries, filters: Sequence[Conditions], excluded: Mapping[str, Sequence[str]]
+) -> Dataset:
     nothing = pa.chunked_array([strings([])])
     filtered = filters_of_unknown_documents(filters) if filters else None
     corpus = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
-    return Dataset(name, corpus, queries, None, filtered=filtered)
+    return Dataset(name, corpus, queries, None, filtered=filtered, excluded=excluded or None)
 
 
 def ask_backend(
@@ -256,15 +265,20 @@ def ask_backend(
     cache: Cache,
     display: Display,
 ) -> AskedBackend:
-    """Query a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
+    """Query a callable or an endpoint; return its answers, unscored, or why it failed as a whole.
+
+    As many more hits are requested as a question excludes documents, so that no hit is missing from the first ``k``.
+    """
     options, notes = plan.request, list(called.notes)
+    excluded = plan.excluded(golden)
+    depth = k + most_excluded(excluded)
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
             outcome = ask_callable(
                 called,
                 queries,
-                k,
+                depth,
                 options,
                 work,
                 progress,
@@ -287,15 +301,21 @@ def ask_backend(
     if outcome.repeated:
         notes.append(f"made again after a failure: {counted(outcome.repeated, 'call')}; its milliseconds include that")
     expected = [expectation.id for question in golden for expectation in question.expected]
-    answers = separate_ids(outcome.answers)
+    counting = outcome.answers
+    if excluded:
+        lists = [frozenset(excluded.get(question.id, ())) for question in golden]
+        pairs = list(zip(outcome.answers, lists, strict=True))
+        counting = tuple(_without_excluded(answer, ids, k, depth) for answer, ids in pairs)
+        notes += excluded_hits_note(sum(name in ids for answer, ids in pairs for name in answer.ids))
+    answers = separate_ids(counting)
     run = run_of_answers(queries.ids, answers, k, expected)
-    if answers != list(outcome.answers) and run.content is not None:
+    if answers != list(counting) and run.content is not None:
         run = replace(run, content=replace(run.content, repeats=True))
         notes.append(
             f"several documents share a value of '{called.id_key}', the field of ids: the first hit with an expected "
             "value counts, further ones keep their rank"
         )
-    search = answered_search(outcome, run, k, timed=options.timing)
+    search = answered_search(outcome, run, depth, timed=options.timing)
     answered = GoldenRun(
         trial_of_backend(dataset, backend.label, backend.displayed, search=search, notes=notes),
         run=run,
@@ -305,6 +325,12 @@ def ask_backend(
         ),
     )
     return AskedBackend(answered, answers)
+
+
+def _without_excluded(answer: Answer, excluded: frozenset[str], k: int, depth: int) -> Answer:
+    """Return the first ``k`` hits that count; all that count of a backend that returned more than ``depth`` hits."""
+    positions = [position for position, name in enumerate(answer.ids) if name not in excluded]
+    return answer.take(positions[:k] if len(answer.ids) <= depth else positions)
 
 
 class AskedBackend(NamedTuple):

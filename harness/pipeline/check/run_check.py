@@ -321,8 +321,8 @@ def _against(
     request = plan.request
     examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
     document_source = plan.document_source
-    filters = plan.golden.filters
-    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge, filters))
+    golden = plan.golden
+    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge, golden))
     metrics = [metric for metric in plan.metrics.values() if metric not in plan.forbidden_metrics]
     runs = []
     for backend in against.backends:
@@ -336,7 +336,7 @@ def _against(
             backend.called,
             against,
             document_source,
-            plan.golden,
+            golden,
             queries,
             request.k,
             cache=cache,
@@ -522,8 +522,9 @@ def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
         notes.append(
             "hits that have their question's id are left out of the backends' answers, but kept with --against"
         )
-    if plan.against is not None and exclusions(plan.golden):
+    if plan.against is not None and exclusions(plan.golden) and not plan.against.excluded(plan.golden):
         notes.append(
-            "documents that a question excludes are left out of the backends' answers, but kept with --against"
+            "documents that a question excludes are left out of the backends' answers, but kept with --against, whose "
+            "hits are not known by their ids alone"
         )
     return notes

@@ -67,6 +67,7 @@ _MAX_EXAMPLES = 20
 _IN_SHORT = 5
 _DRAWN = 4
 _TEXT = 300
+_SAVE = "--save-baseline"
 _WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
 _INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact if every value is 0 or 1"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
@@ -105,7 +106,7 @@ def check_document(report: Result) -> Document:
     return Document(
         title=f"{report.golden_set.name}: {backends}" if backends else report.golden_set.name,
         subtitle=_header(report),
-        verdicts=_both_verdicts(list(_verdicts(report)), [] if change is None else change.verdicts),
+        verdicts=_both_verdicts(report, [] if change is None else change.verdicts),
         sections=sections_with_content(sections),
         command=[shlex.join(report.command)],
         made_by=f"harness {report.harness.version} · {report.created}",
@@ -205,11 +206,15 @@ def _against_baseline(change: Document) -> list[Section]:
     return sections_with_content(sections)
 
 
-def _both_verdicts(of_check: Sequence[Verdict], of_change: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts of a check and of its change; those of the change come first if only the change is bad."""
-    good = ("good", "plain")
+def _both_verdicts(report: Result, of_change: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts of a check and of its change, whose first one is the verdict on both.
+
+    The change comes first if the check has no overall verdict, and if only the change is bad.
+    """
+    good, of_check = ("good", "plain"), list(_verdicts(report))
     is_worse = bool(of_change) and of_change[0].tone not in good and (not of_check or of_check[0].tone in good)
-    return [*of_change, *of_check] if is_worse else [*of_check, *of_change]
+    change_first = is_worse or not any(_overall(report))
+    return [*of_change, *of_check] if change_first else [*of_check, *of_change]
 
 
 def _verdicts(report: Result) -> Iterator[Verdict]:
@@ -285,7 +290,12 @@ def _overall(report: Result) -> Iterator[Verdict]:
     if not total:
         if report.change is None:
             example = f"Hit@{report.plan.resolved['k']}>=0.9"
-            yield Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
+            baseline = _saved_baseline(report)
+            if baseline is None:
+                yield Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
+            else:
+                hint = f"To judge a check, add --baseline {shlex.quote(baseline)} or --require '{example}'."
+                yield Verdict("plain", "Saved as the baseline of later checks", hint)
         return
     met = f"{counted(total, 'requirement')} met"
     requirements = [
@@ -294,6 +304,12 @@ def _overall(report: Result) -> Iterator[Verdict]:
         for required in report.requirements[:_DRAWN]
     ]
     yield Verdict("good", f"Passed: {met}", "; ".join(requirements))
+
+
+def _saved_baseline(report: Result) -> str | None:
+    """Return the file to which the command saves the check as a baseline; None without it."""
+    words = report.command
+    return words[words.index(_SAVE) + 1] if _SAVE in words else None
 
 
 def _problems(report: Result) -> Iterator[Facts]:

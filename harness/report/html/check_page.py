@@ -151,6 +151,7 @@ def _expected(
                 [answer.expected[number].rank or 0 for answer in answers],
                 documents[answers[0].id, expected.id],
                 [answer.expected[number].reference_rank for answer in answers],
+                expected.group,
             )
             for number, expected in enumerate(answers[0].expected)
         ]

@@ -48,7 +48,7 @@ class ExpectedDocuments(NamedTuple):
 
     ``ranks`` counts from 1 and has 0 for documents that a ranking lacks. ``documents`` are the matching documents, as
     far as any ranking or the corpus names them. ``reference_ranks`` are the ranks in the exact reference of each
-    ranking, None if they are unknown.
+    ranking, None if they are unknown. Ids of a query with the same ``group`` are alternatives.
     """
 
     id: str
@@ -56,6 +56,7 @@ class ExpectedDocuments(NamedTuple):
     ranks: Sequence[int]
     documents: Sequence[str] = ()
     reference_ranks: Sequence[int | None] = ()
+    group: int | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

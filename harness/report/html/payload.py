@@ -182,6 +182,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
                 {
                     "id": expected.id,
                     "grade": expected.grade,
+                    "group": expected.group,
                     "ranks": list(expected.ranks),
                     "reference_ranks": list(expected.reference_ranks) or [None] * len(expected.ranks),
                     "slots": [slots[doc] for name in expected.documents if (doc := doc_numbers.get(name)) in slots],

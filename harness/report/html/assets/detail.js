@@ -74,7 +74,7 @@ class Detail {
     const { model, query, selection: { a, b, metric } } = this;
     if (model.expecting) {
       const wanted = query.expected.filter((expected) => expected.slots.length > 0);
-      const missed = wanted.find((expected) => !(expected.ranks[b] > 0));
+      const missed = wanted.find((expected) => !model.hasExpected(query, b, expected));
       return (missed ?? wanted[0])?.slots[0];
     }
     return model.relevantMoves(query, a, b, model.cutoff(metric)).lost[0] ?? model.top(query, b)[0] ?? model.top(query, a)[0];
@@ -221,7 +221,8 @@ class Detail {
       el("p", { class: "ranks" }, `Rank: ${ranks}`), body);
   }
 
-  // What the query is expected to find, with its text, and where each ranking and the exact reference have it.
+  // What the query is expected to find, with its text, and where each ranking and the exact reference have it. Alternatives
+  // follow each other, joined by "or"; if one of them is found, the others are not missed.
   expected() {
     const { model, query } = this;
     if (!model.expecting || query.expected.length === 0) return null;
@@ -230,12 +231,14 @@ class Detail {
       const [rank, exact] = [expected.ranks[ranking], expected.reference_ranks[ranking]];
       const reference = exact === null ? null : el("small", {}, `${exact.toLocaleString("en")} in the exact reference`);
       if (rank > 0) return el("td", { class: "number" }, rank.toLocaleString("en"));
-      return el("td", { class: "number bad" }, model.gaveNoAnswer(query, ranking) ? "no answer" : "not found", reference);
+      const tone = model.hasExpected(query, ranking, expected) ? "" : " bad";
+      return el("td", { class: `number${tone}` }, model.gaveNoAnswer(query, ranking) ? "no answer" : "not found", reference);
     };
-    const name = ({ id, slots }) => el("th", { scope: "row" }, slots.length === 0 ? id : el("div", { class: "stack" }, ...slots.map((slot) => this.hit(slot, ""))));
-    const rows = query.expected.map((expected) => el("tr", {}, name(expected),
+    const name = ({ id, slots }, number) => el("th", { scope: "row" }, number > 0 ? "or " : null,
+      slots.length === 0 ? id : el("div", { class: "stack" }, ...slots.map((slot) => this.hit(slot, ""))));
+    const rows = model.expectedGroups(query).flatMap((group) => group.map((expected, number) => el("tr", {}, name(expected, number),
       graded ? el("td", { class: "number" }, String(expected.grade)) : null,
-      ...model.labels.map((_, ranking) => cell(expected, ranking))));
+      ...model.labels.map((_, ranking) => cell(expected, ranking)))));
     const headings = ["expected", ...(graded ? ["grade"] : []), ...model.names];
     const table = this.table("Expected documents", headings, rows, "Expected, and the rank at which it is found");
     table.classList.add("expected");

@@ -78,6 +78,22 @@ class Model {
   // Whether a ranking is empty because its backend failed: nothing can be said of what it misses.
   gaveNoAnswer(query, ranking) { return query.failed?.[ranking] === true; }
 
+  // The expected documents of a query, alternatives together: in the order of their first ones.
+  expectedGroups(query) {
+    const groups = new Map();
+    query.expected.forEach((expected, number) => {
+      const key = expected.group ?? `single ${number}`;
+      groups.set(key, [...(groups.get(key) ?? []), expected]);
+    });
+    return [...groups.values()];
+  }
+
+  // Whether a ranking has an expected document, or an alternative to it.
+  hasExpected(query, ranking, expected) {
+    const alternatives = expected.group === null ? [expected] : query.expected.filter(({ group }) => group === expected.group);
+    return alternatives.some(({ ranks }) => ranks[ranking] > 0);
+  }
+
   // The rank of the first thing that is expected: 0 where none is found, -1 where nothing is expected, -2 where the
   // backend gave no answer.
   firstExpected(query, ranking) {
