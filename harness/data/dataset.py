@@ -295,10 +295,11 @@ class Dataset:
     supply the values for a sweep of filters, a string column each with a row a document; None without. ``unread_files``
     counts the unread files of the corpus's folder by ending; ``hidden`` are files whose name or folder begins with a
     dot. ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes
-    any. ``filters`` are the filters of the queries that have one, by query id, which ``filtered`` applies. ``forbidden``
-    are documents that no backend may return for a query, by query id; checks count such hits; None if no query forbids
-    any. ``states_unknown_documents``: its card states how many judgments name unknown documents. ``documents`` is the
-    object that the corpus was read from in Python, None for another source: it has the documents' further fields.
+    any. ``filters`` are the filters of the queries that have one, by query id, which ``filtered`` applies.
+    ``forbidden`` are documents that no backend may return for a query, by query id; checks count such hits; None if no
+    query forbids any. ``states_unknown_documents``: its card states how many judgments name unknown documents.
+    ``documents`` is the object that the corpus was read from in Python, None for another source: it has the documents'
+    further fields.
     """
 
     name: str
