@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-_CONTAINERS = ("metadata", "meta", "payload")
+CONTAINERS = ("metadata", "meta", "payload")
 """Names under which records and frameworks keep further fields of a document."""
 
 
@@ -25,7 +25,7 @@ def text_of(value: object) -> str | None:
 def field_paths(name: str) -> list[str]:
     """Return the names by which a field may be stored: ``metadata.source`` is also ``source``."""
     container, dot, rest = name.partition(".")
-    return [name, rest] if dot and rest and container in _CONTAINERS else [name]
+    return [name, rest] if dot and rest and container in CONTAINERS else [name]
 
 
 def field_of(document: object, name: str) -> Any:
@@ -44,7 +44,7 @@ def field_of(document: object, name: str) -> Any:
 
 def _containers(document: object) -> Iterator[object]:
     yield document
-    for name in _CONTAINERS:
+    for name in CONTAINERS:
         container = _member(document, name)
         if isinstance(container, Mapping):
             yield container

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings, text_scalar
-from harness.data.field_paths import text_of
+from harness.data.field_paths import field_of, text_of
 from harness.data.types import Int32Array
 from harness.errors import UnknownNameError, UsageError, nearest
 
@@ -72,6 +72,12 @@ class Matching:
     def of_all(cls, mask: BoolArray, queries: int) -> Matching:
         """Return the same documents for every query."""
         return cls((mask,), np.zeros(queries, dtype=np.int32))
+
+    @property
+    def counts(self) -> Int32Array:
+        """Number of documents that each query may return, int32 (Q,)."""
+        counts: Int32Array = np.array([np.count_nonzero(mask) for mask in self.masks], dtype=np.int32)[self.group_of]
+        return counts
 
     def of_queries(self, rows: npt.NDArray[np.integer[Any]]) -> Matching:
         """Return the documents of some queries, in the order of ``rows``; groups without a query are left out."""
@@ -150,8 +156,7 @@ class QueryFilters:
     @cached_property
     def counts(self) -> Int32Array:
         """Number of documents that match the filter of each query, int32 (Q,)."""
-        counts: Int32Array = np.array([len(group) for group in self.groups], dtype=np.int32)[self.group_of]
-        return counts
+        return self.matching.counts
 
     def conditions_of(self, query: int) -> Conditions:
         """Return the conditions of one query, given by number."""
@@ -196,6 +201,11 @@ def values_of_text(text: str) -> tuple[str | float, ...]:
         return (text,)
     is_scalar = isinstance(value, bool | int | float) and text_of(value) == text
     return (text, value) if is_scalar else (text,)
+
+
+def matches(metadata: Mapping[str, object], conditions: Conditions) -> bool:
+    """Return whether each field of a document's metadata has its value; a dotted field may lead into objects."""
+    return all(text_of(field_of(metadata, field)) == value for field, value in conditions.items())
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ finished index.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import strings
+from harness.data.filtering import BoolArray
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
@@ -529,7 +530,8 @@ class Filterable(Engine[Column]):
     def restrict(self, conditions: Mapping[str, str]) -> None:
         """Filter all later searches; raises RejectedInputError for a field that was not indexed."""
         self.loaded  # noqa: B018 - raises when there is no index
-        require_fields(self.folder, conditions)  # the engine would silently find nothing
+        if not self.parameters.get("external"):  # an external index has its own fields
+            require_fields(self.folder, conditions)  # the engine would silently find nothing
         with self.translated(lambda: "building the filter"):
             self.filter(conditions)
 
@@ -662,6 +664,10 @@ class ExternalVectorIndex(ExternalIndex[Column]):
     def stored_texts(self, rows: Int32Array) -> list[str | None]:
         """Return the texts of documents of the external index, None for a document without a known text."""
         return self._external_content().texts(rows)
+
+    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[BoolArray]:
+        """Return the documents of the external index that match each filter, by the metadata that it returns."""
+        return self._external_content().matching(filters)
 
     def _external_content(self) -> ExternalRows:
         if self.opened is None or self.opened.content is None:

@@ -8,7 +8,7 @@ harness; then ``search`` any number of times, and ``close``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.data.filtering import BoolArray
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
@@ -434,6 +435,16 @@ class EngineInterface(ABC):
     def stored_texts(self, rows: Int32Array) -> list[str | None]:
         """Return the texts of documents of the external index, by row; None for a document without a known text."""
         return [None] * len(rows)
+
+    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[BoolArray]:
+        """Return which documents of the external index match each filter: bool (n,), by row.
+
+        Engines that declare ``filters_external`` offer it. Raises RejectedInputError for a field that no document has.
+        """
+        raise EngineFailureError(
+            f"'{type(self).__name__}' does not return the metadata of an external index",
+            fix="this is a defect of the engine: it declares filters_external",
+        )
 
 
 @runtime_checkable

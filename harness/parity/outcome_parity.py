@@ -103,17 +103,14 @@ class References:
         """Return the parity of a backend's run.
 
         None for a stored run, a failed backend, parameters without a reference, or an external index that is not proven
-        to hold the vectors of the reference, or that filters by metadata of its own. Backends come in the plan's order:
-        a fusion's reference is made of its components' references. With ``explained`` False no causes are tried, except
-        for hybrids and fusions.
+        to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of its
+        components' references. With ``explained`` False no causes are tried, except for hybrids and fusions.
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
         deeper = None
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
-            return None
-        if self._dataset.filtered is not None and not len(self._dataset.corpus):
             return None
         label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
@@ -231,7 +228,7 @@ def _dense_recipe(
     ids, matching = dataset.corpus.ids, _matching(dataset)
     if external is not None:  # its stored_vectors documents, in its stored_vectors order
         stored_vectors = external.vectors
-        matching = matching.of_documents(external.rows) if matching is not None else None
+        matching = _external_matching(dataset, external)
         ids, documents = (
             external.ids,
             stored_vectors if stored_vectors is not None else np.ascontiguousarray(documents[external.rows]),
@@ -265,7 +262,7 @@ def _recipe(
         # it has its own documents, in an order that ties may show; it also numbers its points by its own rules, so
         # their shards are not known
         ids, shards = external.ids, None
-        matching = matching.of_documents(external.rows) if matching is not None else None
+        matching = _external_matching(dataset, external)
         counts = counts.of_documents(external.rows) if counts is not None else None
         documents = documents.take(external.rows) if documents is not None else None
     recipe = make_recipe(
@@ -285,6 +282,11 @@ def _recipe(
 def _matching(dataset: Dataset) -> Matching | None:
     """Return the documents that the filter of each query leaves, None for all of them."""
     return dataset.filtered.matching if dataset.filtered is not None else None
+
+
+def _external_matching(dataset: Dataset, external: ExternalIndexRecord) -> Matching | None:
+    """Return the documents of an external index that the filter of each query leaves, by the index's own metadata."""
+    return Matching(external.matching, dataset.filtered.group_of) if dataset.filtered is not None else None
 
 
 def _candidates(dataset: Dataset, documents: Ids) -> Run | None:

@@ -106,8 +106,7 @@ def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> It
     elif several and request.clients is ClientKind.THREADS and not capabilities.threads:
         problem = "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared"
         yield problem, "use --clients processes"
-    if plan.filter and external:
-        problem = f"--filter works on an index that the harness {foreign}, with its metadata"
-        yield problem, "leave --filter or this backend out"
-    elif plan.filter and not capabilities.filters:
+    if plan.filter and external and not capabilities.filters_external:
+        yield "--filter: this engine does not filter an external index", "leave --filter or this backend out"
+    elif plan.filter and not external and not capabilities.filters:
         yield "--filter: this engine does not filter searches", "leave --filter or this backend out"

@@ -25,7 +25,7 @@ from harness.stats import mean_interval
 from harness.store.cpu_use import OtherProcesses
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.outcome import CombinedRuns, Measurements, Outcome
+from harness.worker.outcome import CombinedRuns, Measurements, Outcome, external_matching
 from harness.worker.vectors import Terms, Vectors
 
 SEARCH = "search"
@@ -264,14 +264,15 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     if dataset.candidates is not None:
         return []
     searchable = min(record.k, record.index.indexed)
-    has_counts = filtered is not None and len(dataset.corpus) > 0
-    expected_hits = np.minimum(filtered.counts, searchable) if filtered is not None and has_counts else searchable
+    if filtered is None:
+        expected_hits = searchable
+    else:
+        matching = external_matching(record, filtered) or filtered.matching
+        expected_hits = np.minimum(matching.counts, searchable)
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < expected_hits))
     if not short:
         return []
     queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
-    if filtered is not None and not has_counts:
-        return [f"{queries} got fewer than the {searchable:,} requested hits: how many match their filter is not known"]
     if np.ndim(expected_hits) and np.ptp(expected_hits):
         return [f"{queries} got fewer hits than documents match their filter, and nothing was added"]
     return [f"{queries} got fewer than the {np.max(expected_hits):,} requested hits, and nothing was added"]

@@ -120,6 +120,7 @@ def attach(
         vectors=vectors,
         values=tuple(values.to_pylist()) if values is not None else None,
         repeats=handle.values is not None,
+        matching=tuple(engine.stored_matches([group.conditions for group in job.filters])) if job.filters else (),
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
     report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})

@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.data import ranking
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
-from harness.data.filtering import format_filter
+from harness.data.filtering import Matching, QueryFilters, format_filter
 from harness.data.types import DocumentContent, Int64Array, Run, owners
 from harness.engines.callable.answers import AnsweredQueries
 from harness.errors import LostDocumentsError, RankingError
@@ -96,8 +96,13 @@ def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
     run = Run(dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores, content=content)
     ranking.check(run, finite=True)
     if dataset.filtered is not None:
-        refuse_unmatched(run, dataset)
+        refuse_unmatched(run, dataset, external_matching(record, dataset.filtered))
     return run
+
+
+def external_matching(record: TrialRecord, filtered: QueryFilters) -> Matching | None:
+    """Return the documents of an external index that match each query's filter; None for the harness's own index."""
+    return Matching(record.external.matching, filtered.group_of) if record.external is not None else None
 
 
 def _content(external: ExternalIndexRecord) -> DocumentContent:
@@ -112,16 +117,21 @@ def _content(external: ExternalIndexRecord) -> DocumentContent:
     return DocumentContent(values, pa.chunked_array([strings(texts)]), complete, external.repeats)
 
 
-def refuse_unmatched(run: Run, dataset: Dataset) -> None:
-    """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it."""
+def refuse_unmatched(run: Run, dataset: Dataset, matching: Matching | None = None) -> None:
+    """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it.
+
+    ``matching`` are the documents of the run's own index; None for the documents of the dataset.
+    """
     if dataset.filtered is None or not len(run.rows):
         return
-    rows, queries = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows], owners(run.indptr)
+    rows, queries = run.rows, owners(run.indptr)
+    if matching is None:
+        rows, matching = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows], dataset.filtered.matching
     searched = dataset.queries.ids.rows_of(run.query_ids)[queries]  # a stored run may hold further queries
     if dataset.filtered.shared is not None:
         searched = np.zeros_like(searched)
     examined = np.flatnonzero((rows >= 0) & (searched >= 0))
-    excluded = examined[~dataset.filtered.matching.of_hits(searched[examined], rows[examined])]
+    excluded = examined[~matching.of_hits(searched[examined], rows[examined])]
     if len(excluded):
         hit = int(excluded[0])
         conditions = dataset.filtered.conditions_of(int(searched[hit]))

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.data.field_paths import field_of, text_of
-from harness.data.filtering import Conditions, values_of_text
+from harness.data.filtering import Conditions, matches, values_of_text
 from harness.errors import EngineUnavailableError
 
 __all__ = ["haystack_filter", "langchain_filter", "llamaindex_filter"]
@@ -54,11 +53,6 @@ def _test_of_document(conditions: Conditions) -> Callable[[object], bool]:
         return isinstance(metadata, Mapping) and matches(metadata, conditions)
 
     return is_match
-
-
-def matches(metadata: Mapping[str, object], conditions: Conditions) -> bool:
-    """Return whether each field of a document's metadata has its value; a dotted field may lead into objects."""
-    return all(text_of(field_of(metadata, field)) == value for field, value in conditions.items())
 
 
 def _operators(conditions: Conditions) -> Mapping[str, object]:

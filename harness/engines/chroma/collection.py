@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from harness.data.filtering import values_of_text
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.chroma.parameters import ChromaParameters
@@ -138,8 +139,14 @@ class Collection(ABC):
             start += len(page["ids"])
 
     def restrict(self, fields: Mapping[str, str]) -> None:
-        """Answer queries with records whose metadata have these values; without values, with all records."""
-        conditions = [{field: {"$eq": value}} for field, value in fields.items()]
+        """Answer queries with records whose metadata have these values; without values, with all records.
+
+        Chroma compares values with their types. The harness stores text; a collection of the user may hold numbers and
+        booleans, which match if they have this text.
+        """
+        of_type = values_of_text if self.parameters.external else lambda text: (text,)
+        equal = ([{field: {"$eq": value}} for value in of_type(text)] for field, text in fields.items())
+        conditions = [{"$or": values} if len(values) > 1 else values[0] for values in equal]
         self._condition = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
     def query(

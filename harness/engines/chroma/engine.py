@@ -54,7 +54,14 @@ class ChromaEngine(
 
     name = "chroma"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        "dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, shares_index=True, threads=True
+        "dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        threads=True,
+        filters_external=True,
     )
     search_parameters = frozenset(
         {

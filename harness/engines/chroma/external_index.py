@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from harness.data.field_paths import field_of
+from harness.data.filtering import Conditions, values_of_text
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
@@ -44,10 +46,26 @@ class ExternalRecords(DocumentKeys, ExternalRows):
         texts = page["documents"] or [None] * len(page["ids"])
         return DocumentSample(self.rows(page["ids"]), _vectors(page), {"Chroma's documents": texts})
 
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the metadata of all records."""
+        for page in self._collection.pages(_PAGE, "metadatas"):
+            yield self.rows(page["ids"]), [record or {} for record in page["metadatas"]]
+
+    def matches(self, record: Mapping[str, Any], conditions: Conditions) -> bool:
+        """Return whether a record matches a filter; for Chroma 1971 and 1971.0 are equal."""
+        return all(
+            any(_equal(field_of(record, field), value) for value in values_of_text(text))
+            for field, text in conditions.items()
+        )
+
     def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
         """Yield all vectors."""
         for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings"):
             yield self.rows(page["ids"]), _vectors(page)
+
+
+def _equal(value: object, other: str | float) -> bool:
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
 def similarity_of(collection: Collection, requested: str) -> Similarity:

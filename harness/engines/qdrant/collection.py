@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
+from harness.data.filtering import values_of_text
 from harness.engines.interface import Caveats, EngineInfo, Storage
 from harness.engines.qdrant.parameters import DENSE, OF_QUANTISATION, TERMS, FusionSettings, QdrantSettings
 from harness.registry.parameters import ParameterValue
@@ -49,6 +50,9 @@ class Collection(ABC):
             as known. names: Names of its vectors, by :data:`TERMS` and :data:`DENSE`. dimensions: Dimensions of its
             dense vectors; None before there is a collection, and without dense vectors.
     """
+
+    filters_booleans: ClassVar[bool] = True
+    """Whether the client can write a condition on a boolean."""
 
     def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:
         """Take ``client``, the module of a client library with its types."""
@@ -96,8 +100,8 @@ class Collection(ABC):
         """Return the number of points, by an exact count."""
 
     @abstractmethod
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
-        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
+    def scroll(self, offset: Any, limit: int, keys: Sequence[str], vectors: Sequence[str]) -> tuple[list[Any], Any]:
+        """Return a page of points, each with the payload under ``keys`` and these ``vectors``, and the next offset."""
 
     @abstractmethod
     def read(self, ids: Sequence[Hashable]) -> list[Any]:
@@ -127,11 +131,31 @@ class Collection(ABC):
     def close(self) -> None:
         """Release everything."""
 
-    def restrict(self, conditions: Mapping[str, str]) -> None:
-        """Answer with points whose payload has these values, by path; without values, with all points."""
-        match, condition = self.types.MatchValue, self.types.FieldCondition
-        must = [condition(key=path, match=match(value=value)) for path, value in conditions.items()]
+    def restrict(self, conditions: Sequence[tuple[Sequence[str], str]]) -> None:
+        """Answer with points whose payload has each text under one of its paths; without conditions, with all."""
+        must = [self._condition(paths, text) for paths, text in conditions]
         self._filter = self.types.Filter(must=must) if must else None
+
+    def _condition(self, paths: Sequence[str], text: str) -> Any:
+        """Make the condition that the value under one of ``paths`` has this text.
+
+        Qdrant compares values with their types. The harness stores text; the user's payload may hold numbers and
+        booleans, which match if they have this text.
+        """
+        values = values_of_text(text) if self.settings.external is not None else (text,)
+        values = tuple(value for value in values if self.filters_booleans or not isinstance(value, bool))
+        equal = [self._equal(path, value) for path in paths for value in values]
+        return equal[0] if len(equal) == 1 else self.types.Filter(should=equal)
+
+    def _equal(self, path: str, value: str | float) -> Any:
+        types = self.types
+        if not isinstance(value, float):
+            return types.FieldCondition(key=path, match=types.MatchValue(value=value))
+        in_range = [types.FieldCondition(key=path, range=self._range(gte=value, lte=value))]
+        if not value.is_integer():
+            return in_range[0]
+        whole = types.FieldCondition(key=path, match=types.MatchValue(value=int(value)))  # has another text
+        return types.Filter(must=in_range, must_not=[whole])
 
     def nearest(self, vectors: Vectors, k: int) -> Any:
         """Make a query for the points nearest to its only vector."""
@@ -147,6 +171,11 @@ class Collection(ABC):
         searches = [make(limit=fusion.candidates, **self._search(name, vector)) for name, vector in vectors.items()]
         request = self._fusion(fusion, searches)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **request)
+
+    @property
+    @abstractmethod
+    def _range(self) -> Any:
+        """The client's type for a range of numbers."""
 
     def _search(self, name: str, vector: Vector) -> dict[str, Any]:
         parameters = self._parameters if name == DENSE else None

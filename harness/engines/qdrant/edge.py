@@ -43,6 +43,8 @@ _LEFT_ALONE = "the shard is left as it was: see whether this version of Qdrant E
 class EdgeCollection(Collection):
     """A shard in a folder."""
 
+    filters_booleans = False  # its MatchValue(True) is the number 1 (seen with qdrant-edge-py 0.9.0)
+
     def __init__(self, folder: Path, settings: QdrantSettings) -> None:
         client = require("qdrant_edge", extra="qdrant", feature="backend qdrant")
         super().__init__(client, settings, EngineInfo("Qdrant Edge", version(PACKAGE), "embedded"))
@@ -140,13 +142,13 @@ class EdgeCollection(Collection):
         with _edge_errors(lambda: "counting the points"):
             return int(self._shard.count(self.types.CountRequest(exact=True)))
 
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
-        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
+    def scroll(self, offset: Any, limit: int, keys: Sequence[str], vectors: Sequence[str]) -> tuple[list[Any], Any]:
+        """Return a page of points, each with the payload under ``keys`` and these ``vectors``, and the next offset."""
         with _edge_errors(lambda: "listing the points"):
             request = self.types.ScrollRequest(
                 offset=offset,
                 limit=limit,
-                with_payload=[key] if key is not None else False,
+                with_payload=list(keys) or False,
                 with_vector=list(vectors) or False,
             )
             records, following = self._shard.scroll(request)
@@ -156,6 +158,10 @@ class EdgeCollection(Collection):
         """Return the points of these ids, with their whole payload and the vectors searched."""
         with _edge_errors(lambda: "reading some points"):
             return list(self._shard.retrieve(list(ids), True, list(self.names.values())))
+
+    @property
+    def _range(self) -> Any:
+        return self.types.RangeFloat
 
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
         return {"query": self.types.Query.Nearest(self._vector(vector), using=self.names[name])}

@@ -38,7 +38,7 @@ from harness.engines.interface import Caveats, Hits, SearchResult
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
 from harness.engines.qdrant.connection import ADDRESS_RULES, address_of, open_server
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
-from harness.engines.qdrant.external_index import ExternalPoints, pages
+from harness.engines.qdrant.external_index import ExternalPoints, pages, payload_paths
 from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings
 from harness.engines.qdrant.server import ServerCollection
 from harness.engines.remote_server import ServerKind
@@ -225,7 +225,8 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by payload."""
-        self._collection.restrict({_quoted(field): value for field, value in conditions.items()})
+        paths_of = payload_paths if self._settings.external is not None else lambda field: [_quoted(field)]
+        self._collection.restrict([(paths_of(field), value) for field, value in conditions.items()])
 
     def size(self, folder: Path) -> Storage:
         """Return the bytes of the shard and of its write-ahead log; a server's own estimate, without a log."""
@@ -274,7 +275,7 @@ class QdrantEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False
+        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, filters_external=True
     )
     name = "qdrant"
 
@@ -289,7 +290,7 @@ class QdrantDenseEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, filters_external=True
     )
     name = "qdrant-dense"
 
@@ -310,6 +311,7 @@ class QdrantHybridEngine(PointsEngine):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="hybrid",
+        filters_external=True,
         exact=False,
         deterministic=False,
         reopens=True,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.data.field_paths import field_paths
+from harness.data.field_paths import CONTAINERS, field_of, field_paths
+from harness.data.filtering import Conditions
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
@@ -92,13 +93,15 @@ class StoredPoint(NamedTuple):
         return cls(record.id, record.payload or {}, indices, values, dense)
 
 
-def pages(collection: Collection, *, key: str | None = None, vector: str | None = None) -> Iterator[list[StoredPoint]]:
-    """Yield all points page by page: their ids, the payload under ``key``, and the ``vector`` TERMS or DENSE."""
+def pages(
+    collection: Collection, *, keys: Sequence[str] = (), vector: str | None = None
+) -> Iterator[list[StoredPoint]]:
+    """Yield all points page by page: their ids, the payload under ``keys``, and the ``vector`` TERMS or DENSE."""
     offset: Any = None
     names = {} if vector is None else {vector: collection.names[vector]}
     while True:
         limit = _PAGE_OF_VECTORS if vector else _PAGE
-        records, offset = collection.scroll(offset, limit, key, list(names.values()))
+        records, offset = collection.scroll(offset, limit, keys, list(names.values()))
         yield [StoredPoint.of(record, names) for record in records]
         if offset is None:
             return
@@ -192,11 +195,10 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         id_pages: list[tuple[list[Hashable], list[str | None]]] = []
         for name in field_paths(key):  # a payload holds LangChain's metadata nested, LlamaIndex's beside the text
             path = _path(name)
-            # Qdrant requires quotation marks around all steps that are not words
-            selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
+            selector = _selector(path)
             id_pages = [
                 ([point.id for point in page], [as_id(_value(point.payload, path)) for point in page])
-                for page in pages(collection, key=selector or None)
+                for page in pages(collection, keys=[selector] if selector else [])
             ]
             if any(value is not None for _, values in id_pages for value in values):
                 break
@@ -220,6 +222,22 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         }
         present = self.rows(point.id for point in points)
         return DocumentSample(present, _sparse_of(points) if self.sparse else _dense_of(present, points)[1], texts)
+
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield these fields of all points' payloads."""
+        for page in pages(self._collection, keys=[path for field in fields for path in payload_paths(field)]):
+            yield self.rows(point.id for point in page), [point.payload for point in page]
+
+    def matches(self, record: Mapping[str, Any], conditions: Conditions) -> bool:
+        """Return whether a payload matches a filter; raises RejectedInputError for a boolean that has no filter."""
+        for field, text in conditions.items():
+            value = field_of(record, field)
+            if isinstance(value, bool) and not self._collection.filters_booleans and text in ("true", "false"):
+                raise RejectedInputError(
+                    f"'{field}' holds booleans, and Qdrant Edge's client cannot filter by them",
+                    fix="search the collection on a server (url=), or keep the values as text",
+                )
+        return super().matches(record, conditions)
 
     def pages(self) -> Iterator[tuple[Int32Array, Any]]:
         """Yield all vectors: the dense vectors if points have both."""
@@ -291,6 +309,17 @@ def _dense_of(rows: Int32Array, points: Sequence[StoredPoint]) -> tuple[Int32Arr
 
 def _sparse_of(points: Sequence[StoredPoint]) -> SparseVectors:
     return sparse_of([point.indices for point in points], [point.values for point in points])
+
+
+def payload_paths(field: str) -> list[str]:
+    """Return Qdrant's paths to a field of the metadata: in the payload or in a container of it, with dots or nested."""
+    steps = dict.fromkeys(path for name in field_paths(field) for path in ((name,), tuple(name.split("."))))
+    return [_selector((*container, *path)) for path in steps for container in ((), *((name,) for name in CONTAINERS))]
+
+
+def _selector(path: Sequence[str]) -> str:
+    """Return a path in Qdrant's form, which requires quotation marks around all steps that are not words."""
+    return ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
 
 
 def _path(key: str) -> tuple[str, ...]:

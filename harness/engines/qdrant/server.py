@@ -143,14 +143,14 @@ class ServerCollection(ServerClient, Collection):
         """Return the number of points, by an exact count."""
         return int(self._call("counting the points", lambda: self._client.count(self.name, exact=True)).count)
 
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:
-        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
+    def scroll(self, offset: Any, limit: int, keys: Sequence[str], vectors: Sequence[str]) -> tuple[list[Any], Any]:
+        """Return a page of points, each with the payload under ``keys`` and these ``vectors``, and the next offset."""
         page = partial(
             self._client.scroll,
             self.name,
             limit=limit,
             offset=offset,
-            with_payload=[key] if key is not None else False,
+            with_payload=list(keys) or False,
             with_vectors=list(vectors) or False,
         )
         records, following = self._call("listing the points", page)
@@ -161,6 +161,10 @@ class ServerCollection(ServerClient, Collection):
         names = list(self.names.values())
         read = partial(self._client.retrieve, self.name, ids, with_payload=True, with_vectors=names)
         return list(self._call("reading some points", read))
+
+    @property
+    def _range(self) -> Any:
+        return self.types.Range
 
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
         return {"query": self._vector(vector), "using": self.names[name]}

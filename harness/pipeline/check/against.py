@@ -53,7 +53,6 @@ from harness.worker.failure import failure_of
 
 _NAMED_EXPRESSION = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
-_NO_REFERENCE = "no exact reference: the index filters by its own metadata, which the harness does not read"
 _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 
 
@@ -228,7 +227,7 @@ def search_indexes(
     searched = []
     for against, of_index, trial in zip(indexes, scored, trials, strict=True):
         finding, note, of_documents = comparison.compare(of_index.outcome)
-        notes = [*trial.notes, *([note] if note is not None else []), *([_NO_REFERENCE] if filters else [])]
+        notes = [*trial.notes, *([note] if note is not None else [])]
         truncation = [*trial.truncation, *([of_documents] if of_documents is not None else [])]
         parameters = {**trial.parameters, "against": against.displayed}
         update = {

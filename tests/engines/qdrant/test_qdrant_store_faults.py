@@ -67,13 +67,13 @@ class FakeCollection:
     def flush(self) -> None:
         self.calls.append("flush")
 
-    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Record], Any]:
-        assert (offset, key, vectors) == (None, None, [])
+    def scroll(self, offset: Any, limit: int, keys: Sequence[str], vectors: Sequence[str]) -> tuple[list[Record], Any]:
+        assert (offset, keys, vectors) == (None, [], [])
         rows = (row for start, stop in self.batches for row in range(start, stop) if row not in self.losing)
         return [Record(row) for row in rows], None
 
     def count(self) -> int:
-        return len(self.scroll(None, 10, None, [])[0])
+        return len(self.scroll(None, 10, [], [])[0])
 
     def state(self) -> Mapping[str, ParameterValue]:
         return {"points": self.count()}
