@@ -264,11 +264,8 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     if dataset.candidates is not None:
         return []
     searchable = min(record.k, record.index.indexed)
-    if filtered is None:
-        expected_hits = searchable
-    else:
-        matching = external_matching(record, filtered) or filtered.matching
-        expected_hits = np.minimum(matching.counts, searchable)
+    matching = (external_matching(record, filtered) or filtered.matching) if filtered is not None else None
+    expected_hits = np.minimum(matching.counts, searchable) if matching is not None else searchable
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < expected_hits))
     if not short:
         return []
