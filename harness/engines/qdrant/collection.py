@@ -154,8 +154,8 @@ class Collection(ABC):
         in_range = [types.FieldCondition(key=path, range=self._range(gte=value, lte=value))]
         if not value.is_integer():
             return in_range[0]
-        whole = types.FieldCondition(key=path, match=types.MatchValue(value=int(value)))  # has another text
-        return types.Filter(must=in_range, must_not=[whole])
+        integer = types.FieldCondition(key=path, match=types.MatchValue(value=int(value)))  # has another text
+        return types.Filter(must=in_range, must_not=[integer])
 
     def nearest(self, vectors: Vectors, k: int) -> Any:
         """Make a query for the points nearest to its only vector."""
