@@ -355,4 +355,4 @@ def test_the_documented_store_of_files_is_checked(pytester: pytest.Pytester, rep
     (golden,) = re.findall(r"echo '(.*)' > files.jsonl", block)
     (pytester.path / "files.jsonl").write_text(golden, encoding="utf-8")
     (command,) = re.findall(r"```bash\npytest (.*?)```", section, re.DOTALL)
-    run(pytester, *shlex.split(command)).assert_outcomes(passed=1)
+    run(pytester, *shlex.split(command.replace("\\\n", ""))).assert_outcomes(passed=1)

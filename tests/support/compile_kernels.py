@@ -23,8 +23,8 @@ CUTOFFS = {"none": "", "optional": "@10", "required": "@10", "recall": "@0.5"}
 
 
 def compile_metrics() -> None:
-    """Score with every metric under every rule of ties."""
-    for kind in kinds().values():
+    """Score with every metric of relevant documents under every rule of ties."""
+    for kind in (kind for kind in kinds().values() if kind.judgments == "relevant"):
         rules = [rule for rule in TieRule if rule is not TieRule.AVERAGE or kind.average is not None]
         for rule in rules:
             harness.evaluate(RUN, QRELS, f"{kind.name}{CUTOFFS[kind.cutoff]}", ties=rule)

@@ -13,7 +13,7 @@ from engine_faults import FaultsOfAServer
 from installed import skip_module_without
 from qdrant_indexes import write_collection
 from qdrant_stub import serve
-from test_qdrant_contract import DEFAULTS, QdrantContract
+from test_qdrant_contract import QdrantContract
 
 from harness.data.inputs import Inputs
 from harness.engines.qdrant.connection import URL_VARIABLE, address_of, connect
@@ -25,7 +25,7 @@ skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.contract
 
-ON_SERVER: Mapping[str, ParameterValue] = {**DEFAULTS, "mode": "server", "keep": True}
+ON_SERVER: Mapping[str, ParameterValue] = {"mode": "server", "keep": True}
 """The server is the one that the environment names; collections are kept, because the suite opens indexes again."""
 
 
