@@ -370,9 +370,9 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
     return TextBatch(ids, texts, titles if len(roles) > 2 else None, lines, records, frozenset(used))
 
 
-def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
+def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems, *, or_empty: bool = True) -> str:
     record_id = as_id(record[field])
-    if record_id is None:
+    if record_id is None or not (record_id or or_empty):
         problems.add(line, f"'{field}' is {abbreviated(record[field])}, expected a string or an integer")
     return record_id or ""
 
@@ -411,12 +411,15 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
                 unjudged += 1
                 continue
             wrong = problems.count
-            query, doc = (_id(record, fields[role], line, problems) for role in ("query_id", "doc_id"))
+            is_unrated = "grade" in fields and _is_empty(record[fields["grade"]])
+            query, doc = (
+                _id(record, fields[role], line, problems, or_empty=is_unrated) for role in ("query_id", "doc_id")
+            )
             grade: int | float = 1
+            if is_unrated:
+                unrated += 1
+                continue
             if "grade" in fields:
-                if is_missing(record[fields["grade"]]) or record[fields["grade"]] == "":
-                    unrated += 1
-                    continue
                 grade = _grade(record[fields["grade"]], line, problems)
             elif extra_fields := [name for name in record if name not in fields.values()]:
                 quoted = ", ".join(f"'{name}'" for name in extra_fields)
@@ -439,9 +442,11 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
 
 def _holds_only(record: Mapping[str, Any], name: str) -> bool:
     """Return whether all fields but one are empty, as Quepid writes a query without judgments."""
-    return not (is_missing(record[name]) or record[name] == "") and all(
-        is_missing(value) or value == "" for field, value in record.items() if field != name
-    )
+    return not _is_empty(record[name]) and all(_is_empty(value) for field, value in record.items() if field != name)
+
+
+def _is_empty(value: object) -> bool:
+    return is_missing(value) or value == ""
 
 
 def _grade(value: object, line: int, problems: Problems) -> int | float:
