@@ -25,6 +25,7 @@ from harness.loaders.containers import WORKBOOKS, plain_name
 from harness.loaders.extra_formats import workbook_rows, yaml_value
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 from harness.store.decompression import READ_ERRORS
+from harness.wording import counted
 
 _BATCH = 8192
 _DEEPEST = 100
@@ -347,7 +348,7 @@ def _workbook(stream: BinaryIO, problems: Problems, sheet: Sheet) -> Iterator[Re
     for row in rows[1:]:
         cells = [*row.cells, *[""] * (len(header) - len(row.cells))]
         if any(cells[len(header) :]):
-            problems.add(row.number, f"{len(cells)} cells, but the header has {len(header)}")
+            problems.add(row.number, f"{counted(len(cells), 'cell')}, but the header has {len(header)}")
         else:
             batch.lines.append(row.number)
             batch.records.append(dict(zip(header, cells, strict=False)))
@@ -426,7 +427,7 @@ def _rows(
                 if repeated:
                     return
             elif len(cells) != len(header) and not (single_cells and len(cells) == 1):
-                problems.add(line, f"{len(cells)} cells, but the header has {len(header)}")
+                problems.add(line, f"{counted(len(cells), 'cell')}, but the header has {len(header)}")
             else:
                 batch.lines.append(line)
                 batch.records.append(dict(zip_longest(header, cells)))

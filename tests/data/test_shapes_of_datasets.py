@@ -508,7 +508,7 @@ def test_faulty_objects(arguments, problem):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("d.csv", "doc_id,text\n1,a\n2\n", "line 3: 1 cells, but the header has 2"),
+        ("d.csv", "doc_id,text\n1,a\n2\n", "line 3: 1 cell, but the header has 2"),
         ("d.csv", "doc_id,text,text\n1,a,b\n", "line 1: the header names the column 'text' 2 times"),
         ("d.csv", 'doc_id,text\n1,"a\n', "line 2: malformed table"),
         ("d.csv", "id,doc_id,text\n1,2,a\n", "the id may be 'id' or 'doc_id': say which, as --columns id=id"),
