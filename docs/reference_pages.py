@@ -247,7 +247,7 @@ _ABOUT_RUNS = """\
 
 A run without scores has scores that fall with its ranks. Lines that begin with `#` are comments. Words may follow
 TREC's tag, and ids may hold spaces if tabs separate TREC's six columns. MS MARCO's and ColBERT's ranks must count the
-hits of each query, from 1 or 0.
+hits of each query, from 1 or 0: MS MARCO's in the order of the lines, and ColBERT's in the order of the scores.
 
 | lines of | columns |
 | --- | --- |"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from harness.data import ranking
 from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import build_ranked_run, build_run, to_float32
 from harness.data.problems import Problems
-from harness.data.types import Run, ranks_in
+from harness.data.types import Run, owners, ranks_in
 from harness.errors import DataError
 from harness.loaders.qrels import ITERATIONS, JUDGMENTS_FOR_RUN, looks_like_judgments
 from harness.loaders.text_columns import ID, read_columns, words_of
@@ -124,11 +124,11 @@ def read_other_lines(content: bytes, raw: bytes, columns: Mapping[str, str], pro
     layout = next((layout for layout in LAYOUTS[1:] if layout.width == len(words)), TREC)
     if layout is TREC:
         return _parse_lines(raw, TREC, problems)
-    run = _read_by_arrow(content, layout, require_ranks=True)
+    run = _read_by_arrow(content, layout, one_reading=True)
     if run is None and "score" not in layout.positions:
         scored = Layout("", "query document score", {"query_id": 1, "doc_id": 2, "score": 3})
         run = _read_by_arrow(content, scored)
-    return run or _parse_lines(raw, layout, problems)
+    return run or _parse_lines(raw, layout, problems, one_reading=True)
 
 
 def _named_layout(words: Sequence[str], positions: Mapping[str, int]) -> Layout:
@@ -156,10 +156,10 @@ def _refuse_judgments(content: bytes, words: Sequence[str], problems: Problems) 
     problems.raise_if_any()
 
 
-def _read_by_arrow(content: bytes, layout: Layout, *, require_ranks: bool = False) -> Run | None:
+def _read_by_arrow(content: bytes, layout: Layout, *, one_reading: bool = False) -> Run | None:
     """Return the run by Arrow's reader; None when a line has to be looked at.
 
-    Raises DataError if ``require_ranks`` and the column of ranks does not count the hits of each query.
+    Raises DataError if ``one_reading`` is required and the column of ranks may be read otherwise.
     """
     types = {"query_id": ID, "doc_id": ID, "rank": pa.int64(), "score": pa.float64()}
     names = {position: role for role, position in layout.positions.items()}
@@ -168,37 +168,81 @@ def _read_by_arrow(content: bytes, layout: Layout, *, require_ranks: bool = Fals
     if table is None:
         return None
     ranks = as_numpy(table["rank"]) if "rank" in layout.positions else None
-    if require_ranks and ranks is not None:
-        _require_counted(table, ranks, layout)
-    if ranks is not None and "score" not in layout.positions:
+    scores = as_numpy(table["score"]) if "score" in layout.positions else None
+    if one_reading and ranks is not None:
+        _require_one_reading(table["query_id"], table["doc_id"], ranks, scores, layout)
+    if ranks is not None and scores is None:
         run = build_ranked_run(table["query_id"], table["doc_id"], ranks)
     else:
-        run = build_run(table["query_id"], table["doc_id"], as_numpy(table["score"]), ranks)
+        run = build_run(table["query_id"], table["doc_id"], scores, ranks)
     if not bool((run.scores < np.inf).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
         return None
     return run
 
 
-def _require_counted(table: pa.Table, ranks: npt.NDArray[np.int64], layout: Layout) -> None:
-    """Raise DataError unless the ranks of each query are 1, 2, 3 …, or begin with 0: the column may be a score."""
-    run = build_run(table["query_id"], table["doc_id"], -ranks.astype(np.float64), ranks)
-    counted_from = run.scores + ranks_in(run.indptr)
-    if bool(((counted_from == 0) | (counted_from == -1)).all()) and len(np.unique(counted_from)) == 1:
-        return
+def _require_one_reading(
+    queries: pa.ChunkedArray,
+    documents: pa.ChunkedArray,
+    ranks: npt.NDArray[Any],
+    scores: npt.NDArray[np.float64] | None,
+    layout: Layout,
+) -> None:
+    """Raise DataError if the column of ranks may be a score, or contradicts the column of scores.
+
+    Ranks count the hits of each query from 1, or from 0, and without scores in the order of the lines: a column that
+    counts in another order may hold scores.
+    """
     position = layout.positions["rank"]
-    values = ", ".join(map(str, ranks[:4].tolist()))
-    readings = f"--columns rank={position} or --columns score={position}"
-    if (score := layout.positions.get("score")) is not None:
-        readings = f"--columns rank={position},score={score} or --columns score={score}"
-    raise DataError(
-        "run",
-        [f"has the columns {layout.columns} if column {position} is the rank, but it does not count 1, 2, 3: {values}"],
-        fix=f"say how it is read: {readings}; judgments come before the runs",
-    )
+    by_rank, by_score = f"rank={position}", f"score={position}"
+    problem = None
+    run = build_run(queries, documents, -ranks.astype(np.float64), ranks)
+    if not _counts(run):
+        values = ", ".join(f"{rank:g}" for rank in ranks[:4].tolist())
+        problem = f"it does not count 1, 2, 3: {values}"
+    in_lines = build_run(queries, documents, -ranks.astype(np.float64), None)
+    if scores is None:
+        if problem is None and (query := _first_rise(in_lines)) is not None:
+            problem = f"it does not rise in the order of the lines: {_numbers_of(in_lines, query, -1)}"
+    else:
+        position_of_score = layout.positions["score"]
+        by_rank, by_score = f"rank={position},score={position_of_score}", f"score={position_of_score}"
+        if not _counts(in_lines) and _counts(build_run(queries, documents, -scores, None)):
+            by_score = f"score={position},rank={position_of_score}"
+            problem = problem or f"column {position_of_score} counts 1, 2, 3 in the order of the lines too"
+        scored = build_run(queries, documents, scores, ranks)
+        if problem is None and (query := _first_rise(scored)) is not None:
+            by_rank = f"rank={position}"
+            problem = f"the scores rise from rank to rank: {_numbers_of(scored, query)}"
+    if problem is not None:
+        raise DataError(
+            "run",
+            [f"has the columns {layout.columns} if column {position} is the rank, but {problem}"],
+            fix=f"say how it is read: --columns {by_rank} or --columns {by_score}; judgments come before the runs",
+        )
 
 
-def _parse_lines(raw: bytes, layout: Layout, problems: Problems) -> Run:
-    """Return a run line by line; raises DataError that names every faulty line."""
+def _counts(run: Run) -> bool:
+    """Return whether the scores of each query are the ranks of its hits from 1, or from 0, below zero."""
+    first = run.scores + ranks_in(run.indptr)
+    return bool(((first == 0) | (first == -1)).all()) and len(np.unique(first)) == 1
+
+
+def _first_rise(run: Run) -> int | None:
+    """Return the first query, by number, whose scores rise from a hit to the next; None if none do."""
+    values = run.scores if run.wide_scores is None else run.wide_scores
+    owner = owners(run.indptr)
+    rises = np.flatnonzero((values[1:] > values[:-1]) & (owner[1:] == owner[:-1]))
+    return int(owner[rises[0]]) if len(rises) else None
+
+
+def _numbers_of(run: Run, query: int, sign: int = 1) -> str:
+    """Return, in words, the first scores of a query, multiplied by ``sign``."""
+    values = ", ".join(f"{sign * score:g}" for score in run.scores[run.of_query(query)][:4].tolist())
+    return f"query '{run.query_ids[query]}' has {values}"
+
+
+def _parse_lines(raw: bytes, layout: Layout, problems: Problems, *, one_reading: bool = False) -> Run:
+    """Return a run line by line; raises DataError that names every faulty line, and as :func:`_read_by_arrow`."""
     hits = {role: list[str]() for role in ("query_id", "doc_id", "rank", "score")}
     first_lines: dict[tuple[str, str], int] = {}
     marked = layout is TREC and _HIT_OF_MARKED_QUERY.search(raw) is not None
@@ -221,7 +265,9 @@ def _parse_lines(raw: bytes, layout: Layout, problems: Problems) -> Run:
             problems.add_once(number, problem) if len(parts) != layout.width else problems.add(number, problem)
             continue
         hit = {role: parts[position - 1] for role, position in layout.positions.items()}
-        problem = score_problem(hit["score"]) if "score" in hit else _rank_problem(hit["rank"])
+        problem = score_problem(hit["score"]) if "score" in hit else None
+        if problem is None and (one_reading or "score" not in hit):
+            problem = _rank_problem(hit["rank"])
         pair = hit["query_id"], hit["doc_id"]
         if problem is None and (before := first_lines.setdefault(pair, number)) != number:
             problem = f"document '{pair[1]}' is listed for query '{pair[0]}' on line {before} already"
@@ -231,7 +277,7 @@ def _parse_lines(raw: bytes, layout: Layout, problems: Problems) -> Run:
         for role, value in hit.items():
             hits[role].append(value)
     problems.raise_if_any(fix=None if hits["query_id"] or layout is not TREC else _fix_of_unknown(first_words(raw)))
-    return _built(hits)
+    return _built(hits, layout if one_reading else None)
 
 
 def _columns_of(text: str, layout: Layout) -> list[str]:
@@ -251,13 +297,17 @@ def _fix_of_unknown(words: Sequence[str]) -> str | None:
     return f"lines are {layouts}; other columns are named by number, as --columns query_id=1,doc_id=2,score=3"
 
 
-def _built(hits: Mapping[str, list[str]]) -> Run:
+def _built(hits: Mapping[str, list[str]], layout: Layout | None) -> Run:
+    """Return the run of hits; raises DataError if their ``layout``, unless None, leaves two readings."""
     queries, documents = (pa.chunked_array([strings(hits[role])]) for role in ("query_id", "doc_id"))
     are_integers = bool(hits["rank"]) and all(map(_INTEGER.fullmatch, hits["rank"]))
     ranks = np.array(list(map(int, hits["rank"])), dtype=np.float64) if are_integers else None
-    if not hits["score"] and ranks is not None:
+    scores = np.array(list(map(float, hits["score"]))) if hits["score"] else None
+    if layout is not None and ranks is not None:
+        _require_one_reading(queries, documents, ranks, scores, layout)
+    if scores is None and ranks is not None:
         return build_ranked_run(queries, documents, ranks)
-    return build_run(queries, documents, np.array(list(map(float, hits["score"]))), ranks)
+    return build_run(queries, documents, np.array([]) if scores is None else scores, ranks)
 
 
 def _rank_problem(text: str) -> str | None:

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ LINES = [
 LAYOUTS = {
     "three.txt": "".join(f"{q} {d} {r}\n" for q, d, r, _ in LINES),
     "from zero.tsv": "".join(f"{q}\t{d}\t{r - 1}\n" for q, d, r, _ in LINES),
-    "backwards.tsv": "".join(f"{q}\t{d}\t{r}\n" for q, d, r, _ in LINES[::-1]),
+    "by rank.tsv": "".join(f"{q}\t{d}\t{r}\n" for q, d, r, _ in sorted(LINES, key=lambda line: line[2])),
+    "backwards.tsv": "".join(f"{q}\t{d}\t{r}\t{s + 0.5}\n" for q, d, r, s in LINES[::-1]),
     "three.csv": "".join(f"{q},{d},{r}\n" for q, d, r, _ in LINES),
     "scores.tsv": "".join(f"{q}\t{d}\t{s + 0.5}\n" for q, d, _, s in LINES),
     "ranking.tsv": "".join(f"{q}\t{d}\t{r}\t{s}\n" for q, d, r, s in LINES),
@@ -141,6 +143,15 @@ def test_a_file_in_utf_16_is_named() -> None:
         ("1 a 9\n1 b 7\n1 c 4\n2 c 9\n2 b 8\n", "does not count 1, 2, 3: 9, 7, 4", {"score": "3"}),
         ("1 a 2 3.0\n1 b 4 2.0\n1 c 6 1.0\n2 c 1 3.0\n2 b 2 2.0\n", "does not count 1, 2, 3: 2, 4, 6", {"score": "4"}),
         ("1 a 2 3.0\n1 b 4 2.0\n1 c 6 1.0\n2 c 1 3.0\n2 b 2 2.0\n", "does not count", {"score": "4", "rank": "3"}),
+        ("1 a 3\n1 b 2\n1 c 1\n2 c 2\n2 b 1\n", "in the order of the lines: query '1' has 3, 2, 1", {"score": "3"}),
+        ("1 c 3\n1 b 2\n1 a 1\n2 b 2\n2 c 1\n", "in the order of the lines: query '1' has 3, 2, 1", {"rank": "3"}),
+        ("1 a 1\n1 b 2\n1 c 3\n2 b 2\n2 c 1\n", "in the order of the lines: query '2' has 2, 1", {"rank": "3"}),
+        ("1 a 3 1\n1 b 2 2\n1 c 1 3\n2 c 2 1\n2 b 1 2\n", "column 4 counts", {"score": "3", "rank": "4"}),
+        ("1 c 3 1\n1 b 2 2\n1 a 1 3\n2 b 2 1\n2 c 1 2\n", "column 4 counts", {"rank": "3", "score": "4"}),
+        ("1 a 9 1\n1 b 7 2\n1 c 4 3\n2 c 9 1\n2 b 8 2\n", "does not count 1, 2, 3: 9, 7", {"score": "3", "rank": "4"}),
+        ("1 c 1 1.0\n1 b 2 2.0\n1 a 3 3.0\n2 b 1 2.0\n2 c 2 3.0\n", "query '1' has 1, 2, 3", {"score": "4"}),
+        ("1 a 1 1.0\n1 b 2 2.0\n1 c 3 3.0\n2 c 1 2.0\n2 b 2 3.0\n", "query '1' has 1, 2, 3", {"rank": "3"}),
+        ("1 a 1 +1.0\n1 b 2 +2.0\n1 c 3 +3.0\n2 c 1 +2.0\n2 b 2 +3.0\n", "scores rise from rank to", {"rank": "3"}),
         ("1 x a 3.0 y\n1 x b 2.0 y\n1 x c 1.0 y\n2 x c 3.0 y\n2 x b 2.0 y\n", "5 columns, expected 6", {"score": "4"}),
     ],
 )
@@ -150,7 +161,8 @@ def test_a_run_with_two_readings_is_refused_and_read_by_numbered_columns(
     (tmp_path / "run.txt").write_text(content)
     with pytest.raises(DataError, match=says) as caught:
         values(tmp_path / "run.txt")
-    assert "--columns" in str(caught.value)
+    advised = [set(text.split(",")) for text in re.findall(r"--columns ([a-z_0-9=,]+)", str(caught.value))]
+    assert {f"{role}={column}" for role, column in columns.items()} in advised or "5 columns" in says
     assert values(tmp_path / "run.txt", columns=columns) == VALUES
 
 
@@ -404,9 +416,27 @@ def test_other_incomplete_rows_of_judgments_are_refused(tmp_path: Path) -> None:
         values(qrels=tmp_path / "snapshot.csv")
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_judgments_with_an_empty_id_are_refused_unless_their_grade_is_empty(tmp_path: Path, ending: str) -> None:
+    def written(*rows: tuple[str, str, str]) -> Path:
+        cells = [("query", "docid", "rating"), *((q, d, str(g)) for q in JUDGED for d, g in JUDGED[q].items()), *rows]
+        records = [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
+        lines = map(json.dumps, records) if ending == "jsonl" else map({"csv": ",", "tsv": "\t"}[ending].join, cells)
+        path = tmp_path / f"judgments.{ending}"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    assert values(qrels=written(("", "", ""), ("", "a", ""), ("3", "", ""))) == VALUES
+    with pytest.raises(DataError, match="'docid' is \"\", expected a string or an integer"):
+        values(qrels=written(("3", "", "1")))
+    with pytest.raises(DataError, match="'query' is \"\", expected") as caught:
+        values(qrels=written(("", "", "1")))
+    assert caught.value.count == 2
+
+
 def test_a_row_of_a_run_with_only_a_query_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text("query_id,doc_id,score\n1,a,3\n2\n")
-    with pytest.raises(DataError, match="line 3: 1 cells, but the header has 3"):
+    with pytest.raises(DataError, match="line 3: 1 cell, but the header has 3"):
         values(tmp_path / "run.csv")
 
 
