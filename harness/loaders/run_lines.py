@@ -171,8 +171,8 @@ def _read_by_arrow(content: bytes, layout: Layout, *, one_reading: bool = False)
     scores = as_numpy(table["score"]) if "score" in layout.positions else None
     if one_reading and ranks is not None:
         _require_one_reading(table["query_id"], table["doc_id"], ranks, scores, layout)
-    if ranks is not None and scores is None:
-        run = build_ranked_run(table["query_id"], table["doc_id"], ranks)
+    if scores is None:
+        run = build_ranked_run(table["query_id"], table["doc_id"], as_numpy(table["rank"]))
     else:
         run = build_run(table["query_id"], table["doc_id"], scores, ranks)
     if not bool((run.scores < np.inf).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
