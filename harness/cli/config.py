@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.verbs import VERBS, load_verb
 from harness.plan.option_fields import OptionField
-from harness.registry.strict_toml import Table, read_document
+from harness.registry.strict_toml import Table, parse_document, read_document
 from harness.user_path import existing_path, user_path
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ def settings_of(verb: str) -> Mapping[str, OptionField]:
     return cast("DeclaredVerb", load_verb(verb)).fields
 
 
-def read_settings(path: Path, verb: str) -> dict[str, Any]:
+def read_settings(path: Path, verb: str, content: str | None = None) -> dict[str, Any]:
     """Return the values of one verb's table by option; paths are relative to the file.
 
-    All tables of the file are looked at. Raises CardError with every unknown table, unknown key and wrong type at once.
+    ``content`` is the text of a file that is not written yet. All tables of the file are looked at. Raises CardError
+    with every unknown table, unknown key and wrong type at once.
     """
-    root = Table(read_document(path, "file").values)
+    document = read_document(path, "file") if content is None else parse_document(path, content.encode(), "file")
+    root = Table(document.values)
     values: dict[str, dict[str, Any]] = {}
     for name in configured_verbs():
         table, settings = root.table(name), settings_of(name)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.exceptions import Exit
 
 from harness.cli.config import FILE_NAME, read_settings
-from harness.cli.init_discovery import discover
+from harness.cli.init_discovery import EXAMPLE, discover
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.errors import DataError, ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 _FILE = Path(FILE_NAME)
 _WORKFLOW = Path(".github/workflows/retrieval.yml")
-_EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"
 _CHECK_BASELINE = "reports/baselines/check.json"
 _BACKEND = "python:my_app.search:retrieve"
@@ -56,8 +57,9 @@ def init(request: InitRequest) -> None:
     On a terminal it asks for the golden set. Without a terminal it asks nothing: unless options name them, it takes the
     only golden set of the current folder, with the only Chroma collection below it or the only file of documents,
     writes a workflow for GitHub, checks once, and writes the baseline with which later checks are compared. If two
-    readings are possible, or a collection does not name its model, it exits with 2 and the options that decide. In an
-    empty folder it takes the bundled chunking-eval.
+    readings are possible, no data file can be read as a golden set, or a collection does not name its model, it exits
+    with 2 and the options that decide. If the check is invalid, it writes no file. In a folder without any data file it
+    takes the bundled chunking-eval.
 
     Example: harness init --golden golden.jsonl --corpus chunks.jsonl
     """
@@ -69,14 +71,21 @@ def init(request: InitRequest) -> None:
     chosen = _chosen(_prompt(request) if terminal else _discover(request))
     checks = not terminal and chosen.golden is not None
     chosen = chosen._replace(baseline=_CHECK_BASELINE) if checks else chosen
-    unread = _unread_files(chosen)
-    _write(_FILE, template(chosen))
+    for line in _unread_files(chosen):
+        click.echo(line, err=True)
+    content = template(chosen)
+    code = _check_once(content) if checks else ExitCode.FINE
+    if code == ExitCode.UNAVAILABLE:
+        problem = f"{_FILE} is not written, because its check is invalid"
+        click.echo(f"{problem}: correct the input, or add an option, then run harness init again", err=True)
+        raise Exit(code)
+    _write(_FILE, content)
     run = "harness check" if chosen.golden is not None else "harness compare"
-    click.echo("\n".join([*unread, f"{_FILE} is written: look at it, then run {run}"]), err=True)
+    click.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
     if checks:
         _write(_WORKFLOW, workflow(_extras(chosen)))
         click.echo(f"{_WORKFLOW} is written: it runs harness check on GitHub", err=True)
-        _check_once()
+        raise Exit(code)
 
 
 def _prompt(request: InitRequest) -> Choices:
@@ -115,11 +124,15 @@ def _write(path: Path, text: str) -> None:
         raise ResultError(f"'{path}' cannot be written: {error.strerror}") from error
 
 
-def _check_once() -> None:
-    """Run the check of the written file, and write its baseline; ends as ``harness check`` does."""
+def _check_once(content: str) -> int:
+    """Run the check of a file with this content, write its baseline, and return the exit code of the check."""
     from harness.cli.check import check
 
-    check(**read_settings(_FILE, "check"), save_baseline=Path(_CHECK_BASELINE))
+    try:
+        check(**read_settings(_FILE, "check", content), save_baseline=Path(_CHECK_BASELINE))
+    except Exit as ended:
+        return ended.exit_code
+    return ExitCode.FINE
 
 
 def _extras(chosen: Choices) -> list[str]:
@@ -204,7 +217,7 @@ def _chosen(choices: Choices) -> Choices:
     if choices.against and golden is None:
         raise UsageError("--against without --golden: there are no questions", fix="add --golden FILE")
     if golden is None and dataset is None:
-        golden = _EXAMPLE
+        golden = EXAMPLE
     choices = choices._replace(golden=golden)
     if golden is not None:
         _plan(choices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +12,9 @@ from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.engines.interface import StoredIndex
+
+EXAMPLE = "chunking-eval"
+"""The bundled golden set, for a folder without any data file."""
 
 
 class Setting(NamedTuple):
@@ -33,22 +36,24 @@ class _Index(NamedTuple):
 
 
 def discover(folder: Path, columns: object, golden: str | None = None) -> Setting | None:
-    """Return the setting that the files of a folder leave no doubt about; None if it has no golden set and no index.
+    """Return the setting that the files of a folder leave no doubt about; None if it has no data file and no index.
 
     ``columns`` are the fields of golden sets and documents, ``golden`` is a golden set that was named. Raises
     UsageError, with the options that decide, if two readings are possible or something is missing.
     """
     indexes = _indexes(folder)
     files = _record_files(folder)
-    golden_sets = [golden] if golden is not None else [str(path) for path in files if _is_golden_set(path, columns)]
-    if not golden_sets and not indexes:
+    problems = {} if golden is not None else {path: _golden_problem(path, columns) for path in files}
+    golden_sets = [golden] if golden is not None else [str(path) for path in files if problems[path] is None]
+    if not golden_sets and not indexes and not files:
         return None
-    if len(golden_sets) != 1:
-        names = ", ".join(golden_sets) or "no file here has questions with expected documents"
-        problem = f"{len(golden_sets)} golden sets are here: {names}" if golden_sets else names
-        fix = "name one: --golden FILE" + ("" if golden_sets else ", and its fields with --columns")
-        raise UsageError(problem, fix=fix)
-    documents = [str(path) for path in files if str(path) not in golden_sets and _has_documents(path, columns)]
+    if not golden_sets:
+        raise _no_golden_set({path: problem for path, problem in problems.items() if problem is not None}, columns)
+    if len(golden_sets) > 1:
+        problem = f"{len(golden_sets)} golden sets are here: {', '.join(golden_sets)}"
+        raise UsageError(problem, fix="name one: --golden FILE")
+    golden_path = Path(golden_sets[0]).resolve()
+    documents = [str(path) for path in files if path.resolve() != golden_path and _has_documents(path, columns)]
     if indexes and documents:
         raise UsageError(
             f"an index ({indexes[0].folder}) and documents ({', '.join(documents)}) are here",
@@ -57,6 +62,8 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
         )
     if indexes:
         return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))
+    if not documents and _brings_documents(golden_sets[0], columns):
+        return Setting(golden_sets[0], None, ())
     if len(documents) != 1:
         problem = f"{counted(len(documents), 'file')} of documents here: {', '.join(documents)}"
         raise UsageError(
@@ -64,6 +71,17 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
             fix="name the documents with --corpus FILE, or an existing backend with --against",
         )
     return Setting(golden_sets[0], documents[0], ())
+
+
+def _no_golden_set(problems: Mapping[Path, DataError], columns: object) -> UsageError:
+    """Return the error for a folder without a golden set: why no file is one, first of files that are no documents."""
+    unread = {path: problem for path, problem in problems.items() if not _has_documents(path, columns)} or problems
+    reasons = [line for path in sorted(unread) for line in str(unread[path]).splitlines()]
+    return UsageError(
+        "\n  ".join(["no file here has questions with expected documents", *reasons]),
+        fix="name one: --golden FILE, and its fields with --columns"
+        + (f"; or the bundled example: --golden {EXAMPLE}" if problems else ""),
+    )
 
 
 def _only_index(indexes: Sequence[_Index], golden: str) -> str:
@@ -104,20 +122,32 @@ def _indexes(folder: Path) -> list[_Index]:
 
 
 def _record_files(folder: Path) -> list[Path]:
+    """Return the files of the folder that may hold records; files whose names begin with a dot are settings."""
     from harness.loaders.records import format_of
 
-    return sorted(path for path in folder.iterdir() if path.is_file() and format_of(path.name) is not None)
+    visible = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(path for path in visible if format_of(path.name) is not None)
 
 
-def _is_golden_set(path: Path, columns: object) -> bool:
+def _golden_problem(path: Path, columns: object) -> DataError | None:
+    """Return why a file is no golden set; None if it is one."""
     from harness.data.columns import parse_columns
     from harness.loaders import load_golden_of
 
     try:
         load_golden_of(path, columns=parse_columns(columns))  # type: ignore[arg-type]
-    except DataError:
-        return False
-    return True
+    except DataError as problem:
+        return problem
+    return None
+
+
+def _brings_documents(golden: str, columns: object) -> bool:
+    """Return whether a golden set has documents of its own."""
+    from harness.data.columns import parse_columns
+    from harness.loaders import load_golden_of
+
+    _, has_documents = load_golden_of(golden, columns=parse_columns(columns))  # type: ignore[arg-type]
+    return has_documents
 
 
 def _has_documents(path: Path, columns: object) -> bool:

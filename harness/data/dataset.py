@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.exclusions import excluded_by, exclusions
-from harness.data.field_paths import field_of, field_paths, text_of
+from harness.data.field_paths import field_holding, field_of, field_paths, text_of
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
@@ -437,6 +437,17 @@ def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
     if path is None:
         raise UnknownNameError("metadata field", field, attributes.column_names)
     return attributes.column(path)
+
+
+def attribute_holding(dataset: Dataset, values: Collection[str]) -> str | None:
+    """Return a field of a dataset's documents that holds all of the ``values``; None if no field does."""
+    if dataset.documents is not None:
+        records, _ = _records(dataset.documents, "fields of documents", DOCUMENT_ROLES)
+        field = field_holding(({name: plain(record[name]) for name in record} for record in records), values)
+        if field is not None:
+            return field
+    attributes = dataset.attributes if dataset.attributes is not None else pa.table({})
+    return field_holding((row for batch in attributes.to_batches() for row in batch.to_pylist()), values)
 
 
 def sample_queries(dataset: Dataset, size: int, seed: int) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -40,6 +40,28 @@ def field_of(document: object, name: str) -> Any:
             if value is not None:
                 return value
     return None
+
+
+def field_holding(records: Iterable[Mapping[str, Any]], values: Collection[str]) -> str | None:
+    """Return the first field of records, a path with dots if it is nested, that holds all of the ``values``."""
+    left: dict[str, set[str]] = {}
+    for record in records:
+        for path, value in _fields(record):
+            if value in values:
+                of_field = left.setdefault(path, set(values))
+                of_field.discard(value)
+                if not of_field:
+                    return path
+    return None
+
+
+def _fields(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each single value of a record."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _fields(value, f"{before}{name}.")
+        elif (text := text_of(value)) is not None:
+            yield f"{before}{name}", text
 
 
 def _containers(document: object) -> Iterator[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -34,7 +34,7 @@ from harness.loaders.beir import golden_member, refuse_absent
 from harness.loaders.containers import PACKED, plain_name
 from harness.loaders.files import GoldenFileLoader
 from harness.loaders.golden import load_golden, read_golden
-from harness.loaders.metadata import prepare_metadata
+from harness.loaders.metadata import metadata_holding, prepare_metadata
 from harness.loaders.parts import Files, judgments_in, questions_in, shared_with_questions
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
@@ -207,6 +207,18 @@ def load_metadata(
     texts = prepare_texts(source, location.rule, cache, None, about=about)
     metadata = prepare_metadata(source, fields, cache=cache, progress=progress, total=len(texts.ids), about=about)
     return metadata.take(numbers(_filled_rows(texts))) if location.drops_empty else metadata
+
+
+def find_metadata_field(
+    values: Collection[str],
+    name_or_path: str | Path,
+    *,
+    files: DatasetFiles | None = None,
+    cards: Path | None = None,
+    progress: Progress | None = None,
+) -> str | None:
+    """Return a field of a dataset's documents that holds all of the ``values``; None if no field does."""
+    return metadata_holding(_locate(name_or_path, files, cards).load(None, progress).documents, values)
 
 
 def check_dataset(name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None) -> None:

@@ -8,14 +8,14 @@ value is a string, a number or a boolean, kept as text; null, an empty string, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.field_paths import field_of, text_of
+from harness.data.field_paths import field_holding, field_of, text_of
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
@@ -61,6 +61,17 @@ def prepare_metadata(
     if table.num_rows != total:
         raise DataError(source.label, ["changed since its texts were read"], fix="try again")
     return table
+
+
+def metadata_holding(source: TextSource, values: Collection[str]) -> str | None:
+    """Return a field of the documents' metadata that holds all of the ``values``; None if no field does."""
+    batches = source.read(Problems(source.label, source.unit), [])
+    fields_of_each = (
+        {name: value for name, value in record.items() if name not in batch.used}
+        for batch in batches
+        for record in batch.records or ()
+    )
+    return field_holding(fields_of_each, values)
 
 
 def _schema(fields: Sequence[str]) -> pa.Schema:

@@ -37,7 +37,7 @@ BASELINE = "reports/baselines/check.json"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a golden set; ``init`` checks nothing in it."""
-    monkeypatch.setattr(init_verb, "_check_once", lambda: None)
+    monkeypatch.setattr(init_verb, "_check_once", lambda content: 0)
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)

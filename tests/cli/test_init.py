@@ -67,7 +67,7 @@ def collection(place: str, *names: str) -> None:
 
 @pytest.fixture
 def without_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init_verb, "_check_once", lambda: None)
+    monkeypatch.setattr(init_verb, "_check_once", lambda content: 0)
 
 
 def test_the_only_golden_set_and_the_only_documents_are_checked_once(folder: Path) -> None:
@@ -130,6 +130,70 @@ def test_two_readings_are_named_with_the_options_that_decide(folder: Path, witho
     shutil.copy("ragas.jsonl", "other.jsonl")
     assert "2 golden sets are here: other.jsonl, ragas.jsonl\n  name one: --golden FILE" in refused()
     assert run("init", "--golden", "ragas.jsonl", "--corpus", "chunks.jsonl").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("langsmith.json", "expected=outputs.doc_ids"), ("golden.csv", "expected=answer_docs")],
+)
+def test_a_golden_set_whose_columns_are_unknown_is_never_replaced_by_the_bundled_one(
+    folder: Path, without_check: None, name: str, columns: str
+) -> None:
+    Path("ragas.jsonl").unlink()
+    if name == "langsmith.json":
+        shutil.copy(CASES / name, name)
+    else:
+        Path(name).write_text("question,answer_docs\nhow long is the warranty?,terms#1\nthe pump is silent,pump#2\n")
+    Path(".settings.json").write_text("{}")
+    for documents in (False, True):
+        if documents:
+            shutil.copy(CASES / "chunks.jsonl", "chunks.jsonl")
+        problem = refused()
+        assert f"no file here has questions with expected documents\n  {name}: 1 problem" in problem
+        assert f"as --columns: {columns}" in problem
+        assert "chunks.jsonl" not in problem
+        assert ".settings.json" not in problem
+    assert run("init", "--columns", columns).exit_code == 0
+    settings = read_settings(Path(FILE_NAME), "check")
+    assert (settings["golden"], settings["corpus"], settings["columns"]) == (name, ["chunks.jsonl"], columns)
+
+
+def test_documents_without_a_golden_set_are_named_and_the_bundled_one_can_be(folder: Path, without_check: None) -> None:
+    Path("ragas.jsonl").unlink()
+    shutil.copy(CASES / "chunks.jsonl", "chunks.jsonl")
+    problem = refused()
+    assert "chunks.jsonl: 2 problems" in problem
+    assert "the bundled example: --golden chunking-eval" in problem
+    assert run("init", "--golden", "chunking-eval").exit_code == 0
+    assert read_settings(Path(FILE_NAME), "check")["golden"] == "chunking-eval"
+
+
+@pytest.mark.parametrize("options", [(), ("--golden", "./llamaindex.json")])
+def test_a_golden_set_with_its_own_documents_needs_no_others(
+    folder: Path, without_check: None, options: tuple[str, ...]
+) -> None:
+    Path("ragas.jsonl").unlink()
+    shutil.copy(CASES / "llamaindex.json", "llamaindex.json")
+    assert run("init", *options).exit_code == 0
+    settings = read_settings(Path(FILE_NAME), "check")
+    assert Path(settings["golden"]) == Path("llamaindex.json")
+    assert "corpus" not in settings
+
+
+def test_an_invalid_first_check_leaves_nothing_in_the_way_of_the_next(folder: Path) -> None:
+    Path("ragas.jsonl").unlink()
+    for name in ("files.jsonl", "chunks-uuid.jsonl"):
+        shutil.copy(CASES / name, name)
+    done = run("init")
+    assert done.exit_code == 3
+    assert "--match field:metadata.source" in " ".join(done.stdout.split())
+    assert "harness.toml is not written, because its check is invalid" in done.stderr
+    assert not any(path.exists() for path in (Path(FILE_NAME), WORKFLOW, BASELINE))
+    assert run("init", "--match", "field:metadata.source").exit_code == 0
+    assert all(path.exists() for path in (Path(FILE_NAME), WORKFLOW, BASELINE))
+    before = Path(FILE_NAME).read_bytes()
+    assert run("init", "--force").exit_code == 3
+    assert Path(FILE_NAME).read_bytes() == before
 
 
 def test_no_golden_set_next_to_an_index_is_an_error(folder: Path, without_check: None) -> None:

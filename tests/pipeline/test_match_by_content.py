@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
@@ -29,7 +30,7 @@ CSR = "csr:analyzer=snowball-english"
 FIELD = "field:metadata.source"
 
 
-def records_of(path: Path) -> list[dict[str, object]]:
+def records_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -160,8 +161,7 @@ def test_files_are_matched_by_a_field_of_the_corpus() -> None:
 @pytest.mark.parametrize("shape", ["records", "mapping", "frame", "table"])
 def test_files_are_matched_by_a_field_of_documents_in_python(shape: str) -> None:
     records = [
-        {"id": one["_id"], "text": one["text"], "source": one["metadata"]["source"]}  # type: ignore[index]
-        for one in records_of(UUID_CHUNKS)
+        {"id": one["_id"], "text": one["text"], "source": one["metadata"]["source"]} for one in records_of(UUID_CHUNKS)
     ]
     corpus: object = records
     if shape == "mapping":
@@ -199,7 +199,7 @@ def test_files_are_matched_by_a_field_of_a_function_s_hits() -> None:
 
 def test_names_of_files_that_repeat_are_matched_as_the_id() -> None:
     def names(question: str, k: int) -> list[object]:
-        return [one["metadata"]["source"] for one in retrieve(question, k)]  # type: ignore[index]
+        return [one["metadata"]["source"] for one in retrieve(question, k)]
 
     assert means(checked(FILES, against={"mine": names}, match="field:id")) == [1.0, 1.0, 1.0, 1.0]
     refused = checked(FILES, against={"mine": names})
@@ -306,6 +306,32 @@ def test_faq_documents_that_read_like_questions_are_scored_with_a_warning() -> N
     assert result.report.verdict == "passed"
     assert [one.check for one in result.report.warnings].count("query-in-results") == 1
     assert means(result)
+
+
+@pytest.mark.parametrize("match", ["exact", "field:metadata.page"])
+@pytest.mark.parametrize("form", ["file", "objects", "flat", "table"])
+def test_a_field_that_holds_every_expected_id_is_proposed(tmp_path: Path, form: str, match: str) -> None:
+    records = [
+        {**record, "metadata": {"source": record["metadata"]["source"], "page": 1}}
+        for record in records_of(UUID_CHUNKS)
+    ]
+    flat = [{"_id": one["_id"], "text": one["text"], **one["metadata"]} for one in records]
+    path = tmp_path / "chunks.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    pd.DataFrame(flat).to_csv(tmp_path / "chunks.csv", index=False)
+    corpora = {
+        "file": path,
+        "table": tmp_path / "chunks.csv",
+        "objects": harness.Dataset.of(records, {"q": "a question"}),
+        "flat": harness.Dataset.of(flat, {"q": "a question"}),
+    }
+    field = "metadata.source" if form in ("file", "objects") else "source"
+    (problem,) = checked(FILES, corpus=corpora[form], backends=CSR, match=match).report.preflight
+    option = f"--match field:{field}"
+    assert problem.fix.endswith(f"every expected id is a value of the documents' field '{field}': {option}")
+    golden = [*records_of(FILES), {"id": "q5", "question": "how loud is it?", "expected": ["noise.md"]}]
+    (problem,) = checked(golden, corpus=corpora[form], backends=CSR, match=match).report.preflight
+    assert option not in problem.fix  # one of them is no value of the field
 
 
 def test_an_id_with_a_separator_is_read_whole() -> None:

@@ -9,6 +9,7 @@ name.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -703,13 +704,15 @@ def missing_ids(
     accept: Collection[str] = (),
     *,
     external: bool = False,
+    field_of_values: Callable[[Collection[str]], str | None] = lambda _: None,
 ) -> list[Finding]:
     """Find expected ids that no document can meet: questions that nothing could answer rightly.
 
     See :func:`missing_texts` for expected texts.
 
     If all are missing, it is another corpus, which the user cannot ``accept``; the ids of an ``external`` index or
-    store may have changed when its documents were indexed again.
+    store may have changed when its documents were indexed again. ``field_of_values`` returns a field of the documents
+    that holds all of some values, None if no field does: such a field is proposed if it holds every expected id.
     """
     by_id = [unmet for unmet in expected.missing if unmet.expectation.id not in expected.texts]
     if not by_id:
@@ -746,10 +749,21 @@ def missing_ids(
         "missing-ids",
         "error",
         message,
-        "; ".join(filter(None, (fix, advice.fix))),
+        "; ".join(filter(None, (fix, advice.fix, _field_advice(golden, expected, field_of_values)))),
         _missing_examples(golden, by_id, hints),
     )
     return [finding if all_missing else _accepted(finding, accept)]
+
+
+def _field_advice(
+    golden: GoldenSet, expected: ExpectedDocuments, field_of_values: Callable[[Collection[str]], str | None]
+) -> str:
+    """Advise to match by the field of the documents that holds every expected id; "" if no field does."""
+    ids = {expectation.id for question in golden for expectation in question.expected} - expected.texts.keys()
+    field = field_of_values(ids)
+    if field is None:
+        return ""
+    return f"every expected id is a value of the documents' field '{field}': --match {shlex.quote(f'field:{field}')}"
 
 
 def missing_texts(

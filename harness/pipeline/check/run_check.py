@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import strings
-from harness.data.dataset import Dataset, DatasetFiles, attribute_of
+from harness.data.dataset import Dataset, DatasetFiles, attribute_holding, attribute_of
 from harness.data.exclusions import exclusions
 from harness.data.filtering import QueryFilters, filters_of_unknown_documents, no_match
 from harness.data.golden_set import GoldenSet
@@ -20,7 +20,7 @@ from harness.data.problems import Finding, Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, DocumentContent, Ids, Queries
-from harness.loaders import LoadedCorpus, load_documents, load_metadata
+from harness.loaders import LoadedCorpus, find_metadata_field, load_documents, load_metadata
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
 from harness.pipeline.check.answered import GoldenRun
@@ -114,7 +114,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         missing = [
             (finding, problem_of(finding, dataset=name))
             for name, corpus in corpora.items()
-            for finding in _missing(plan, expected[name], corpus, f"the corpus '{name}'")
+            for finding in _missing(plan, expected[name], corpus, name)
         ]
         problems = [problem for finding, problem in missing if finding.severity == "error"]
         warnings += [problem for finding, problem in missing if finding.severity == "warning"]
@@ -247,10 +247,18 @@ def _expected(plan: CheckPlan, loaded: LoadedContent) -> ExpectedDocuments:
 
 
 def _missing(plan: CheckPlan, expected: ExpectedDocuments, corpus: Corpus, name: str) -> list[Finding]:
-    accept = plan.request.accept
+    """Return the expected ids and texts that a corpus lacks, with the field of its documents that holds the ids."""
+
+    def field_of_values(values: Collection[str]) -> str | None:
+        source = plan.corpora[name]
+        if isinstance(source, Dataset):
+            return attribute_holding(source, values)
+        return find_metadata_field(values, source, files=DatasetFiles(columns=plan.columns), cards=plan.request.cards)
+
+    accept, corpus_name = plan.request.accept, f"the corpus '{name}'"
     return [
-        *missing_ids(plan.golden, expected, name, accept),
-        *missing_texts(plan.golden, expected, corpus.texts, name, accept),
+        *missing_ids(plan.golden, expected, corpus_name, accept, field_of_values=field_of_values),
+        *missing_texts(plan.golden, expected, corpus.texts, corpus_name, accept),
     ]
 
 
