@@ -130,7 +130,8 @@ GOLDEN_ROLES = (
     ),
     GoldenRole(
         "filter",
-        "`{field: value}`: the question searches only documents with these values. Also a field for slices",
+        "`{field: value}`, or `field=value` as text, several in a list or joined by `,` or `;`: the question searches "
+        "only documents with these values. Also a field for slices, and only this if it has another value",
         ("filter",),
     ),
     GoldenRole("forbidden", "ids of documents that no backend may return: a list or one id", ("forbidden",)),

@@ -1,4 +1,7 @@
-"""Lists and objects in a cell of a golden set's table: as JSON, as Python or NumPy prints them, or with separators."""
+"""Lists and objects in a cell of a golden set's table: as JSON, as Python or NumPy prints them, or with separators.
+
+And filters as text, in cells and records.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from harness.data.python_values import plain
 SEPARATORS = re.compile(r"[;|]")
 """Characters that separate several ids in a cell."""
 _STRUCTURE = ("[", "{")
+_CONDITION = re.compile(r"[\w.-]+(?: [\w.-]+)*\s*=(?!=)\s*\S.*", re.DOTALL)
+"""A condition ``field=value`` of a filter, unlike a comparison (``a >= 1``, ``a == 1``) or other text with ``=``."""
+_JOINED_CONDITIONS = re.compile(r"[,;]")
 _LIST_OF_TEXTS = re.compile(r"""\[\s*(['"\]]|[rub]{1,2}['"])""")
 
 
@@ -48,6 +54,24 @@ def id_readings(cell: str) -> tuple[list[str], ...]:
 def parse_texts(cell: str) -> Any:
     """Return the list of texts in a cell, or the cell itself if it is one text; raises as :func:`parse_ids`."""
     return parse_structure(cell) if _LIST_OF_TEXTS.match(cell) else cell
+
+
+def condition_pairs(value: Any, *, any_text: bool = False) -> list[tuple[str, str]] | None:
+    """Return field and value of each condition ``field=value`` of a text or a list of texts; None if it has others.
+
+    A text may join conditions with ``,`` or ``;``. ``any_text`` takes every text with ``=`` as a condition.
+    """
+    parts = _JOINED_CONDITIONS.split(value) if isinstance(value, str) else []
+    items = parts if len(parts) > 1 and all(map(_is_condition, parts)) else [value]
+    items = list(value) if isinstance(value, list | tuple) else items
+    if not all(_is_condition(item) or (any_text and isinstance(item, str) and "=" in item) for item in items):
+        return None
+    pairs = [item.partition("=") for item in items]
+    return [(field.strip(), condition.strip()) for field, _, condition in pairs]
+
+
+def _is_condition(item: object) -> bool:
+    return isinstance(item, str) and _CONDITION.fullmatch(item.strip()) is not None
 
 
 def parse_structure(cell: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from harness.data.columns import GOLDEN_ROLES, OPTION, GoldenRole, matching_fields
+from harness.data.golden_cells import condition_pairs
 from harness.data.problems import Problems
 from harness.data.python_values import is_missing
 from harness.errors import nearest
@@ -138,7 +139,7 @@ class GoldenColumns:
                 raise ValueError(
                     f"both {quoted} are present: name one, as {self.option} {role.name}={field}.{names[0]}"
                 )
-            if names and (role.name != "filter" or isinstance(part[names[0]], Mapping)):
+            if names and (role.name != "filter" or _is_filter(part[names[0]])):
                 paths[role.name] = f"{field}.{names[0]}"
         return paths
 
@@ -194,6 +195,10 @@ class GoldenColumns:
 
 
 _ROLES = {role.name: role for role in GOLDEN_ROLES}
+
+
+def _is_filter(value: Any) -> bool:
+    return isinstance(value, Mapping) or bool(value and condition_pairs(value))
 
 
 def _candidates(role: GoldenRole, names: Sequence[str]) -> list[str]:

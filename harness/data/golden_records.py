@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,9 +12,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from harness.data.columns import GOLDEN_ROLES, OPTION, abbreviated
+from harness.data.exclusions import excluded_by, excluded_by_question
 from harness.data.expected_ids import expected_grades
 from harness.data.frames import as_table, described, rows_of
-from harness.data.golden_cells import id_readings, is_structure, parse_ids, parse_structure, parse_texts
+from harness.data.golden_cells import (
+    condition_pairs,
+    id_readings,
+    is_structure,
+    parse_ids,
+    parse_structure,
+    parse_texts,
+)
 from harness.data.golden_fields import GoldenColumns, GoldenFields, value_at, without_path
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, line_id
 from harness.data.golden_shapes import GoldenContent, GoldenRecord, read_shapes
@@ -114,12 +123,12 @@ def read_questions(
 ) -> tuple[GoldenQuestion, ...]:
     """Return the questions of records; everything wrong is noted in ``problems``, accepted oddities in ``notes``."""
     questions: dict[str, GoldenQuestion] = {}
-    repeated, joined = list[str](), list[GoldenQuestion]()
+    repeated, unfiltered, joined = list[str](), list[str](), list[GoldenQuestion]()
     without_id: dict[str, str] = {}
     names: dict[str, None] = {}
     for record in content.records:
         names |= dict.fromkeys(map(str, record.values))
-        question = _question(record, columns, problems, repeated)
+        question = _question(record, columns, problems, repeated, unfiltered)
         if question is None:
             continue
         first = question.id if question.has_id else without_id.setdefault(_words(question.question), question.id)
@@ -131,6 +140,8 @@ def read_questions(
             joined.append(question)
         else:
             problems.add(record.line, f"duplicate id '{question.id}', first {problems.location(earlier.line)}")
+    for question in questions.values():
+        _note_contradictions(question, problems)
     if questions or not problems.count:
         columns.note_unused(problems, names)
     if not questions and not problems.count:
@@ -141,7 +152,26 @@ def read_questions(
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
+    notes += _filter_notes(unfiltered, columns.option)
     return tuple(questions.values())
+
+
+def _note_contradictions(question: GoldenQuestion, problems: Problems) -> None:
+    """Note ids that a question expects, and forbids or excludes."""
+    relevant = {one.id for one in question.expected if one.grade > 0}
+    for verb, ids in (("forbidden", question.forbidden), ("excluded", excluded_by_question(question))):
+        for doc_id in ids:
+            if doc_id in relevant:
+                problems.add(question.line, f"'{doc_id}' is expected and {verb}")
+
+
+def _filter_notes(unfiltered: Sequence[str], option: str) -> list[str]:
+    """Return a sentence for each field that is called like a filter and holds none, by the field of each record."""
+    return [
+        f"the field '{field}' of {counted(count, 'record')} is not {{field: value}} and is used only for slices; to "
+        f"apply it as a filter: {option} filter={field}"
+        for field, count in Counter(unfiltered).items()
+    ]
 
 
 def note_without_expectations(questions: Sequence[GoldenQuestion], columns: GoldenColumns, problems: Problems) -> None:
@@ -202,8 +232,12 @@ def _after_groups_of(first: GoldenQuestion, again: GoldenQuestion) -> GoldenQues
 
 
 def _question(
-    record: GoldenRecord, columns: GoldenColumns, problems: Problems, repeated: list[str]
+    record: GoldenRecord, columns: GoldenColumns, problems: Problems, repeated: list[str], unfiltered: list[str]
 ) -> GoldenQuestion | None:
+    """Return the question of a record; None after noting its problems.
+
+    Repeated expected ids are added to ``repeated``, and the name of a field without a filter to ``unfiltered``.
+    """
     before = problems.count
     fields = columns.fields_of(record.values, record.line, problems)
     if fields is None or fields.question is None:
@@ -215,8 +249,9 @@ def _question(
     reader = _FieldReader(record, problems)
     expected, readings = reader.expected(fields.expected, fields.grade, repeated)
     texts = reader.texts(fields.expected_texts)
-    conditions = reader.filter(fields.filter, explicit=columns.column("filter") is not None)
-    forbidden = reader.forbidden(fields.forbidden, expected)
+    conditions = reader.filter(fields.filter, unfiltered, explicit=columns.column("filter") is not None)
+    forbidden = reader.forbidden(fields.forbidden)
+    reader.check_excluded()
     slices = _slices(record, fields, problems)
     if problems.count > before:
         return None
@@ -316,34 +351,44 @@ class _FieldReader(NamedTuple):
             self._note(f"'{name}' holds an empty text")
         return tuple(dict.fromkeys(texts))
 
-    def filter(self, name: str | None, *, explicit: bool) -> Mapping[str, str] | None:
-        """Return field -> value; None without a filter, and for a field that is only called so."""
+    def filter(self, name: str | None, unfiltered: list[str], *, explicit: bool) -> Mapping[str, str] | None:
+        """Return field -> value; None without a filter, and for a field that is only called so.
+
+        The name of such a field is added to ``unfiltered``.
+        """
         value = value_at(self.record.values, name) if name is not None else None
-        if name is None or is_missing(value):
+        if name is None or is_missing(value) or value in ("", [], {}):
             return None
         try:
             if self.record.table and isinstance(value, str) and is_structure(value.strip()):
                 value = parse_structure(value.strip())
-            return _conditions(value, name, explicit=explicit)
+            conditions = _conditions(value, name, explicit=explicit)
         except ValueError as error:
             self._note(f"'{name}' {error}")
             return None
+        if conditions is None and value not in ([], {}):
+            unfiltered.append(name)
+        return conditions
 
-    def forbidden(self, name: str | None, expected: Sequence[Expectation]) -> tuple[str, ...]:
+    def forbidden(self, name: str | None) -> tuple[str, ...]:
         """Return the ids that no backend may return."""
         if name is None:
             return ()
         ids = dict[str, None]()
-        relevant = {one.id for one in expected if one.grade > 0}
         for item, _, _ in self._graded(name, value_at(self.record.values, name)):
             forbidden = _expected_id(item)
             if forbidden is None or re.search(BAD_ID, forbidden):
                 self._note(f"'{name}' holds {abbreviated(item)}, expected an id")
-            elif forbidden in relevant:
-                self._note(f"'{forbidden}' is expected and forbidden")
             else:
                 ids[forbidden] = None
         return tuple(ids)
+
+    def check_excluded(self) -> None:
+        """Note fields of excluded ids that hold something else."""
+        try:
+            excluded_by(self.record.values)
+        except ValueError as error:
+            self._note(str(error))
 
     def _graded(self, name: str, value: Any) -> list[tuple[Any, Any, int | None]]:
         try:
@@ -361,14 +406,13 @@ def _conditions(value: Any, name: str, *, explicit: bool) -> dict[str, str] | No
     """Return the filter of a value; raises ValueError, in words that follow the name of the field."""
     if isinstance(value, Mapping):
         return {str(field): _condition_value(field, item) for field, item in value.items()} or None
-    if not explicit or value in ("", []):
-        return None
-    items = value if isinstance(value, list | tuple) else [value]
-    if all(isinstance(item, str) and "=" in item for item in items):
-        pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in items]
+    pairs = condition_pairs(value, any_text=explicit)
+    if pairs is not None:
         if not all(map(all, pairs)) or len(dict(pairs)) < len(pairs):
             raise ValueError(f"is {abbreviated(value)}, expected field=value, once for each field")
         return dict(pairs)
+    if not explicit:
+        return None
     if isinstance(value, list | tuple):
         raise ValueError(f"is {abbreviated(value)}, expected {{field: value}}")
     field = name.rpartition(".")[2]

@@ -219,8 +219,18 @@ def test_a_text_in_brackets_is_a_text(tmp_path: Any) -> None:
     ("value", "columns", "conditions"),
     [
         ({"tenant": "north", "year": 1971, "new": True}, "", {"tenant": "north", "year": "1971", "new": "true"}),
-        ("tenant=north", "", None),
+        ("tenant=north", "", {"tenant": "north"}),
+        (["tenant=north", "year = 1971"], "", {"tenant": "north", "year": "1971"}),
+        ("tenant=north, year=1971", "", {"tenant": "north", "year": "1971"}),
+        ("tenant=north;year=1971", "filter=filter", {"tenant": "north", "year": "1971"}),
+        ("author=Doe, J.; ed.", "", {"author": "Doe, J.; ed."}),
+        ("meta.tenant=a=b", "", {"meta.tenant": "a=b"}),
         ("north", "", None),
+        ("price >= 5", "", None),
+        ("a == b", "", None),
+        (["north"], "", None),
+        (["tenant=north", 7], "", None),
+        (1971, "", None),
         (None, "", None),
         ({}, "", None),
         ("tenant=north", "filter=filter", {"tenant": "north"}),
@@ -242,12 +252,35 @@ def test_what_is_no_filter_is_refused(value: object) -> None:
         read({"question": "why?", "expected": "a", "filter": value}, columns="filter=filter")
 
 
+@pytest.mark.parametrize("value", ["north", ["north", "south"], 1971, "price >= 5", ["a=1", 7]])
+def test_a_field_called_filter_without_conditions_is_a_slice_and_noted(value: object) -> None:
+    golden = golden_of_records([{"question": word, "expected": "a", "filter": value} for word in ("why?", "who?")])
+    (note,) = golden.notes
+    assert "'filter' of 2 records is not {field: value} and is used only for slices" in note
+    assert "--columns filter=filter" in note
+    assert all(question.filter is None and question.fields["filter"] for question in golden)
+
+
+@pytest.mark.parametrize("value", ["tenant=north", {"tenant": "north"}, "", [], {}, None])
+def test_a_filter_or_an_empty_field_is_not_noted(value: object) -> None:
+    assert golden_of_records([{"question": "why?", "expected": "a", "filter": value}]).notes == ()
+
+
+@pytest.mark.parametrize("value", ["tenant=north,tenant=south", ["tenant=north", "tenant=south"]])
+def test_two_values_of_a_field_are_refused(value: object) -> None:
+    with pytest.raises(DataError, match="once for each field"):
+        read({"question": "why?", "expected": "a", "filter": value})
+
+
 def test_a_filter_in_a_cell_is_json(tmp_path: Any) -> None:
     path = tmp_path / "golden.csv"
-    cells = ['{"tenant": "north"}', "{'tenant': 'south'}", "", "north"]
-    pd.DataFrame({"question": list("abcd"), "expected": "x", "filter": cells}).to_csv(path, index=False)
-    filters = [question.filter for question in load_golden(path)]
-    assert filters == [{"tenant": "north"}, {"tenant": "south"}, None, None]
+    cells = ['{"tenant": "north"}', "{'tenant': 'south'}", "", "north", "tenant=west", "['tenant=east']"]
+    pd.DataFrame({"question": list("abcdef"), "expected": "x", "filter": cells}).to_csv(path, index=False)
+    golden = load_golden(path)
+    tenants = [(question.filter or {}).get("tenant") for question in golden]
+    assert tenants == ["north", "south", None, None, "west", "east"]
+    (note,) = golden.notes
+    assert "'filter' of 1 record is not" in note
 
 
 def test_forbidden_ids() -> None:
@@ -262,6 +295,26 @@ def test_forbidden_ids() -> None:
         read({"question": "a", "expected": "x", "forbidden": ["x"]})
     with pytest.raises(DataError, match="'forbidden' holds true, expected an id"):
         read({"question": "a", "expected": "x", "forbidden": [True]})
+
+
+@pytest.mark.parametrize("name", ["excluded_ids", "excluded_doc_ids"])
+@pytest.mark.parametrize("excluded", ["x", ["y", "x"], "y;x", '["x"]'])
+def test_an_id_that_is_expected_and_excluded_is_refused(name: str, excluded: object) -> None:
+    with pytest.raises(DataError, match="line 1: 'x' is expected and excluded"):
+        read({"question": "a", "expected": ["x", "z"], name: excluded})
+    assert read({"question": "a", "expected": {"x": 0, "z": 1}, name: excluded})
+
+
+@pytest.mark.parametrize(("field", "verb"), [("excluded_ids", "excluded"), ("forbidden", "forbidden")])
+def test_rows_of_one_question_may_not_contradict_each_other(field: str, verb: str) -> None:
+    rows = [{"question": "a", "expected": "x", field: "y"}, {"question": "a", "expected": "y", field: "z"}]
+    with pytest.raises(DataError, match=f"line 1: 'y' is expected and {verb}"):
+        read(*rows)
+
+
+def test_excluded_ids_that_are_no_ids_are_refused_with_their_line() -> None:
+    with pytest.raises(DataError, match="line 2: 'excluded_ids' holds True, expected an id"):
+        read({"question": "a", "expected": "x"}, {"question": "b", "expected": "x", "excluded_ids": [True]})
 
 
 def test_rows_of_one_question_keep_their_groups_apart() -> None:
