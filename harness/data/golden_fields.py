@@ -84,7 +84,18 @@ class GoldenColumns:
         elif not _is_filled(record, fields["expected"]):
             fields["expected"] = None
         self._note_missing(record, fields, line, problems)
+        self._note_shared(fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
+
+    def _note_shared(self, fields: Mapping[str, str | None], line: int, problems: Problems) -> None:
+        """Note a field that has two roles because ``--columns`` names it for one of them."""
+        role_of = dict[str, str]()
+        for role, field in fields.items():
+            first = role_of.setdefault(field, role) if field is not None else role
+            if first != role:
+                named = " and ".join(f"{name}={field}" for name in (first, role) if name in self._columns)
+                problem = f"the field '{field}' has two roles, {first} and {role}, because of {self.option} {named}"
+                problems.add_once(line, f"{problem}: name another field for one of them")
 
     def note_unused(self, problems: Problems, names: Iterable[str]) -> None:
         """Note fields that ``--columns`` names and no record has; ``names`` are the fields of all records."""
@@ -164,7 +175,7 @@ class GoldenColumns:
         if texts is None or is_missing(value := value_at(record, texts)):
             return False
         if "expected_texts" in self._columns or texts.lower() != "context":
-            return _is_filled(record, texts)
+            return _is_filled(record, texts) or (fields["expected"] is None and value in ([], (), "[]"))
         expected = fields["expected"]
         is_list = isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("["))
         return is_list and (expected is None or is_missing(record.get(expected)))

@@ -339,7 +339,8 @@ class _FieldReader(NamedTuple):
             return ()
         value = value_at(self.record.values, name)
         try:
-            value = parse_texts(value.strip()) if self.record.table and isinstance(value, str) else value
+            is_cell = isinstance(value, str) and (self.record.table or value == "[]")
+            value = parse_texts(value.strip()) if is_cell else value
         except ValueError as error:
             self._note(f"'{name}' {error}")
             return ()

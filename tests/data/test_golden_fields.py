@@ -189,6 +189,34 @@ def test_what_is_no_text_is_refused(texts: object) -> None:
         read({"question": "why?", "reference_contexts": texts})
 
 
+@pytest.mark.parametrize("texts", [[], (), "[]"])
+def test_an_empty_list_of_texts_expects_nothing(texts: object) -> None:
+    first, second = read({"question": "why?", "reference_contexts": texts}, {"question": "who?", "expected": "a"})
+    assert (first.expected, first.texts, first.fields) == ((), (), {})
+    assert second.expected == (Expectation("a"),)
+
+
+def test_an_empty_list_of_texts_in_a_cell_expects_nothing(tmp_path: Any) -> None:
+    path = tmp_path / "golden.csv"
+    pd.DataFrame({"question": ["why?", "who?"], "reference_contexts": ["[]", "Two years."]}).to_csv(path, index=False)
+    assert [question.texts for question in load_golden(path)] == [(), ("Two years.",)]
+
+
+def test_a_set_whose_texts_are_all_empty_is_refused() -> None:
+    with pytest.raises(DataError, match="no question expects anything"):
+        read({"question": "why?", "reference_contexts": []})
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["expected=question", "question=expected", "expected=key,expected_texts=key", "filter=question", "id=question"],
+)
+def test_a_field_with_two_roles_is_refused(columns: str) -> None:
+    with pytest.raises(DataError, match=r"has two roles, .*: name another field") as caught:
+        read({"question": "why?", "expected": ["a"], "key": ["b"]}, columns=columns)
+    assert columns.split(",", maxsplit=1)[0] in str(caught.value)
+
+
 CELLS = ["['a', \"it's\"]", '["a", "it\'s"]', "['a' \"it's\"]", "['a'\n \"it's\"]", "[ 'a',\n \"it's\" , ]"]
 
 
