@@ -93,8 +93,8 @@ class GoldenColumns:
         for role, field in fields.items():
             first = role_of.setdefault(field, role) if field is not None else role
             if first != role:
-                named = " and ".join(f"{name}={field}" for name in (first, role) if name in self._columns)
-                problem = f"the field '{field}' has two roles, {first} and {role}, because of {self.option} {named}"
+                columns = " and ".join(f"{name}={field}" for name in (first, role) if name in self._columns)
+                problem = f"the field '{field}' has two roles, {first} and {role}, because of {self.option} {columns}"
                 problems.add_once(line, f"{problem}: name another field for one of them")
 
     def note_unused(self, problems: Problems, names: Iterable[str]) -> None:
