@@ -58,6 +58,7 @@ class GoldenColumns:
         self._shared = shared_roles if "query_id" not in (columns or {}) else frozenset()
         self._present = set[str]()
         self._by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._further_by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
         self._advice_by_names: dict[tuple[object, ...], str] = {}
 
     def column(self, role: str) -> str | None:
@@ -79,6 +80,7 @@ class GoldenColumns:
                 fields[role.name] = None
             else:
                 fields[role.name] = self._only(candidates[role.name], role, line, problems)
+        self._note_further_names(record, fields, line, problems)
         if not self._has_texts(record, fields):
             fields["expected_texts"] = None
         elif not _is_filled(record, fields["expected"]):
@@ -86,6 +88,27 @@ class GoldenColumns:
         self._note_missing(record, fields, line, problems)
         self._note_shared(fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
+
+    def _note_further_names(
+        self, record: Mapping[str, Any], fields: Mapping[str, str | None], line: int, problems: Problems
+    ) -> None:
+        """Note fields with the further names of a role if their content differs from that of the role's field."""
+        for name, others in self._further_names(tuple(record)).items():
+            field = fields[name]
+            for other in others:
+                if field is not None and other != field and _differ(record[field], record[other]):
+                    problem = f"'{field}' and '{other}' may both be the {name}, and they differ: keep one"
+                    problems.add_once(line, f"{problem}, or name it, as {self.option} {name}={field}")
+
+    def _further_names(self, names: tuple[str, ...]) -> dict[str, list[str]]:
+        """Return role -> the fields with its further names; without roles that ``--columns`` names."""
+        if names not in self._further_by_names:
+            self._further_by_names[names] = {
+                name: [field for further in _ROLES[name].further_names for field in matching_fields(further, names)]
+                for name in ("question", "expected")
+                if name not in self._columns
+            }
+        return self._further_by_names[names]
 
     def _note_shared(self, fields: Mapping[str, str | None], line: int, problems: Problems) -> None:
         """Note a field that has two roles because ``--columns`` names it for one of them."""
@@ -206,6 +229,14 @@ class GoldenColumns:
 
 
 _ROLES = {role.name: role for role in GOLDEN_ROLES}
+
+
+def _differ(value: Any, other: Any) -> bool:
+    """Return whether two fields of one role have different content; a missing second one does not count."""
+    if is_missing(other) or other == "":
+        return False
+    first, second = ([item] if isinstance(item, str | int) else item for item in (value, other))
+    return bool(first != second)
 
 
 def _is_filter(value: Any) -> bool:

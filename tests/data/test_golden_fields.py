@@ -42,10 +42,27 @@ def test_other_fields_are_expected_only_by_columns(name: str) -> None:
     assert read(record, columns=f"expected={name}")[0].expected == (Expectation("a"),)
 
 
-def test_a_further_name_counts_only_without_a_first_one() -> None:
-    (question,) = read({"question": "why?", "prompt": "short", "expected": ["a"], "gold_ids": ["b"]})
+@pytest.mark.parametrize(
+    ("other", "columns"),
+    [
+        ({"prompt": "short"}, "question=question"),
+        ({"gold_ids": ["b"]}, "expected=expected"),
+        ({"relevant_ids": []}, "expected=expected"),
+    ],
+)
+def test_a_first_and_a_further_name_with_other_content_are_refused(other: dict[str, Any], columns: str) -> None:
+    record = {"question": "why?", "expected": ["a"], **other}
+    with pytest.raises(DataError, match=f"may both be the .*they differ: keep one, or name it, as --columns {columns}"):
+        read(record)
+    (question,) = read(record, columns=columns)
     assert (question.question, question.expected) == ("why?", (Expectation("a"),))
-    assert question.fields == {"prompt": ("short",), "gold_ids": ("b",)}
+
+
+@pytest.mark.parametrize("other", [{"prompt": "why?"}, {"gold_ids": ["a"]}, {"gold_ids": "a"}, {"gold_ids": None}])
+def test_a_further_name_with_the_same_content_is_a_slice(other: dict[str, Any]) -> None:
+    (question,) = read({"question": "why?", "expected": ["a"], **other})
+    assert (question.question, question.expected) == ("why?", (Expectation("a"),))
+    assert set(question.fields) == set(other)
 
 
 @pytest.mark.parametrize(
