@@ -57,12 +57,20 @@ def expected_grades(value: Any) -> Iterator[GradedId]:
 
 
 def _unwrapped(items: Sequence[Any]) -> Sequence[Any]:
-    """Return a list without empty groups, and without lists around its only list of lists."""
-    filled = [item for item in items if item != []]
+    """Return a list without lists around its only list of lists; nothing if it only holds empty lists."""
+    filled = _without_empty(items)
     while len(filled) == 1 and isinstance(filled[0], list) and any(isinstance(item, list) for item in filled[0]):
-        filled = [item for item in filled[0] if item != []]
+        filled = _without_empty(filled[0])
     if any(isinstance(member, list) for item in filled if isinstance(item, list) for member in item):
         raise ValueError(f"is {abbreviated(items)}: lists are nested too deeply, expected lists of alternatives")
+    return filled
+
+
+def _without_empty(items: Sequence[Any]) -> Sequence[Any]:
+    """Return nothing for a list of empty lists; raises ValueError for an empty list beside ids or other lists."""
+    filled = [item for item in items if item != []]
+    if filled and len(filled) < len(items):
+        raise ValueError(f"is {abbreviated(items)}: an inner list is empty, expected one alternative or more in each")
     return filled
 
 

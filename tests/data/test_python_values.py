@@ -137,7 +137,7 @@ def test_expected_documents_of_every_shape(expected: object, graded: dict[str, i
         ([["a", "b"], ["c"]], {"a": 0, "b": 0, "c": 1}),
         ([["a", "b"]], {"a": 0, "b": 0}),
         ([[["a", "b"], ["c"]]], {"a": 0, "b": 0, "c": 1}),
-        ([[], ["a"], []], {"a": 0}),
+        (["a", ["b", "c"]], {"a": None, "b": 1, "c": 1}),
         ([[("a", 2)], [{"id": "b", "grade": 3}]], {"a": 0, "b": 1}),
         (np.array([np.array(["a"]), np.array(["b", "c"])], dtype=object), {"a": 0, "b": 1, "c": 1}),
         (["a", "b"], {"a": None, "b": None}),
@@ -152,6 +152,9 @@ def test_groups_that_cannot_be_told_apart_are_refused() -> None:
     for expected, problem in (
         ([["a"], ["a", "b"]], "holds 'a' in two groups of alternatives"),
         ([["a"], [["b"], "c"]], "lists are nested too deeply"),
+        ([[], ["a"]], "an inner list is empty"),
+        (["a", []], "an inner list is empty"),
+        ([[["a"], []]], "an inner list is empty"),
     ):
         for read in (golden_of_objects, lambda records: Dataset.of({"a": "x"}, records)):
             with pytest.raises(DataError, match=problem):
