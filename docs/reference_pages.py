@@ -304,9 +304,9 @@ read golden sets in these shapes, from files and from objects.
 ## Fields
 
 A field is found by its name, in any case. At most one of a role's names may be present; its further names count only
-if no other name is there, and are refused beside one if the content differs. `--columns ROLE=FIELD` names a field that is called otherwise, or one of two: a field, or a
-dotted path into nested records (`expected=outputs.doc_ids`). A path goes into each element of a list, and into JSON in
-a cell.
+if no other name is there, and a question or expected ids with other content beside one are refused. `--columns
+ROLE=FIELD` names a field that is called otherwise, or one of two: a field, or a dotted path into nested records
+(`expected=outputs.doc_ids`). A path goes into each element of a list, and into JSON in a cell.
 
 """
 

@@ -107,7 +107,6 @@ def test_plain_values(value: object, expected: object) -> None:
     [
         ([["a"]], {"a": 1}),
         ([["a", "b"]], {"a": 1, "b": 1}),
-        ([["a"], []], {"a": 1}),
         ([{"id": "a"}], {"a": 1}),
         ([{"id": 5, "grade": 2, "score": 0.5}], {"5": 2}),
         ({"id": "a"}, {"a": 1}),
