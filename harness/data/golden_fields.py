@@ -93,9 +93,9 @@ class GoldenColumns:
         self, record: Mapping[str, Any], fields: Mapping[str, str | None], line: int, problems: Problems
     ) -> None:
         """Note fields with the further names of a role if their content differs from that of the role's field."""
-        for name, others in self._further_names(tuple(record)).items():
+        for name, candidates in self._further_names(tuple(record)).items():
             field = fields[name]
-            for other in others:
+            for other in candidates:
                 if field is not None and other != field and _differ(record[field], record[other]):
                     problem = f"'{field}' and '{other}' may both be the {name}, and they differ: keep one"
                     problems.add_once(line, f"{problem}, or name it, as {self.option} {name}={field}")
