@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from harness.data import ranking
+from harness.data.judgments import require_whole_grades
 from harness.data.memory import run_from_dict
 from harness.data.types import Qrels, Run
 
@@ -19,7 +20,8 @@ def run_by_id(run: Run) -> dict[str, dict[str, float]]:
 
 
 def qrels_by_id(qrels: Qrels) -> dict[str, dict[str, int]]:
-    """Return the grades of each query."""
+    """Return the grades of each query; raises DataError for a grade that is not a whole number."""
+    require_whole_grades(qrels, "judgments")
     return _values_by_id(qrels, qrels.grades.tolist())
 
 

@@ -164,7 +164,7 @@ class OptionField:
             if option.least is None:
                 return noun
             if option.above:
-                return f"{noun} above {option.least:g}"
+                return f"{noun} above {option.least:g} and at most {int(option.most):,}"
             return f"{noun} from {option.least:g} to {int(option.most):,}"
         if option.commas or option.repeated:
             return "text, or a list of texts"

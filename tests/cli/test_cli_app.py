@@ -96,10 +96,13 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
         ("eval --qrels q", "--run is not given\n  write for example: harness eval --qrels qrels.tsv --run run.trec\n"),
         ("diff", "BEFORE and AFTER are not given\n  write for example: harness diff reports/baselines/cacm.json"),
         ("compare --ties trec", "--ties trec: no such choice (did you mean 'trec_eval'?)"),
-        ("eval --qrels q --run r --relevance 0", "--relevance is 0\n  it must be a whole number from 1 to"),
+        (
+            "eval --qrels q --run r --relevance 0",
+            "--relevance is 0\n  it must be a number above 0 and at most 2,147,483,647",
+        ),
         (
             "eval --qrels q --run r -l 9999999999",
-            "--relevance is 9999999999\n  it must be a whole number from 1 to 2,14",
+            "--relevance is 9999999999\n  it must be a number above 0 and at most 2,147,483,647",
         ),
         ("check golden.jsonl --k 9999999999", "--k is 9999999999\n  it must be a whole number from 1 to 999,999,999"),
     ],

@@ -144,7 +144,7 @@ def test_engines_that_do_not_filter_and_external_indexes_are_refused(tmp_path: P
     cards = write_cards(tmp_path / "cards", mine="BruteForce")
     for backends, reason in (
         ("csr,mine", "backend 'mine': --filter: this engine does not filter searches"),
-        (f"csr:external=true;path={tmp_path}", "not on an external index"),
+        (f"csr:external=true;path={tmp_path}", "this engine does not filter an external index"),
     ):
         request = CompareRequest(backends=backends, filter="a=1", cards=cards)
         with pytest.raises(UsageError, match=reason):

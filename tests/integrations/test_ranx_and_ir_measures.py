@@ -52,7 +52,7 @@ def test_what_is_no_run_is_refused() -> None:
     with pytest.raises(RankingError):
         run_of({"q": {"a": float("nan")}})
     with pytest.raises(DataError, match="whole number"):
-        qrels_from_dict({"q": {"a": 0.5}})
+        qrels_by_id(qrels_from_dict({"q": {"a": 0.5}}))
 
 
 @pytest.mark.parametrize("hits", [HITS, {"q": {"a": 1.0, "b": 1.0}, "none": {}}, {"none": {}}])

@@ -257,7 +257,7 @@ def test_one_judged_query_is_no_plural(files, capsys):
         ({"queries": []}, "--queries is [], a list"),
         ({"relevences": 2}, "harness.evaluate() has no keyword 'relevences'\n  did you mean 'relevance'?"),
         ({"metric": "AP"}, "harness.evaluate() has no keyword 'metric'\n  did you mean 'metrics'?"),
-        ({"relevance": "2"}, "--relevance is '2'\n  it must be a whole number from 1 to 2,147,483,647"),
+        ({"relevance": "2"}, "--relevance is '2'\n  it must be a number above 0 and at most 2,147,483,647"),
     ],
 )
 def test_options_of_another_type_are_refused(options, message):

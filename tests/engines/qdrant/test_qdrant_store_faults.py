@@ -68,7 +68,7 @@ class FakeCollection:
         self.calls.append("flush")
 
     def scroll(self, offset: Any, limit: int, keys: Sequence[str], vectors: Sequence[str]) -> tuple[list[Record], Any]:
-        assert (offset, keys, vectors) == (None, [], [])
+        assert (offset, list(keys), vectors) == (None, [], [])
         rows = (row for start, stop in self.batches for row in range(start, stop) if row not in self.losing)
         return [Record(row) for row in rows], None
 
