@@ -74,7 +74,7 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
 
 
 def _no_golden_set(problems: Mapping[Path, DataError], columns: object) -> UsageError:
-    """Return the error for a folder without a golden set: why no file is one, first of files that are no documents."""
+    """Return the error that says why no file is a golden set, with files that hold no documents first."""
     unread = {path: problem for path, problem in problems.items() if not _has_documents(path, columns)} or problems
     reasons = [line for path in sorted(unread) for line in str(unread[path]).splitlines()]
     return UsageError(
@@ -130,7 +130,7 @@ def _record_files(folder: Path) -> list[Path]:
 
 
 def _golden_problem(path: Path, columns: object) -> DataError | None:
-    """Return why a file is no golden set; None if it is one."""
+    """Return the problem that keeps a file from being a golden set; None for a golden set."""
     from harness.data.columns import parse_columns
     from harness.loaders import load_golden_of
 

@@ -66,7 +66,7 @@ class GoldenColumns:
         return self._columns.get(role)
 
     def fields_of(self, record: Mapping[str, Any], line: int, problems: Problems) -> GoldenFields | None:
-        """Return the fields of a record; None after noting what is missing, or what may be two things."""
+        """Return the fields of a record; None if one is missing or ambiguous, which is noted in ``problems``."""
         before, names = problems.count, tuple(record)
         if names not in self._by_names:
             self._by_names[names] = {role.name: _candidates(role, names) for role in GOLDEN_ROLES}
