@@ -25,13 +25,13 @@ from harness.data.columns import (
     parse_columns,
     text_batches,
 )
-from harness.data.exclusions import excluded_by, exclusions
+from harness.data.exclusions import excluded_by
 from harness.data.field_paths import field_holding, field_of, field_paths, text_of
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_records import content_of_objects, read_questions
-from harness.data.golden_set import GoldenQuestion, forbidden_documents
+from harness.data.golden_set import GoldenQuestion, excluded_documents, forbidden_documents
 from harness.data.golden_shapes import GoldenContent, read_shapes
 from harness.data.golden_shapes.base import records_of
 from harness.data.judgments import refuse_unknown, require_whole_grades
@@ -392,7 +392,7 @@ class Dataset:
         filters: Mapping[str, Conditions] = {}
         if golden is not None:
             questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
-            excluded = exclusions(golden.questions)
+            excluded = excluded_documents(golden.questions)
             filters = {question.id: question.filter for question in golden.questions if question.filter}
             forbidden = forbidden_documents(golden.questions)
         else:

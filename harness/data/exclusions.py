@@ -6,17 +6,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from harness.data.arrow import strings
-from harness.data.problems import Problems
 from harness.data.python_values import as_id, plain
 from harness.data.types import Ids
-
-if TYPE_CHECKING:
-    from harness.data.golden_set import GoldenQuestion
 
 FIELDS = ("excluded_ids", "excluded_doc_ids")
 """Names of the field of a query that holds the ids of excluded documents."""
@@ -48,24 +44,6 @@ def excluded_by(record: Mapping[str, Any]) -> tuple[str, ...]:
             ids[excluded] = None
     ids.pop(_NOTHING, None)
     return tuple(ids)
-
-
-def excluded_by_question(question: GoldenQuestion) -> tuple[str, ...]:
-    """Return the ids that a question of a golden set excludes; raises as :func:`excluded_by`."""
-    values = {name: list(question.fields[name]) for name in FIELDS if name in question.fields}
-    return excluded_by({name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()})
-
-
-def exclusions(questions: Iterable[GoldenQuestion]) -> dict[str, tuple[str, ...]]:
-    """Return what questions exclude, by their ids; raises DataError for a field without ids."""
-    problems, excluded = Problems("golden set"), dict[str, tuple[str, ...]]()
-    for question in questions:
-        try:
-            excluded[question.id] = excluded_by_question(question)
-        except ValueError as error:
-            problems.add(question.line, str(error))
-    problems.raise_if_any()
-    return {query: ids for query, ids in excluded.items() if ids}
 
 
 def most_excluded(excluded: Mapping[str, Iterable[str]]) -> int:

@@ -47,7 +47,8 @@ def expected_grades(value: Any) -> Iterator[GradedId]:
         else:
             yield from (GradedId(item, grade) for item, grade in value.items())
     elif isinstance(value, list | tuple):
-        for group, item in enumerate(_unwrapped(value)):
+        has_lists = any(isinstance(item, list) for item in value)
+        for group, item in enumerate(_unwrapped(value) if has_lists else value):
             if isinstance(item, list):
                 yield from (_parse_item(member)._replace(group=group) for member in item)
             else:

@@ -54,7 +54,9 @@ class GoldenColumns:
         self, columns: Mapping[str, str] | None = None, option: str = OPTION, shared_roles: Set[str] = frozenset()
     ) -> None:
         self.option = option
-        self._columns = {role.name: column for role in GOLDEN_ROLES if (column := role.column(columns or {}))}
+        self._columns = dict[str, str]()
+        if columns:
+            self._columns = {role.name: column for role in GOLDEN_ROLES if (column := role.column(columns))}
         self._shared = shared_roles if "query_id" not in (columns or {}) else frozenset()
         self._present = set[str]()
         self._by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
@@ -70,6 +72,11 @@ class GoldenColumns:
         before, names = problems.count, tuple(record)
         if names not in self._by_names:
             self._by_names[names] = {role.name: _candidates(role, names) for role in GOLDEN_ROLES}
+            self._further_by_names[names] = {
+                role.name: further
+                for role in (_ROLES["question"], _ROLES["expected"])
+                if role.name not in self._columns and (further := _further_fields(role, names))
+            }
         candidates, fields = self._by_names[names], dict[str, str | None]()
         for role in GOLDEN_ROLES:
             column = self._columns.get(role.name)
@@ -79,36 +86,32 @@ class GoldenColumns:
             elif column is not None and role.name not in self._shared:
                 fields[role.name] = None
             else:
-                fields[role.name] = self._only(candidates[role.name], role, line, problems)
-        self._note_further_names(record, fields, line, problems)
-        if not self._has_texts(record, fields):
-            fields["expected_texts"] = None
-        elif not _is_filled(record, fields["expected"]):
-            fields["expected"] = None
-        self._note_missing(record, fields, line, problems)
-        self._note_shared(fields, line, problems)
+                fields[role.name] = candidates[role.name][0] if len(candidates[role.name]) == 1 else None
+                if len(candidates[role.name]) > 1:
+                    self._note_several(candidates[role.name], role, line, problems)
+        if self._further_by_names[names]:
+            self._note_further_names(record, fields, line, problems)
+        if fields["expected_texts"] is not None:
+            if not self._has_texts(record, fields):
+                fields["expected_texts"] = None
+            elif not _is_filled(record, fields["expected"]):
+                fields["expected"] = None
+        if fields["question"] is None or (fields["expected"] is None and fields["expected_texts"] is None):
+            self._note_missing(record, fields, line, problems)
+        if self._columns:
+            self._note_shared(fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
 
     def _note_further_names(
         self, record: Mapping[str, Any], fields: Mapping[str, str | None], line: int, problems: Problems
     ) -> None:
         """Note fields with the further names of a role if their content differs from that of the role's field."""
-        for name, candidates in self._further_names(tuple(record)).items():
+        for name, candidates in self._further_by_names[tuple(record)].items():
             field = fields[name]
             for other in candidates:
                 if field is not None and other != field and _differ(record[field], record[other]):
                     problem = f"'{field}' and '{other}' may both be the {name}, and they differ: keep one"
                     problems.add_once(line, f"{problem}, or name it, as {self.option} {name}={field}")
-
-    def _further_names(self, names: tuple[str, ...]) -> dict[str, list[str]]:
-        """Return role -> the fields with its further names; without roles that ``--columns`` names."""
-        if names not in self._further_by_names:
-            self._further_by_names[names] = {
-                name: [field for further in _ROLES[name].further_names for field in matching_fields(further, names)]
-                for name in ("question", "expected")
-                if name not in self._columns
-            }
-        return self._further_by_names[names]
 
     def _note_shared(self, fields: Mapping[str, str | None], line: int, problems: Problems) -> None:
         """Note a field that has two roles because ``--columns`` names it for one of them."""
@@ -182,12 +185,10 @@ class GoldenColumns:
         fields = self.fields_of(record, 1, Problems("record"))
         return fields is not None
 
-    def _only(self, candidates: Sequence[str], role: GoldenRole, line: int, problems: Problems) -> str | None:
-        """Return the only field that may have a role; notes two of them."""
-        if len(candidates) > 1:
-            problem = f"both '{candidates[0]}' and '{candidates[1]}' are present: keep one"
-            problems.add_once(line, f"{problem}, or name it, as {self.option} {role.name}={candidates[0]}")
-        return candidates[0] if len(candidates) == 1 else None
+    def _note_several(self, candidates: Sequence[str], role: GoldenRole, line: int, problems: Problems) -> None:
+        """Note that several fields may have a role."""
+        problem = f"both '{candidates[0]}' and '{candidates[1]}' are present: keep one"
+        problems.add_once(line, f"{problem}, or name it, as {self.option} {role.name}={candidates[0]}")
 
     def _has_texts(self, record: Mapping[str, Any], fields: Mapping[str, str | None]) -> bool:
         """Return whether a record without expected ids has expected texts.
@@ -246,7 +247,12 @@ def _is_filter(value: Any) -> bool:
 def _candidates(role: GoldenRole, names: Sequence[str]) -> list[str]:
     """Return the fields that may have a role by their names."""
     usual = [field for name in role.names for field in matching_fields(name, names)]
-    return usual or [field for name in role.further_names for field in matching_fields(name, names)]
+    return usual or _further_fields(role, names)
+
+
+def _further_fields(role: GoldenRole, names: Sequence[str]) -> list[str]:
+    """Return the fields with a further name of a role."""
+    return [field for name in role.further_names for field in matching_fields(name, names)]
 
 
 def _advice(record: Mapping[str, Any], lacking: Sequence[str], option: str) -> str:

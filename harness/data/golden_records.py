@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from harness.data.columns import GOLDEN_ROLES, OPTION, abbreviated
-from harness.data.exclusions import excluded_by, excluded_by_question
+from harness.data.exclusions import FIELDS, excluded_by
 from harness.data.expected_ids import expected_grades
 from harness.data.frames import as_table, described, rows_of
 from harness.data.golden_cells import (
@@ -141,7 +141,8 @@ def read_questions(
         else:
             problems.add(record.line, f"duplicate id '{question.id}', first {problems.location(earlier.line)}")
     for question in questions.values():
-        _note_contradictions(question, problems)
+        if question.forbidden or question.excluded:
+            _note_contradictions(question, problems)
     if questions or not problems.count:
         columns.note_unused(problems, names)
     if not questions and not problems.count:
@@ -152,14 +153,15 @@ def read_questions(
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
-    notes += _filter_notes(unfiltered, columns.option)
+    if unfiltered:
+        notes += _filter_notes(unfiltered, columns.option)
     return tuple(questions.values())
 
 
 def _note_contradictions(question: GoldenQuestion, problems: Problems) -> None:
     """Note ids that a question expects, and forbids or excludes."""
     relevant = {one.id for one in question.expected if one.grade > 0}
-    for verb, ids in (("forbidden", question.forbidden), ("excluded", excluded_by_question(question))):
+    for verb, ids in (("forbidden", question.forbidden), ("excluded", question.excluded)):
         for doc_id in ids:
             if doc_id in relevant:
                 problems.add(question.line, f"'{doc_id}' is expected and {verb}")
@@ -215,6 +217,7 @@ def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) ->
         readings=tuple(joined[1:]) if has_readings else (),
         texts=tuple(dict.fromkeys((*first.texts, *again.texts))),
         forbidden=tuple(dict.fromkeys((*first.forbidden, *again.forbidden))),
+        excluded=tuple(dict.fromkeys((*first.excluded, *again.excluded))),
     )
 
 
@@ -247,11 +250,12 @@ def _question(
     if not isinstance(text, str) or not text.strip():
         problems.add(record.line, f"'{fields.question}' is {abbreviated(text)}, expected a question")
     reader = _FieldReader(record, problems)
-    expected, readings = reader.expected(fields.expected, fields.grade, repeated)
-    texts = reader.texts(fields.expected_texts)
-    conditions = reader.filter(fields.filter, unfiltered, explicit=columns.column("filter") is not None)
-    forbidden = reader.forbidden(fields.forbidden)
-    reader.check_excluded()
+    expected, readings = reader.expected(fields.expected, fields.grade, repeated) if fields.expected else ((), ())
+    texts = reader.texts(fields.expected_texts) if fields.expected_texts else ()
+    explicit = columns.column("filter") is not None
+    conditions = reader.filter(fields.filter, unfiltered, explicit=explicit) if fields.filter else None
+    forbidden = reader.forbidden(fields.forbidden) if fields.forbidden else ()
+    excluded = reader.excluded() if any(name in record.values for name in FIELDS) else ()
     slices = _slices(record, fields, problems)
     if problems.count > before:
         return None
@@ -266,6 +270,7 @@ def _question(
         texts,
         conditions,
         forbidden,
+        excluded,
     )
 
 
@@ -289,14 +294,12 @@ class _FieldReader(NamedTuple):
     problems: Problems
 
     def expected(
-        self, name: str | None, grade_field: str | None, repeated: list[str]
+        self, name: str, grade_field: str | None, repeated: list[str]
     ) -> tuple[tuple[Expectation, ...], tuple[tuple[Expectation, ...], ...]]:
         """Return the expected ids, and other readings of a cell; repeated ids are added to ``repeated``.
 
         The field of a grade holds the grade of all ids of the record.
         """
-        if name is None:
-            return (), ()
         value = value_at(self.record.values, name)
         graded = self._graded(name, value)
         if grade_field is not None:
@@ -304,7 +307,8 @@ class _FieldReader(NamedTuple):
         cell = value.strip() if self.record.table and isinstance(value, str) else ""
         row_grade = _as_integer(graded[0][1]) if grade_field is not None and graded else 1
         readings = tuple(
-            tuple(Expectation(part, row_grade or 0) for part in dict.fromkeys(parts)) for parts in id_readings(cell)
+            tuple(Expectation(part, row_grade or 0) for part in dict.fromkeys(parts))
+            for parts in (id_readings(cell) if cell else ())
         )
         expectations: dict[str, Expectation] = {}
         for item, grade, group in graded:
@@ -333,10 +337,8 @@ class _FieldReader(NamedTuple):
         is_number = self.record.table and isinstance(value, str) and _GRADE.fullmatch(value.strip()) is not None
         return float(value) if is_number else value
 
-    def texts(self, name: str | None) -> tuple[str, ...]:
+    def texts(self, name: str) -> tuple[str, ...]:
         """Return the expected texts."""
-        if name is None:
-            return ()
         value = value_at(self.record.values, name)
         try:
             is_cell = isinstance(value, str) and (self.record.table or value == "[]")
@@ -352,13 +354,13 @@ class _FieldReader(NamedTuple):
             self._note(f"'{name}' holds an empty text")
         return tuple(dict.fromkeys(texts))
 
-    def filter(self, name: str | None, unfiltered: list[str], *, explicit: bool) -> Mapping[str, str] | None:
-        """Return field -> value; None without a filter, and for a field that is only called so.
+    def filter(self, name: str, unfiltered: list[str], *, explicit: bool) -> Mapping[str, str] | None:
+        """Return field -> value; None for an empty filter, and for a field that is only called so.
 
         The name of such a field is added to ``unfiltered``.
         """
-        value = value_at(self.record.values, name) if name is not None else None
-        if name is None or is_missing(value) or value in ("", [], {}):
+        value = value_at(self.record.values, name)
+        if is_missing(value) or value in ("", [], {}):
             return None
         try:
             if self.record.table and isinstance(value, str) and is_structure(value.strip()):
@@ -371,10 +373,8 @@ class _FieldReader(NamedTuple):
             unfiltered.append(name)
         return conditions
 
-    def forbidden(self, name: str | None) -> tuple[str, ...]:
+    def forbidden(self, name: str) -> tuple[str, ...]:
         """Return the ids that no backend may return."""
-        if name is None:
-            return ()
         ids = dict[str, None]()
         for item, _, _ in self._graded(name, value_at(self.record.values, name)):
             forbidden = _expected_id(item)
@@ -384,12 +384,13 @@ class _FieldReader(NamedTuple):
                 ids[forbidden] = None
         return tuple(ids)
 
-    def check_excluded(self) -> None:
-        """Note fields of excluded ids that hold something else."""
+    def excluded(self) -> tuple[str, ...]:
+        """Return the ids of hits that count for nothing."""
         try:
-            excluded_by(self.record.values)
+            return excluded_by(self.record.values)
         except ValueError as error:
             self._note(str(error))
+            return ()
 
     def _graded(self, name: str, value: Any) -> list[tuple[Any, Any, int | None]]:
         try:

@@ -44,7 +44,7 @@ class GoldenQuestion:
 
     ``texts`` are expected texts; a question with expected ids too goes by these, unless texts are to be matched.
     ``filter`` maps fields of documents to values: the question asks only for documents that have them. ``forbidden``
-    are ids that no backend may return.
+    are ids that no backend may return, ``excluded`` ids of hits that count for nothing.
     """
 
     id: str
@@ -57,6 +57,7 @@ class GoldenQuestion:
     texts: tuple[str, ...] = ()
     filter: Mapping[str, str] | None = None
     forbidden: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     @property
     def has_alternatives(self) -> bool:
@@ -68,6 +69,11 @@ class GoldenQuestion:
 def forbidden_documents(questions: Iterable[GoldenQuestion]) -> dict[str, tuple[str, ...]]:
     """Return the ids that questions forbid, by the question's id; only of questions that forbid any."""
     return {question.id: question.forbidden for question in questions if question.forbidden}
+
+
+def excluded_documents(questions: Iterable[GoldenQuestion]) -> dict[str, tuple[str, ...]]:
+    """Return the ids that questions exclude, by the question's id; only of questions that exclude any."""
+    return {question.id: question.excluded for question in questions if question.excluded}
 
 
 def line_id(line: int) -> str:
@@ -217,11 +223,17 @@ class GoldenSet:
             graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), groups, strict=True)
             expected = tuple(Expectation(document, grade, group) for document, grade, group in graded if grade >= 0)
             excluded = tuple((dataset.excluded or {}).get(query, ()))
-            fields = {"excluded_ids": excluded} if excluded else {}
-            conditions = dataset.filters.get(query)
-            forbidden = tuple((dataset.forbidden or {}).get(query, ()))
             questions.append(
-                GoldenQuestion(query, text, expected, fields, line, filter=conditions, forbidden=forbidden)
+                GoldenQuestion(
+                    query,
+                    text,
+                    expected,
+                    {"excluded_ids": excluded} if excluded else {},
+                    line,
+                    filter=dataset.filters.get(query),
+                    forbidden=tuple((dataset.forbidden or {}).get(query, ())),
+                    excluded=excluded,
+                )
             )
         content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
         return cls(

@@ -21,9 +21,9 @@ from harness.data.columns import (
     TextBatch,
     text_batches,
 )
-from harness.data.exclusions import FIELDS, excluded_by, exclusions
+from harness.data.exclusions import FIELDS, excluded_by
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_set import GoldenSet, forbidden_documents
+from harness.data.golden_set import GoldenSet, excluded_documents, forbidden_documents
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.types import Ids
@@ -241,7 +241,7 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
         key,
         files.digests,
         files.state,
-        excluded=lambda: exclusions(golden()),
+        excluded=lambda: excluded_documents(golden()),
         filters=lambda: {question.id: question.filter for question in golden() if question.filter},
         forbidden=lambda: forbidden_documents(golden()),
     )

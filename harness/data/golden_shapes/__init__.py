@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from harness.data.columns import OPTION, RECORDS
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.autorag import AutoRagShape
 from harness.data.golden_shapes.base import GoldenContent, GoldenRecord, GoldenShape
@@ -29,8 +30,14 @@ def read_shapes(content: GoldenContent) -> GoldenContent:
 
     Raises ValueError for an object of no known shape, and for content that may be read in two ways.
     """
+    names = content.names
     for shape in SHAPES:
-        content = shape.read(content) or content
+        may_fit = not shape.names.isdisjoint(names) if shape.names else content.mapping is not None
+        if may_fit and (closer := shape.read(content)) is not None:
+            content, names = closer, closer.names
+    if content.mapping is None and RECORDS in content.columns:
+        path = content.columns[RECORDS]
+        raise ValueError(f"{OPTION} {RECORDS}={path}: the questions are in one list already, leave it out")
     if content.mapping is not None:
         keys = ", ".join(f"'{key}'" for key in list(content.mapping)[:10])
         subject = f"an object with the keys {keys}" if keys else "an empty object"

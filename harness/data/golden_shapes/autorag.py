@@ -14,6 +14,7 @@ class AutoRagShape:
     name = "AutoRAG"
     content = "`query` and `retrieval_gt`, lists of alternatives; a folder also has `corpus.parquet`"
     example = '{"qid": "q1", "query": "why?", "retrieval_gt": [["d1", "d2"], ["d3"]]}'
+    names = frozenset({"retrieval_gt"})
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return None: all names of its fields are usual ones."""

@@ -30,6 +30,12 @@ class GoldenContent:
     documents: Sequence[Mapping[str, Any]] | None = None
     joins_ids: bool = False
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The object's keys, or the names of the records' fields, in lower case."""
+        objects = [self.mapping] if self.mapping is not None else [record.values for record in self.records]
+        return frozenset(str(name).lower() for value in objects for name in value)
+
 
 class GoldenShape(Protocol):
     """One way to write a golden set, which is neither a list of records nor a table of one question a row."""
@@ -40,6 +46,8 @@ class GoldenShape(Protocol):
     """Where questions and expected documents are, for the table of shapes."""
     example: str
     """The smallest example, for the table of shapes."""
+    names: frozenset[str]
+    """Names, in lower case, without any of which content has another shape; empty if an object may have any names."""
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the content in a form that is closer to records with usual names; None for another shape.

@@ -15,6 +15,7 @@ class ColumnsShape:
     name = "JSON by columns"
     content = "one list a field, or pandas' `columns` and `split`"
     example = '{"question": ["why?", "who?"], "expected": [["d1"], ["d2"]]}'
+    names = frozenset[str]()
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the rows as records."""

@@ -14,6 +14,7 @@ class ByIdShape:
     name = "JSON by id"
     content = "one record an id"
     example = '{"q1": {"question": "why?", "expected": ["d1"]}}'
+    names = frozenset[str]()
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the values with their keys as ids."""

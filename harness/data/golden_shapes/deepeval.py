@@ -18,6 +18,7 @@ class DeepEvalShape:
     name = "deepeval"
     content = "`input`; the texts of `context`, in CSV joined by `|`"
     example = '{"input": "why?", "context": ["The text that answers it."], "expected_output": "…"}'
+    names = _NAMES
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the records with their contexts as lists, of tables too."""

@@ -17,6 +17,7 @@ class LangSmithShape:
     name = "LangSmith"
     content = "the question in `inputs`, expected documents in `outputs` or `metadata`; other names by `--columns`"
     example = '{"inputs": {"question": "why?"}, "outputs": {"relevant_doc_ids": ["d1"]}}'
+    names = frozenset({_INPUTS})
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the records with the paths of their fields."""

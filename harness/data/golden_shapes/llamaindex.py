@@ -18,6 +18,7 @@ class LlamaIndexShape:
         "`queries`, `relevant_docs` (or `qrels`) and `corpus`, each by id; the corpus is searched without `--corpus`"
     )
     example = '{"queries": {"q1": "why?"}, "corpus": {"d1": "…"}, "relevant_docs": {"q1": ["d1"]}}'
+    names = frozenset(_PAIRS)
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the queries as records, and the corpus as documents."""

@@ -9,9 +9,9 @@ from harness.data.frames import GRADE, first_of
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent
 
-_DOCUMENT_IDS = (
-    "doc_id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "chunk_id", "passage_id", "node_id", "pid",
-)  # fmt: skip
+_DOCUMENT_IDS = frozenset(
+    {"doc_id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "chunk_id", "passage_id", "node_id", "pid"}
+)
 
 
 class LongTableShape:
@@ -22,6 +22,7 @@ class LongTableShape:
         "the question; `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; perhaps `grade`, `relevance` or `score`"
     )
     example = "question,doc_id,grade\nwhy?,d1,2\nwhy?,d2,1"
+    names = _DOCUMENT_IDS
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the records with the fields of a document's id and of its grade."""

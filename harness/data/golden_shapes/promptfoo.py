@@ -9,7 +9,7 @@ from typing import Any
 from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent, records_of
 
-_VARIABLES, _METADATA = "vars", "metadata"
+_TESTS, _VARIABLES, _METADATA = "tests", "vars", "metadata"
 
 
 class PromptfooShape:
@@ -20,11 +20,12 @@ class PromptfooShape:
         "`tests`, each with the question and expected ids or texts in `vars` or `metadata`; other names by `--columns`"
     )
     example = '{"tests": [{"vars": {"question": "why?", "expected_ids": ["d1"]}}]}'
+    names = frozenset({_TESTS, _VARIABLES})
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the tests, with the variables of ``defaultTest``, and the paths of their fields."""
         if content.mapping is not None:
-            tests = content.mapping.get("tests")
+            tests = content.mapping.get(_TESTS)
             if isinstance(tests, str) and "prompts" in content.mapping:
                 raise ValueError(f"the tests are in '{tests}': give it")
             if not isinstance(tests, list) or not any(_is_test(test) for test in tests):

@@ -14,6 +14,7 @@ class RagasShape:
     name = "ragas"
     content = "`user_input`; `reference_context_ids`, or the texts of `reference_contexts`"
     example = '{"user_input": "why?", "reference_context_ids": ["d1"], "reference": "…"}'
+    names = frozenset({"user_input", "eval_sample"})
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the samples; raises ValueError for conversations, which have no single question."""

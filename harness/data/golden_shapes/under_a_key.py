@@ -18,6 +18,7 @@ class UnderAKeyShape:
     name = "a list under a key"
     content = f"the only list of records that are questions; `{OPTION} {RECORDS}=tests` names one of several lists"
     example = '{"version": 1, "tests": [{"question": "why?", "expected": ["d1"]}]}'
+    names = frozenset[str]()
 
     def __init__(self, is_golden: Callable[[GoldenContent], bool]) -> None:
         """``is_golden`` tells whether records have a question and expected documents."""
@@ -25,21 +26,17 @@ class UnderAKeyShape:
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the records of the list."""
-        path = content.columns.get(RECORDS)
-        if content.mapping is None:
-            if path is not None:
-                raise ValueError(f"{OPTION} {RECORDS}={path}: the questions are in one list already, leave it out")
-            return None
-        lists = dict(_lists(content.mapping))
+        path, value = content.columns.get(RECORDS), content.mapping or {}
+        lists = dict(_lists(value))
         if path is None:
             path = self._only(lists, content)
-        elif not isinstance(value_at(content.mapping, path), list):
+        elif not isinstance(value_at(value, path), list):
             names = f"there are: {', '.join(lists)}" if lists else "there is no list of records"
             raise ValueError(f"there is no list '{path}', which {OPTION} names as the {RECORDS} ({names})")
         if path is None:
             return None
         columns = {role: column for role, column in content.columns.items() if role != RECORDS}
-        return GoldenContent(records_of(value_at(content.mapping, path), f"list '{path}'"), columns=columns)
+        return GoldenContent(records_of(value_at(value, path), f"list '{path}'"), columns=columns)
 
     def _only(self, lists: Mapping[str, list[Any]], content: GoldenContent) -> str | None:
         golden = [

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
-from harness.data.exclusions import exclusions, most_excluded
+from harness.data.exclusions import most_excluded
 from harness.data.filtering import Conditions, filters_of_unknown_documents
-from harness.data.golden_set import GoldenSet
+from harness.data.golden_set import GoldenSet, excluded_documents
 from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
 from harness.data.texts import content_digest
@@ -116,7 +116,7 @@ class AgainstPlan:
 
     def excluded(self, golden: GoldenSet) -> Mapping[str, Sequence[str]]:
         """Return the documents that each question excludes; none if hits are matched by more than their ids."""
-        return exclusions(golden) if self.content == PLAIN else {}
+        return excluded_documents(golden) if self.content == PLAIN else {}
 
 
 def plan_against(

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset, DatasetFiles, attribute_holding, attribute_of
-from harness.data.exclusions import exclusions
 from harness.data.filtering import QueryFilters, filters_of_unknown_documents, no_match
-from harness.data.golden_set import GoldenSet
+from harness.data.golden_set import GoldenSet, excluded_documents
 from harness.data.problems import Finding, Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
@@ -147,7 +146,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     identical_ids=content.identical_ids,
                     language=content.language,
                     analyzer=content.analyzer,
-                    excluded=exclusions(plan.golden) or None,
+                    excluded=excluded_documents(plan.golden) or None,
                     filtered=filters[name],
                 )
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
@@ -503,7 +502,7 @@ def _datasets(
             content.empty_left_out,
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
             content.unread_files,
-            excluded_info(exclusions(golden), queries.ids, content.corpus.ids),
+            excluded_info(excluded_documents(golden), queries.ids, content.corpus.ids),
             query_filter_infos(filters.get(name), len(content.corpus)),
         )
         for name, content in loaded.items()
@@ -530,7 +529,7 @@ def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
         notes.append(
             "hits that have their question's id are left out of the backends' answers, but kept with --against"
         )
-    if plan.against is not None and exclusions(plan.golden) and not plan.against.excluded(plan.golden):
+    if plan.against is not None and excluded_documents(plan.golden) and not plan.against.excluded(plan.golden):
         notes.append(
             "documents that a question excludes are left out of the backends' answers, but kept with --against, whose "
             "hits are not known by their ids alone"
