@@ -201,7 +201,7 @@ def _exclusions(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, tup
     problems, excluded = Problems("queries", "record"), dict[str, tuple[str, ...]]()
     for number, (query, record) in enumerate(zip(ids, records, strict=True), 1):
         try:
-            excluded[query] = excluded_by(record)
+            excluded[query] = excluded_by(record).ids
         except ValueError as error:
             problems.add(number, str(error))
     problems.raise_if_any()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
 
 from harness.data.arrow import strings
+from harness.data.golden_cells import id_parts, id_readings
 from harness.data.python_values import as_id, plain
 from harness.data.types import Ids
 
@@ -18,7 +18,6 @@ FIELDS = ("excluded_ids", "excluded_doc_ids")
 """Names of the field of a query that holds the ids of excluded documents."""
 _NOTHING = "N/A"
 """BRIGHT's only id of a query that excludes nothing."""
-_SEPARATORS = re.compile(r"[;|]")
 
 
 class ExcludedCounts(NamedTuple):
@@ -29,21 +28,49 @@ class ExcludedCounts(NamedTuple):
     unknown: int
 
 
-def excluded_by(record: Mapping[str, Any]) -> tuple[str, ...]:
+class ExcludedIds(NamedTuple):
+    """The ids that a query excludes, and the other ways to read a table's cell of them."""
+
+    ids: tuple[str, ...] = ()
+    readings: tuple[tuple[str, ...], ...] = ()
+
+    def among(self, documents: Ids) -> tuple[str, ...]:
+        """Return the reading with the largest share of known ids; the first of several."""
+        if not self.readings:
+            return self.ids
+        ways = [self.ids, *self.readings]
+        shares = [float((documents.rows_of(Ids.of(way)) >= 0).mean()) for way in ways]
+        return ways[shares.index(max(shares))]
+
+
+def excluded_by(record: Mapping[str, Any], *, table: bool = False) -> ExcludedIds:
     """Return the ids that a record of a query excludes, each once; none without such a field.
+
+    ``table`` says that text is a cell, in which ``;`` and ``|`` may separate ids.
 
     Raises ValueError, in words that follow the record, for a field that holds no ids.
     """
     ids: dict[str, None] = {}
+    ways: list[dict[str, None]] = []
     for name in FIELDS:
         value = plain(record.get(name))
-        for item in _items(value):
-            excluded = as_id(item)
-            if excluded is None:
-                raise ValueError(f"'{name}' holds {item!r}, expected an id or a list of ids")
-            ids[excluded] = None
-    ids.pop(_NOTHING, None)
-    return tuple(ids)
+        of_field = dict.fromkeys(_ids_of(name, _items(value, table=table)))
+        cell = value.strip() if table and isinstance(value, str) else ""
+        further = [dict.fromkeys(filter(None, parts)) for parts in id_readings(cell)]
+        if further or ways:
+            earlier = ways or [dict(ids)] * len(further)
+            ways = [{**one, **other} for one, other in zip(earlier, further or [of_field] * len(earlier), strict=True)]
+        ids.update(of_field)
+    readings = (tuple(name for name in way if name != _NOTHING) for way in ways)
+    return ExcludedIds(tuple(name for name in ids if name != _NOTHING), tuple(filter(None, readings)))
+
+
+def _ids_of(field: str, items: Iterable[Any]) -> Iterator[str]:
+    for item in items:
+        excluded = as_id(item)
+        if not excluded:
+            raise ValueError(f"'{field}' holds {item!r}, expected an id or a list of ids")
+        yield excluded
 
 
 def most_excluded(excluded: Mapping[str, Iterable[str]]) -> int:
@@ -59,8 +86,8 @@ def excluded_digest(excluded: Mapping[str, Iterable[str]] | None, queries: Itera
     return hashlib.sha256(orjson.dumps(lists)).hexdigest()
 
 
-def _items(value: Any) -> Iterable[Any]:
-    """Return the ids of a list, or of a cell of a table: JSON, or ids with ``;`` or ``|`` between them."""
+def _items(value: Any, *, table: bool) -> Iterable[Any]:
+    """Return the ids of a list, of a list in JSON, or of a cell of a table."""
     if value is None or value == "":
         return ()
     if isinstance(value, list | tuple):
@@ -71,7 +98,7 @@ def _items(value: Any) -> Iterable[Any]:
         except orjson.JSONDecodeError:
             return (value,)
         return parsed if isinstance(parsed, list) else (value,)
-    return [part.strip() for part in _SEPARATORS.split(value) if part.strip()] if isinstance(value, str) else (value,)
+    return filter(None, id_parts(value.strip())) if table and isinstance(value, str) else (value,)
 
 
 def count_excluded(excluded: Mapping[str, Iterable[str]], queries: Ids, documents: Ids) -> ExcludedCounts:

@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from harness.data.columns import GOLDEN_ROLES, OPTION, abbreviated
-from harness.data.exclusions import FIELDS, excluded_by
+from harness.data.exclusions import FIELDS, ExcludedIds, excluded_by
 from harness.data.expected_ids import expected_grades
 from harness.data.frames import as_table, described, rows_of
 from harness.data.golden_cells import (
@@ -33,8 +33,7 @@ from harness.data.types import BAD_ID, BAD_ID_IS
 from harness.errors import UsageError
 from harness.wording import counted
 
-_READINGS = 3
-"""The other readings of a cell: cut at either separator, and whole."""
+_T = TypeVar("_T")
 _LIMIT = 2**31
 _GRADE = re.compile(r"-?[0-9]{1,10}(\.0+)?")
 _FIX = "give a file, a table or objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)"
@@ -141,8 +140,8 @@ def read_questions(
         else:
             problems.add(record.line, f"duplicate id '{question.id}', first {problems.location(earlier.line)}")
     for question in questions.values():
-        if question.forbidden or question.excluded:
-            _note_contradictions(question, problems)
+        for contradiction in question.contradictions:
+            problems.add(question.line, contradiction)
     if questions or not problems.count:
         columns.note_unused(problems, names)
     if not questions and not problems.count:
@@ -156,15 +155,6 @@ def read_questions(
     if unfiltered:
         notes += _filter_notes(unfiltered, columns.option)
     return tuple(questions.values())
-
-
-def _note_contradictions(question: GoldenQuestion, problems: Problems) -> None:
-    """Note ids that a question expects, and forbids or excludes."""
-    relevant = {one.id for one in question.expected if one.grade > 0}
-    for verb, ids in (("forbidden", question.forbidden), ("excluded", question.excluded)):
-        for doc_id in ids:
-            if doc_id in relevant:
-                problems.add(question.line, f"'{doc_id}' is expected and {verb}")
 
 
 def _filter_notes(unfiltered: Sequence[str], option: str) -> list[str]:
@@ -204,21 +194,33 @@ def _joined(first: GoldenQuestion, again: GoldenQuestion, problems: Problems) ->
     if first.filter != again.filter:
         problems.add(again.line, f"the filter differs from the same question's {problems.location(first.line)}")
     again = _after_groups_of(first, again)
-    # a line without other readings has the same expected ids in each
-    sides = [[line.expected, *(line.readings or (line.expected,) * _READINGS)] for line in (first, again)]
-    joined = [tuple({one.id: one for one in (*a, *b)}.values()) for a, b in zip(*sides, strict=True)]
+    joined, *readings = _joined_readings((first.expected, *first.readings), (again.expected, *again.readings))
+    forbidden, *forbidden_readings = _joined_readings(
+        (first.forbidden, *first.forbidden_readings), (again.forbidden, *again.forbidden_readings)
+    )
+    excluded, *excluded_readings = _joined_readings(
+        (first.excluded, *first.excluded_readings), (again.excluded, *again.excluded_readings)
+    )
     names = dict.fromkeys([*first.fields, *again.fields])
     fields = {name: tuple(dict.fromkeys((*first.fields.get(name, ()), *again.fields.get(name, ())))) for name in names}
-    has_readings = bool(first.readings or again.readings)
     return replace(
         first,
-        expected=joined[0],
+        expected=tuple({one.id: one for one in joined}.values()),
         fields=fields,
-        readings=tuple(joined[1:]) if has_readings else (),
+        readings=tuple(tuple({one.id: one for one in other}.values()) for other in readings),
         texts=tuple(dict.fromkeys((*first.texts, *again.texts))),
-        forbidden=tuple(dict.fromkeys((*first.forbidden, *again.forbidden))),
-        excluded=tuple(dict.fromkeys((*first.excluded, *again.excluded))),
+        forbidden=forbidden,
+        excluded=excluded,
+        forbidden_readings=tuple(forbidden_readings),
+        excluded_readings=tuple(excluded_readings),
     )
+
+
+def _joined_readings(first: Sequence[tuple[_T, ...]], again: Sequence[tuple[_T, ...]]) -> list[tuple[_T, ...]]:
+    """Return what two lines hold in each reading; a line with a single reading holds the same in all."""
+    count = max(len(first), len(again))
+    sides = ([*side, *[side[0]] * (count - len(side))] for side in (first, again))
+    return [tuple(dict.fromkeys((*a, *b))) for a, b in zip(*sides, strict=True)]
 
 
 def _after_groups_of(first: GoldenQuestion, again: GoldenQuestion) -> GoldenQuestion:
@@ -254,8 +256,8 @@ def _question(
     texts = reader.texts(fields.expected_texts) if fields.expected_texts else ()
     explicit = columns.column("filter") is not None
     conditions = reader.filter(fields.filter, unfiltered, explicit=explicit) if fields.filter else None
-    forbidden = reader.forbidden(fields.forbidden) if fields.forbidden else ()
-    excluded = reader.excluded() if any(name in record.values for name in FIELDS) else ()
+    forbidden, forbidden_readings = reader.forbidden(fields.forbidden) if fields.forbidden else ((), ())
+    excluded = reader.excluded() if any(name in record.values for name in FIELDS) else ExcludedIds()
     slices = _slices(record, fields, problems)
     if problems.count > before:
         return None
@@ -270,7 +272,9 @@ def _question(
         texts,
         conditions,
         forbidden,
-        excluded,
+        excluded.ids,
+        forbidden_readings,
+        excluded.readings,
     )
 
 
@@ -373,24 +377,25 @@ class _FieldReader(NamedTuple):
             unfiltered.append(name)
         return conditions
 
-    def forbidden(self, name: str) -> tuple[str, ...]:
-        """Return the ids that no backend may return."""
-        ids = dict[str, None]()
-        for item, _, _ in self._graded(name, value_at(self.record.values, name)):
+    def forbidden(self, name: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Return the ids that no backend may return, and other readings of a cell."""
+        ids, value = dict[str, None](), value_at(self.record.values, name)
+        for item, _, _ in self._graded(name, value):
             forbidden = _expected_id(item)
             if forbidden is None or re.search(BAD_ID, forbidden):
                 self._note(f"'{name}' holds {abbreviated(item)}, expected an id")
             else:
                 ids[forbidden] = None
-        return tuple(ids)
+        cell = value.strip() if self.record.table and isinstance(value, str) else ""
+        return tuple(ids), tuple(tuple(dict.fromkeys(parts)) for parts in (id_readings(cell) if cell else ()))
 
-    def excluded(self) -> tuple[str, ...]:
-        """Return the ids of hits that count for nothing."""
+    def excluded(self) -> ExcludedIds:
+        """Return the ids that do not count as hits."""
         try:
-            return excluded_by(self.record.values)
+            return excluded_by(self.record.values, table=self.record.table)
         except ValueError as error:
             self._note(str(error))
-            return ()
+            return ExcludedIds()
 
     def _graded(self, name: str, value: Any) -> list[tuple[Any, Any, int | None]]:
         try:

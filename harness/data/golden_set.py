@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.data.filtering import NO_FILTER, Conditions, combine_filters
+from harness.data.problems import Problems
 from harness.data.types import LINE_ID
 from harness.errors import DataError, UsageError
 from harness.wording import counted
@@ -44,7 +46,8 @@ class GoldenQuestion:
 
     ``texts`` are expected texts; a question with expected ids too goes by these, unless texts are to be matched.
     ``filter`` maps fields of documents to values: the question asks only for documents that have them. ``forbidden``
-    are ids that no backend may return, ``excluded`` ids of hits that count for nothing.
+    are ids that no backend may return, and ``excluded`` ids of documents that do not count as hits; the other readings
+    of their cells are in ``forbidden_readings`` and ``excluded_readings``.
     """
 
     id: str
@@ -58,6 +61,29 @@ class GoldenQuestion:
     filter: Mapping[str, str] | None = None
     forbidden: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    forbidden_readings: tuple[tuple[str, ...], ...] = ()
+    excluded_readings: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether a table's cell may be read in several ways."""
+        return bool(self.readings or self.forbidden_readings or self.excluded_readings)
+
+    @property
+    def contradictions(self) -> list[str]:
+        """A sentence for each id that is expected and forbidden, or expected and excluded, in every reading."""
+        if not (self.forbidden or self.excluded):
+            return []
+        relevant = [{one.id for one in reading if one.grade > 0} for reading in (self.expected, *self.readings)]
+        sentences = []
+        for verb, readings in (
+            ("forbidden", (self.forbidden, *self.forbidden_readings)),
+            ("excluded", (self.excluded, *self.excluded_readings)),
+        ):
+            shared = [[name for name in ids if name in expected] for ids in readings for expected in relevant]
+            if all(shared):
+                sentences += [f"'{name}' is expected and {verb}" for name in shared[0]]
+        return sentences
 
     @property
     def has_alternatives(self) -> bool:
@@ -88,6 +114,74 @@ def is_line_id(name: str) -> bool:
 
 def _without_decimals(name: str) -> str:
     return _DECIMAL.sub(r"\1", name)
+
+
+def _id_readings(question: GoldenQuestion, texts: bool) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yield a noun for the ids of each kind that a question has, and the ways to read them."""
+    if not texts:
+        readings = (question.expected, *question.readings)
+        yield "expected", [tuple(expected.id for expected in reading) for reading in readings]
+    yield "forbidden", [question.forbidden, *question.forbidden_readings]
+    yield "excluded", [question.excluded, *question.excluded_readings]
+
+
+class _CellReader:
+    """Reads cells of ids as a corpus with ``corpus_ids`` writes them; see :meth:`GoldenSet.with_known_ids`."""
+
+    def __init__(self, corpus_ids: Set[str], texts: bool) -> None:
+        self._corpus_ids, self._texts = corpus_ids, texts
+        self._cells = list[str]()
+        self._decimals: dict[str, list[str]] = {}
+
+    def question(self, question: GoldenQuestion) -> GoldenQuestion:
+        """Return the question with its cells read in one way."""
+        chosen = {kind: self._choose(kind, readings) for kind, readings in _id_readings(question, self._texts)}
+        expected = question.expected
+        if not self._texts:
+            position, names = chosen["expected"]
+            reading = (question.expected, *question.readings)[position]
+            renamed = (replace(one, id=name) for one, name in zip(reading, names, strict=True))
+            expected = tuple({one.id: one for one in renamed}.values())
+        return replace(
+            question,
+            expected=expected,
+            readings=(),
+            forbidden=tuple(dict.fromkeys(chosen["forbidden"][1])),
+            excluded=tuple(dict.fromkeys(chosen["excluded"][1])),
+            forbidden_readings=(),
+            excluded_readings=(),
+        )
+
+    def _choose(self, kind: str, readings: Sequence[tuple[str, ...]]) -> tuple[int, list[str]]:
+        """Return the position of the best reading, and its ids as the corpus writes them."""
+
+        def share(position: int) -> float:
+            return sum(name in self._corpus_ids for name in readings[position]) / max(len(readings[position]), 1)
+
+        positions = list(range(len(readings)))
+        best = max(reversed(positions) if self._texts else positions, key=share)
+        if best:
+            self._cells.append(readings[best][0])
+        names = list(map(self._whole_number, readings[best]))
+        changed = [name for name, number in zip(readings[best], names, strict=True) if number != name]
+        self._decimals.setdefault(kind, []).extend(changed)
+        return best, names
+
+    def _whole_number(self, name: str) -> str:
+        number = _without_decimals(name)
+        return name if name in self._corpus_ids or number not in self._corpus_ids else number
+
+    def notes(self) -> list[str]:
+        """Return a sentence on the cells, and one on the whole numbers of each kind; none if nothing changed."""
+        notes = []
+        if self._cells:
+            cells = counted(len(self._cells), "cell")
+            notes.append(f"{cells} with ; or | read as the corpus writes ids: '{self._cells[0]}'")
+        for kind, names in self._decimals.items():
+            if names:
+                ids, number = counted(len(names), f"{kind} id"), _without_decimals(names[0])
+                notes.append(f"{ids} read as a whole number: '{names[0]}' as '{number}'")
+        return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,47 +254,34 @@ class GoldenSet:
             if any(document.grade >= relevance for document in question.expected)
         )
 
-    def with_known_ids(self, find_ids: Callable[[Set[str]], Set[str]]) -> GoldenSet:
+    def with_known_ids(self, find_ids: Callable[[Set[str]], Set[str]], *, texts: bool = False) -> GoldenSet:
         """Return the set with each cell read in the way that makes the largest share of its ids known.
 
         ``1.0``, as pandas writes a whole number next to an empty cell, becomes ``1`` if only that is known. Both are
-        noted. If nothing is better, expected ids stay as they are.
+        noted. If nothing is better, ids stay as they are.
 
         Args:
             find_ids: returns the ids that a document has, or belongs to.
+            texts: whether expectations are texts, which stay as they are; a cell of forbidden or excluded values is
+                then one text unless documents have its ids.
+
+        Raises:
+            DataError: An id is expected and forbidden, or expected and excluded, as the cells are read.
         """
-        readings = {question.id: (question.expected, *question.readings) for question in self}
-        names = {expected.id for each in readings.values() for reading in each for expected in reading}
-        if not any(question.readings for question in self) and not any(map(_DECIMAL.match, names)):
+        names = {
+            name for question in self for _, readings in _id_readings(question, texts) for name in chain(*readings)
+        }
+        if not any(question.has_readings for question in self) and not any(map(_DECIMAL.match, names)):
             return self
-        corpus_ids = find_ids(names | {_without_decimals(name) for name in names})
-
-        def share(reading: tuple[Expectation, ...]) -> float:
-            return sum(expected.id in corpus_ids for expected in reading) / max(len(reading), 1)
-
-        def whole_number(expected: Expectation) -> Expectation:
-            number = _without_decimals(expected.id)
-            return expected if expected.id in corpus_ids or number not in corpus_ids else replace(expected, id=number)
-
-        questions, cells, decimals = list[GoldenQuestion](), list[str](), list[str]()
-        for question in self:
-            reading = max(readings[question.id], key=share)
-            if reading != question.expected:
-                cells.append(reading[0].id)
-            plain = tuple({expected.id: expected for expected in map(whole_number, reading)}.values())
-            decimals += [expected.id for expected in reading if whole_number(expected) != expected]
-            questions.append(replace(question, expected=plain, readings=()))
-        if not cells and not decimals:
-            return self
-        notes = list(self.notes)
-        if cells:
-            notes.append(f"{counted(len(cells), 'cell')} with ; or | read as the corpus writes ids: '{cells[0]}'")
-        if decimals:
-            number = _without_decimals(decimals[0])
-            notes.append(
-                f"{counted(len(decimals), 'expected id')} read as a whole number: '{decimals[0]}' as '{number}'"
-            )
-        return replace(self, questions=tuple(questions), notes=tuple(notes))
+        reader = _CellReader(find_ids(names | {_without_decimals(name) for name in names}), texts)
+        questions = tuple(map(reader.question, self.questions))
+        problems = Problems(self.source)
+        for question in questions:
+            for contradiction in question.contradictions:
+                problems.add(question.line, contradiction)
+        problems.raise_if_any()
+        notes = reader.notes()
+        return replace(self, questions=questions, notes=(*self.notes, *notes)) if notes else self
 
     @classmethod
     def of_dataset(cls, dataset: Dataset) -> GoldenSet:

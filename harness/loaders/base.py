@@ -96,9 +96,9 @@ class TextSource:
         digests: SHA-256 of each file, by name, for the report and the card.
         state: a value that changes when the files do.
         unit: the unit of ``TextBatch.lines``: "line", "row", "document".
-        excluded: of queries, returns the documents that each query excludes; None without such a field.
+        excluded: of queries, returns what each query excludes of documents with these ids; None without such a field.
         filters: of a golden set's questions, returns the filter of each question that has one; None for other texts.
-        forbidden: of a golden set, returns the documents that no backend may return for a query; None for others.
+        forbidden: of a golden set, returns what no backend may return for a query; None for others.
     """
 
     label: str
@@ -108,9 +108,9 @@ class TextSource:
     digests: Mapping[str, str] = field(default_factory=dict)
     state: Callable[[], object] = lambda: None
     unit: str = "line"
-    excluded: Callable[[], Mapping[str, Sequence[str]]] | None = None
+    excluded: Callable[[Ids], Mapping[str, Sequence[str]]] | None = None
     filters: Callable[[], Mapping[str, Conditions]] | None = None
-    forbidden: Callable[[], Mapping[str, Sequence[str]]] | None = None
+    forbidden: Callable[[Ids], Mapping[str, Sequence[str]]] | None = None
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -127,9 +127,9 @@ def load_dataset(
         analyzer=location.analyzer,
         titles=documents.titles,
         candidates=_candidates(location, loaded, corpus, selected_queries),
-        excluded=query_source.excluded() or None if query_source.excluded is not None else None,
+        excluded=query_source.excluded(corpus.ids) or None if query_source.excluded is not None else None,
         filters=query_source.filters() if query_source.filters is not None else {},
-        forbidden=query_source.forbidden() or None if query_source.forbidden is not None else None,
+        forbidden=query_source.forbidden(corpus.ids) or None if query_source.forbidden is not None else None,
         unread_files=loaded.unread_files,
         states_unknown_documents=location.stated_unknown(loaded.split) > 0,
     )

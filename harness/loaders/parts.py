@@ -31,7 +31,7 @@ from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden_file, read_golden, shaped_content
 from harness.loaders.qrels import read_judgments
-from harness.loaders.records import ENDINGS, first_records, format_of, read_records, unit_of
+from harness.loaders.records import ENDINGS, TABLES, first_records, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
@@ -134,21 +134,23 @@ def document_columns(spec: DatasetSpec) -> ColumnMap:
     return ColumnMap(DOCUMENT_ROLES, spec.columns, shared_roles=spec.shared_roles)
 
 
-def excluded_in(files: Files, columns: ColumnMap, unit: str) -> dict[str, tuple[str, ...]]:
+def excluded_in(files: Files, columns: ColumnMap, unit: str, documents: Ids) -> dict[str, tuple[str, ...]]:
     """Return the documents that queries of tables exclude, by query id; raises DataError for a field without ids.
 
-    A file none of whose first records has such a field is not read further.
+    A cell of several ids is read as ``documents`` write theirs. A file none of whose first records has such a field is
+    not read further.
     """
     problems, excluded = Problems(files.label, unit), dict[str, tuple[str, ...]]()
     for name in files.names:
         if not any(name_of_field in record for record in first_records(files.source, name) for name_of_field in FIELDS):
             continue
         with files.source.open(name) as stream:
-            records = read_records(stream, problems, [], ending=format_of(name) or ".jsonl", nested=True)
+            ending = format_of(name) or ".jsonl"
+            records = read_records(stream, problems, [], ending=ending, nested=True)
             for batch in text_batches(records, columns, problems):
                 for line, query, record in zip(batch.lines or (), batch.ids, batch.records or (), strict=True):
                     try:
-                        excluded[query] = excluded_by(record)
+                        excluded[query] = excluded_by(record, table=ending in TABLES).among(documents)
                     except ValueError as error:
                         problems.add(line, str(error))
     problems.raise_if_any()
@@ -212,6 +214,13 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
     def golden() -> GoldenSet:
         return read_golden(files.source, files.names[0], columns, _SHARED)
 
+    def resolved(documents: Ids) -> GoldenSet:
+        def find_ids(names: Set[str]) -> Set[str]:
+            candidates = sorted(names)
+            return set(Ids.of(candidates).take(np.flatnonzero(documents.rows_of(Ids.of(candidates)) >= 0)))
+
+        return golden().with_known_ids(find_ids)
+
     def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         notes.extend(golden().notes)
         ids, texts, lines = zip(*((q.id, q.question, q.line) for q in golden()), strict=True)
@@ -221,15 +230,9 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
         return _judgments_of(golden().require_ids())
 
     def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:
-        read = golden().require_ids()
-
-        def find_ids(names: Set[str]) -> Set[str]:
-            candidates = sorted(names)
-            return set(Ids.of(candidates).take(np.flatnonzero(documents.rows_of(Ids.of(candidates)) >= 0)))
-
-        resolved = read.with_known_ids(find_ids)
-        notes.extend(resolved.notes[len(read.notes) :])
-        return _judgments_of(resolved)
+        read = resolved(documents)
+        notes.extend(read.notes[len(golden().notes) :])
+        return _judgments_of(read.require_ids())
 
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
     if golden_columns := {role: field for role, field in columns.items() if role in GOLDEN_ROLE_NAMES}:
@@ -241,9 +244,9 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
         key,
         files.digests,
         files.state,
-        excluded=lambda: excluded_documents(golden()),
+        excluded=lambda documents: excluded_documents(resolved(documents)),
         filters=lambda: {question.id: question.filter for question in golden() if question.filter},
-        forbidden=lambda: forbidden_documents(golden()),
+        forbidden=lambda documents: forbidden_documents(resolved(documents)),
     )
     source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
     return Questions(queries, source)

@@ -45,7 +45,7 @@ from harness.results.dataset_info import dataset_info, missing_dataset
 from harness.results.differences import paired_differences, reference_notes
 from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
-from harness.results.hit_rules import HitRules
+from harness.results.hit_rules import ExcludedIn, HitRules
 from harness.results.leaderboard import Across, differences_across, make_leaderboard
 from harness.results.published import PublishedHere, published_means, published_numbers
 from harness.results.schema_base import Json
@@ -283,17 +283,19 @@ def run_on(
     deeper: int = 0,
     pool: WorkerPool | None = None,
     budget: AbstractContextManager[object] | None = None,
+    find_excluded: ExcludedIn | None = None,
 ) -> list[ScoredTrial]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
     ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget``
-    limits the computations of this process; None makes the plan's budget, which counts from here.
+    limits the computations of this process; None makes the plan's budget, which counts from here. ``find_excluded``
+    finds the excluded documents of a run, None compares ids.
 
     A dataset without documents is for external indexes: their expected content is not known. In the plan's order; a
     backend that fails, or a run that cannot be scored, is among them with its failure.
     """
     leave_out = dataset.identical_ids == "drop" or dataset.candidates is not None or bool(dataset.excluded)
-    rules = HitRules.of(dataset) if leave_out else None
+    rules = HitRules.of(dataset, find_excluded) if leave_out else None
     # a hit that is left out takes no other hit's place
     deep = rules.deepened(plan) if rules is not None else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
@@ -346,7 +348,7 @@ def _assess(
                 outcome,
                 run=rules.filter_hits(outcome.run, k),
                 rebuilds=tuple(rules.filter_hits(run, k) for run in outcome.rebuilds),
-                notes=(*outcome.notes, *rules.notes(outcome.run)),
+                notes=(*outcome.notes, *rules.notes(outcome.run, k)),
             )
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.filter_hits(parity.exact, k))

@@ -8,7 +8,7 @@ see nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,12 +31,17 @@ from harness.wording import counted
 _EXAMPLES = 3
 
 
+ExcludedIn = Callable[[Run], Mapping[str, Sequence[str]]]
+"""Returns the documents of a run that each query excludes."""
+
+
 @dataclass(frozen=True, slots=True)
 class HitRules:
     """``documents`` are all of the dataset; ``drops_itself`` says that hits with their query's id are left out.
 
     ``candidates`` are each query's candidates, None for all documents. ``excluded`` are the documents that each query
     excludes, by ids; ``most_excluded`` is their largest number in the dataset, at most if its documents are unknown.
+    ``find_excluded`` finds them among the documents of a run if they are not named by their ids.
     """
 
     documents: Ids
@@ -44,9 +49,10 @@ class HitRules:
     candidates: Run | None
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)
     most_excluded: int = 0
+    find_excluded: ExcludedIn | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset) -> HitRules:
+    def of(cls, dataset: Dataset, find_excluded: ExcludedIn | None = None) -> HitRules:
         """Return the rules of a dataset."""
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
@@ -56,7 +62,7 @@ class HitRules:
         elif excluded:
             most = int(np.diff(candidate_rows(queries, corpus, excluded).indptr).max(initial=0))
         among = candidate_rows(queries, corpus, candidates) if candidates is not None else None
-        return cls(corpus, itself, among, excluded, most)
+        return cls(corpus, itself, among, excluded, most, find_excluded)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that requests all hits that the rules need."""
@@ -80,6 +86,8 @@ class HitRules:
 
         If ids were to be read from a field whose values several documents share, these values are compared.
         """
+        if self.find_excluded is not None:
+            return without_excluded(run, self.find_excluded(replace(run, content=content)))
         if content is None or not content.repeats or content.values is None:
             return without_excluded(run, self.excluded)
         values = content.values.combine_chunks()
@@ -88,10 +96,19 @@ class HitRules:
         positions = candidate_positions(run.indptr, names.rows_of(values)[run.rows], excluded)
         return select_hits(run, np.setdiff1d(np.arange(run.hits), positions))
 
-    def notes(self, run: Run) -> list[str]:
-        """Return sentences that count what is left out of the hits of ``run``, before any cut, and what they lack."""
-        left_out = run.hits - self._without_excluded(run, run.content).hits if self.excluded else 0
-        return [*excluded_hits_note(left_out), *self._not_returned(run)]
+    def notes(self, run: Run, k: int | None = None) -> list[str]:
+        """Return sentences that count what is left out of the hits of ``run``, before any cut, and what they lack.
+
+        ``k`` is the number of hits that count, None for all of them.
+        """
+        if not self.excluded:
+            return self._not_returned(run)
+        counting = self._without_excluded(run, run.content)
+        notes = excluded_hits_note(run.hits - counting.hits)
+        if self.find_excluded is not None and k is not None:
+            hits, left = np.diff(run.indptr), np.diff(counting.indptr)
+            notes += short_lists_note(int(((left < k) & (hits >= k + self.most_excluded)).sum()), k)
+        return [*notes, *self._not_returned(run)]
 
     def _not_returned(self, run: Run) -> list[str]:
         """Return a sentence that counts the candidates which are not among the hits."""
@@ -116,6 +133,12 @@ def excluded_hits_note(left_out: int) -> list[str]:
     """Return a sentence that counts the hits left out because a query excludes them; none for 0."""
     hits = counted(left_out, "hit is", "hits are")
     return [f"{hits} left out because the query excludes the document"] if left_out else []
+
+
+def short_lists_note(queries: int, k: int) -> list[str]:
+    """Return a sentence that counts the queries with fewer than k hits left, though more were returned; none for 0."""
+    shorter = counted(queries, "query has", "queries have")
+    return [f"{shorter} fewer than {k} hits left without the documents that it excludes"] if queries else []
 
 
 def _keys(run: Run, candidates: Run) -> Int64Array:

@@ -343,7 +343,7 @@ def test_forbidden_ids() -> None:
 
 
 @pytest.mark.parametrize("name", ["excluded_ids", "excluded_doc_ids"])
-@pytest.mark.parametrize("excluded", ["x", ["y", "x"], "y;x", '["x"]'])
+@pytest.mark.parametrize("excluded", ["x", ["y", "x"], '["x"]'])
 def test_an_id_that_is_expected_and_excluded_is_refused(name: str, excluded: object) -> None:
     with pytest.raises(DataError, match="line 1: 'x' is expected and excluded"):
         read({"question": "a", "expected": ["x", "z"], name: excluded})

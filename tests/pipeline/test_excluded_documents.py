@@ -145,13 +145,119 @@ def test_called_backends_leave_excluded_hits_out_and_return_as_many_more():
     assert [problem.check for problem in deaf.report.preflight] == ["too-many-hits"]
 
 
-def test_hits_matched_by_a_field_stay_with_a_note():
-    hits = [{"id": name, "source": f"{name[0]}.pdf"} for name in ("a1", "a2", "b1", "b2")]
+FILES = {"a1": "a.pdf", "a2": "a.pdf", "b1": "b.pdf", "b2": "b.pdf"}
+TEXTS = {"a1": "old pump terms", "a2": "old water terms", "b1": "pump water", "b2": "water pump"}
+BY_CONTENT = [
+    ("field:source", {}, ["b.pdf"], ["a.pdf"]),
+    ("text", {}, ["pump water"], ["old pump terms", "a2"]),
+    ("document", {"delimiter": "1"}, ["b"], ["a", "a2"]),
+    ("exact", {}, ["b1"], ["a1", "a2"]),
+]
+
+
+def chunks(folder: Path) -> Path:
+    path = folder / "chunks.jsonl"
+    records = [{"_id": key, "text": text, "source": FILES[key]} for key, text in TEXTS.items()]
+    path.write_text(lines(records))
+    return path
+
+
+@pytest.mark.parametrize("name", ["excluded_ids", "forbidden"])
+@pytest.mark.parametrize(("match", "options", "expected", "values"), BY_CONTENT)
+def test_excluded_and_forbidden_values_are_matched_as_expected_values(tmp_path, name, match, options, expected, values):
+    golden = [{"id": "q1", "question": "pump water", "expected": expected, name: [*values, "absent"]}]
+    hits = [{"id": key, "source": FILES[key], "text": text} for key, text in TEXTS.items()]
+    options = {**options, "match": match, "timing": False, "isolation": "none", "k": 3}
+    corpus = str(chunks(tmp_path))
+    of_corpus = harness.check(golden, corpus=corpus, backends="csr", **options)
+    of_hits = harness.check(golden, against={"mine": lambda question, k: hits[:k]}, **options)
+    (of_engine,), of_backend = of_corpus.report.trials, of_hits.trial("mine")
+    if name == "forbidden":
+        assert set(of_backend.questions[0].forbidden_hits) == {"a1", "a2"}
+        assert not {"b1", "b2"} & set(of_engine.questions[0].forbidden_hits)
+    else:
+        assert set(of_engine.questions[0].top) == {"b1", "b2"}
+        assert not {"a1", "a2"} & set(top(of_hits))
+        assert top(of_hits)[0] == "b1"
+        assert "2 hits are left out because the query excludes the document" in of_backend.notes
+        info = of_corpus.report.dataset.excluded
+        assert (info.queries, info.documents, info.unknown) == (1, 2, 1)
+    kind = "excluded" if name == "excluded_ids" else "forbidden"
+    (warning,) = [each for each in of_corpus.report.warnings if each.check == f"unknown-{kind}-ids"]
+    assert warning.message == f"1 {kind} id is not in the corpus 'chunks': 'absent'"
+
+
+def test_a_value_of_many_documents_may_leave_few_hits_which_a_note_counts():
+    hits = [{"id": f"a{number}", "source": "a.pdf"} for number in range(9)]
     golden = [{"id": "q1", "question": "pump", "expected": ["b.pdf"], "excluded_ids": ["a.pdf"]}]
-    options: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3}
-    checked = harness.check(golden, against={"mine": lambda question, k: hits[:k]}, match="field:source", **options)
-    assert any("kept with --against" in note for note in checked.report.notes), "hits are not known by their ids alone"
-    assert len(top(checked)) == 3
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3, "match": "field:source"}
+    found = [{"id": "b1", "source": "b.pdf"}, *hits]
+    checked = harness.check(golden, against={"mine": lambda question, k: found[:k]}, **options)
+    assert top(checked) == ["b1"]
+    assert any("1 query has fewer than 3 hits left" in note for note in checked.trial("mine").notes)
+
+
+def test_hits_that_only_name_a_document_are_completed_from_the_corpus(tmp_path):
+    golden = [{"id": "q1", "question": "pump", "expected": ["b.pdf"], "excluded_ids": ["a.pdf"]}]
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3, "match": "field:source"}
+    corpus = str(chunks(tmp_path))
+    checked = harness.check(golden, corpus=corpus, against={"mine": lambda question, k: list(FILES)}, **options)
+    assert top(checked) == ["b1", "b2"]
+
+
+@pytest.mark.parametrize("name", ["excluded_ids", "forbidden"])
+@pytest.mark.parametrize(
+    ("cell", "ids", "known"),
+    [
+        ("d;1|x;d2", ("d;1|x;d2",), "d;1|x;d2"),
+        ("d1;d2", ("d1", "d2"), "d1"),
+        ("a|b;d2", ("a|b", "d2"), "a|b"),
+        ("7.0", ("7",), "7"),
+    ],
+)
+def test_a_cell_of_several_ids_is_read_as_the_corpus_writes_them(tmp_path, name, cell, ids, known):
+    (tmp_path / "queries.csv").write_text(f'id,question,expected,{name}\nq1,pump,e,"{cell}"\n')
+    documents = [{"_id": key, "text": "pump"} for key in ("e", known, "d2")]
+    (tmp_path / "corpus.jsonl").write_text(lines(documents))
+    dataset = load_dataset(str(tmp_path))
+    assert (dataset.forbidden if name == "forbidden" else dataset.excluded) == {"q1": ids}
+    options: dict[str, Any] = {"corpus": str(tmp_path / "corpus.jsonl"), "backends": "csr", "timing": False}
+    checked = harness.check(str(tmp_path / "queries.csv"), **options, isolation="none", k=3)
+    assert not [each for each in checked.report.warnings if each.check.startswith("unknown-")]
+    question = checked.report.trials[0].questions[0]
+    if name == "forbidden":
+        assert question.forbidden == list(ids)
+    else:
+        assert not set(ids) & set(question.top)
+
+
+def test_a_cell_of_queries_is_one_id_if_the_documents_have_it(folder):
+    (folder / "queries.jsonl").unlink()
+    (folder / "queries.csv").write_text("_id,text,excluded_ids\nq1,pump,d5;d6\nq2,pump,d|7\nq3,pump,\n")
+    with (folder / "corpus.jsonl").open("a") as stream:
+        stream.write(json.dumps({"_id": "d|7", "text": "pump"}) + "\n")
+    assert load_dataset(str(folder)).excluded == {"q1": ("d5", "d6"), "q2": ("d|7",), "q3": ()}
+
+
+def test_an_element_of_a_list_is_one_id(folder):
+    (folder / "queries.jsonl").write_text(lines([{**QUERIES[0], "excluded_ids": ["a;b"]}, *QUERIES[1:]]))
+    assert load_dataset(str(folder)).excluded["q1"] == ("a;b",)
+    golden = [{"question": "pump", "expected": ["d4"], "excluded_ids": ["a;b"], "forbidden": ["c|d"]}]
+    dataset = harness.Dataset.of({**DOCUMENTS, "a;b": "pump", "c|d": "pump"}, golden)
+    assert (dataset.excluded, dataset.forbidden) == ({"line-1": ("a;b",)}, {"line-1": ("c|d",)})
+    with pytest.raises(DataError, match="'excluded_ids' holds ''"):
+        harness.Dataset.of(DOCUMENTS, [{**golden[0], "excluded_ids": [""]}])
+
+
+def test_ids_that_a_cell_both_expects_and_excludes_are_refused_once_the_cell_is_read(tmp_path):
+    path = tmp_path / "golden.csv"
+    path.write_text("question,expected,excluded_ids\npump,a;b,a\n")
+    options: dict[str, Any] = {"backends": "csr", "timing": False, "isolation": "none", "k": 3}
+    joined = harness.Dataset.of({"a;b": "pump", "a": "pump", "c": "water"}, {"q": "pump"})
+    assert harness.check(str(path), corpus=joined, **options).report.trials[0].questions[0].top[0] == "a;b"
+    separate = harness.Dataset.of({"b": "pump", "a": "pump", "c": "water"}, {"q": "pump"})
+    with pytest.raises(DataError, match="'a' is expected and excluded"):
+        harness.check(str(path), corpus=separate, **options)
 
 
 def test_an_external_index_leaves_excluded_hits_out(tmp_path):

@@ -18,12 +18,13 @@ from harness.data.golden_set import GoldenSet, excluded_documents
 from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
 from harness.data.texts import content_digest
-from harness.data.types import Corpus, Ids, Queries
+from harness.data.types import Corpus, Ids, Queries, Run
 from harness.engines.callable.answers import PLAIN, Answer, HitContent, separate_ids
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
 from harness.pipeline.asking import SentFilters, ask_callable, run_of_answers
 from harness.pipeline.check.answered import GoldenRun, trial_of_backend
+from harness.pipeline.check.preflight import Examiner
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
@@ -40,9 +41,8 @@ from harness.plan.stages import fusions, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.backend_info import short_labels
-from harness.results.hit_rules import excluded_hits_note
+from harness.results.hit_rules import excluded_hits_note, short_lists_note
 from harness.results.schema_base import ErrorInfo
-from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
 from harness.results.truncation import truncation_findings
 from harness.store.cache import Cache
@@ -113,10 +113,6 @@ class AgainstPlan:
     indexes: Plan | None
     request: CompareRequest
     content: HitContent = PLAIN
-
-    def excluded(self, golden: GoldenSet) -> Mapping[str, Sequence[str]]:
-        """Return the documents that each question excludes; none if hits are matched by more than their ids."""
-        return excluded_documents(golden) if self.content == PLAIN else {}
 
 
 def plan_against(
@@ -206,10 +202,10 @@ def search_indexes(
     corpora: Mapping[str, Corpus],
     cache: Cache,
     display: Display,
-    judge: QrelsOf,
+    examiner: Examiner,
     golden: GoldenSet,
 ) -> list[StoreSearch]:
-    """Search every index of a plan, each in a worker, with the encoded questions; score by ``judge``.
+    """Search every index of a plan, each in a worker, with the encoded questions; score as ``examiner`` judges.
 
     ``dataset`` is its name in the result. ``corpora`` are documents by name, whose texts are encoded if an index keeps
     none. ``golden`` has the questions' filters and the documents that they exclude.
@@ -217,11 +213,13 @@ def search_indexes(
     if plan.indexes is None:
         return []
     filters = golden.filters
-    alone = _without_documents(plan.indexes.dataset_name, queries, filters, plan.excluded(golden))
+    alone = _without_documents(plan.indexes.dataset_name, queries, filters, excluded_documents(golden))
     short = dict(zip(plan.backends, short_labels([backend.label for backend in plan.backends]), strict=True))
     indexes = [backend for backend in plan.backends if backend.called is None]
     names = {trial.label: short[index] for trial, index in zip(plan.indexes.trials, indexes, strict=True)}
-    scored = run_on(plan.indexes, alone, cache, RenamedDisplay(display, names), judge)
+    scored = run_on(
+        plan.indexes, alone, cache, RenamedDisplay(display, names), examiner.judge, find_excluded=examiner.excluded
+    )
     trials = trial_results(scored, alone, plan.indexes, probes_of(plan.indexes))
     comparison = ModelComparison(queries, corpora, plan.request, cache, display)
     searched = []
@@ -259,17 +257,19 @@ def ask_backend(
     dataset: str,
     golden: GoldenSet,
     queries: Queries,
-    k: int,
+    examiner: Examiner,
     *,
     cache: Cache,
     display: Display,
 ) -> AskedBackend:
     """Query a callable or an endpoint; return its answers, unscored, or why it failed as a whole.
 
-    As many more hits are requested as a question excludes documents, so that no hit is missing from the first ``k``.
+    As many more hits are requested as a question excludes documents, so that no hit is missing from the first ``k``
+    unless an excluded value is that of several documents.
     """
     options, notes = plan.request, list(called.notes)
-    excluded = plan.excluded(golden)
+    excluded = excluded_documents(golden)
+    k = examiner.k
     depth = k + most_excluded(excluded)
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
@@ -300,16 +300,22 @@ def ask_backend(
     if outcome.repeated:
         notes.append(f"made again after a failure: {counted(outcome.repeated, 'call')}; its milliseconds include that")
     expected = [expectation.id for question in golden for expectation in question.expected]
-    counting = outcome.answers
+    separated = separate_ids(outcome.answers)
+    repeats = separated != list(outcome.answers)
+    answers = separated
     if excluded:
-        lists = [frozenset(excluded.get(question.id, ())) for question in golden]
-        pairs = list(zip(outcome.answers, lists, strict=True))
-        counting = tuple(_without_excluded(answer, ids, k, depth) for answer, ids in pairs)
-        notes += excluded_hits_note(sum(name in ids for answer, ids in pairs for name in answer.ids))
-    answers = separate_ids(counting)
-    run = run_of_answers(queries.ids, answers, k, expected)
-    if answers != list(counting) and run.content is not None:
-        run = replace(run, content=replace(run.content, repeats=True))
+        every_hit = _run(queries.ids, separated, max((len(answer.ids) for answer in separated), default=1), (), repeats)
+        by_question = examiner.excluded(every_hit)
+        lists = [frozenset(by_question.get(question.id, ())) for question in golden]
+        answers = [_without_excluded(answer, ids, k, depth) for answer, ids in zip(separated, lists, strict=True)]
+        left_out = sum(name in ids for answer, ids in zip(separated, lists, strict=True) for name in answer.ids)
+        notes += excluded_hits_note(left_out)
+        short = sum(
+            len(answer.ids) < k <= depth <= len(before.ids) for answer, before in zip(answers, separated, strict=True)
+        )
+        notes += short_lists_note(short, k)
+    run = _run(queries.ids, answers, k, expected, repeats)
+    if repeats and run.content is not None:
         notes.append(
             f"several documents share a value of '{called.id_key}', the field of ids: the first hit with an expected "
             "value counts, further ones keep their rank"
@@ -324,6 +330,12 @@ def ask_backend(
         ),
     )
     return AskedBackend(answered, answers)
+
+
+def _run(query_ids: Ids, answers: Sequence[Answer], k: int, expected: Sequence[str], repeats: bool) -> Run:
+    """Return answers as a run; ``repeats`` says that documents share the values that ids were to be read from."""
+    run = run_of_answers(query_ids, answers, k, expected)
+    return replace(run, content=replace(run.content, repeats=repeats)) if run.content is not None else run
 
 
 def _without_excluded(answer: Answer, excluded: frozenset[str], k: int, depth: int) -> Answer:

@@ -174,7 +174,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     judged = [metric for metric in metrics.values() if not counts_forbidden(metric)]
     compared = _compare_request(request, golden.name, list(map(str, judged or [parse_metric(f"Hit@{request.k}")])))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
-    content = HitContent(match.field, any(question.texts for question in golden))
+    by_text = match.rule is MatchRule.TEXT and any(question.forbidden or question.excluded for question in golden)
+    content = HitContent(match.field, by_text or any(question.texts for question in golden))
     against = plan_against(existing, compared, content) if existing else None
     if request.identical_ids == "drop" and against is not None:
         raise UsageError(

@@ -12,21 +12,23 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
 from harness.data import ranking
-from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, excluded_documents
 from harness.data.id_spelling import respellings, spelled_otherwise
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import DocumentContent, Ids, Qrels, Run
 from harness.errors import UsageError
+from harness.pipeline.check.containment import normalize_text
 from harness.pipeline.check.text_match import TextMatch, expected_texts, match_texts
 from harness.plan.option_values import parse_match
 
@@ -76,6 +78,7 @@ class Match:
         values: The value that is compared in place of a document's id, by id: of the field, or of the field from which
             a backend read ids although several documents share its values.
         texts: How each document matches expected texts: by its id, then by the expectation's id.
+        further_texts: The forbidden and excluded texts that each document matches, by its id.
     """
 
     rule: MatchRule = MatchRule.EXACT
@@ -84,6 +87,7 @@ class Match:
     share: float = 1.0
     values: Mapping[str, str] = dataclass_field(default_factory=dict, compare=False, repr=False)
     texts: Mapping[str, Mapping[str, TextMatch]] = dataclass_field(default_factory=dict, compare=False, repr=False)
+    further_texts: Mapping[str, Collection[str]] = dataclass_field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, expression: str, delimiter: str | None) -> Match:
@@ -141,6 +145,12 @@ class Match:
             yield name[:end]
             before = end + len(self.delimiter) - 1  # delimiters may overlap: `--` occurs twice in `a---b`
             end = name.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
+
+    def names(self, doc_id: str) -> Iterator[str]:
+        """Yield what forbids or excludes a document: its id, what is compared in place of it, and texts."""
+        yield doc_id
+        yield from self.owners_by_id(doc_id)
+        yield from self.further_texts.get(doc_id, ())
 
     def owner(self, doc_id: str, expected: Mapping[str, object]) -> str | None:
         """Return which of the ``expected`` ids a document belongs to, None for a document that matches none."""
@@ -315,23 +325,44 @@ class ExpectedDocuments:
         forbidden = frozenset(question.forbidden)
         if not forbidden:
             return []
-        return [doc_id for doc_id in ranked if not forbidden.isdisjoint(self._names(doc_id))]
+        return [doc_id for doc_id in ranked if not forbidden.isdisjoint(self.match.names(doc_id))]
 
-    def _names(self, doc_id: str) -> Iterator[str]:
-        """Yield the names by which a document can be forbidden: its id, and what its expected ids are compared with."""
-        yield doc_id
-        yield from self.match.owners_by_id(doc_id)
+    @cached_property
+    def excluded(self) -> dict[str, tuple[str, ...]]:
+        """The documents that each question excludes, and excluded ids that no document has, in the question's order.
 
-    @property
-    def unknown_forbidden(self) -> list[str]:
-        """Every forbidden id that no document of the corpus has; none if the documents are not known."""
-        forbidden = dict.fromkeys(doc_id for question in self.golden for doc_id in question.forbidden)
-        if self.corpus_ids is None or not forbidden:
+        Documents are all of the corpus. Only questions that exclude something are in it.
+        """
+        excluded = excluded_documents(self.golden)
+        names = {name for ids in excluded.values() for name in ids}
+        if not names or self.corpus_ids is None or self._compares_ids_only:
+            return excluded
+        documents: dict[str, list[str]] = {}
+        for doc_id in self.corpus_ids:
+            for name in names.intersection(self.match.names(doc_id)):
+                documents.setdefault(name, []).append(doc_id)
+        return {
+            question: tuple(dict.fromkeys(doc_id for name in ids for doc_id in documents.get(name, [name])))
+            for question, ids in excluded.items()
+        }
+
+    def unknown(self, ids: Iterable[str]) -> list[str]:
+        """Return the forbidden or excluded ids that no document of the corpus has, each once.
+
+        There are none if the documents, or the texts that are compared, are not known.
+        """
+        distinct, by_text = dict.fromkeys(ids), self.match.rule is MatchRule.TEXT
+        if self.corpus_ids is None or not distinct or (by_text and not self._all_texts):
             return []
         present = set(self.corpus_ids)
-        if not self._is_exact:
-            present.update(name for doc_id in self.corpus_ids for name in self.match.owners_by_id(doc_id))
-        return [doc_id for doc_id in forbidden if doc_id not in present]
+        if not self._compares_ids_only:
+            present.update(name for doc_id in self.corpus_ids for name in self.match.names(doc_id))
+        return [doc_id for doc_id in distinct if doc_id not in present]
+
+    @property
+    def _compares_ids_only(self) -> bool:
+        """True if forbidden and excluded ids are those of documents."""
+        return self.match.rule is MatchRule.EXACT and not self.match.values
 
 
 def bind_content(match: Match, golden: GoldenSet, ids: Ids, content: DocumentContent) -> Match:
@@ -340,16 +371,27 @@ def bind_content(match: Match, golden: GoldenSet, ids: Ids, content: DocumentCon
     if content.values is not None and (match.rule is MatchRule.FIELD or content.repeats):
         pairs = zip(ids, content.values.to_pylist(), strict=True)
         values = {doc_id: value for doc_id, value in pairs if value is not None}
+    match = replace(match, values=values)
+    if content.texts is None:
+        return match
     texts = expected_texts(golden)
-    if not texts or content.texts is None:
-        return replace(match, values=values)
-    return replace(match, values=values, texts=match_texts(texts, ids, content.texts, match.share))
+    if match.rule is MatchRule.TEXT and (further := _further_texts(golden, ids)):
+        match = replace(match, further_texts=match_texts(further, ids, content.texts, match.share))
+    return replace(match, texts=match_texts(texts, ids, content.texts, match.share)) if texts else match
+
+
+def _further_texts(golden: GoldenSet, ids: Ids) -> dict[str, str]:
+    """Return the normalised text of each forbidden or excluded value that is not a document's id."""
+    values = list(dict.fromkeys(value for question in golden for value in (*question.forbidden, *question.excluded)))
+    rows = ids.rows_of(Ids.of(values)).tolist()
+    return {value: normalize_text(value) for value, row in zip(values, rows, strict=True) if row < 0}
 
 
 def resolve_ids(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
     """Return a golden set whose expected ids are read as the corpora write them; unchanged without any corpus.
 
-    ``corpora`` are the ids of their documents, or the values of the field by which they are matched.
+    ``corpora`` are the ids of their documents, or the values of the field by which they are matched. If texts are
+    matched, only forbidden and excluded ids are read so.
     """
     ids = list(corpora)
 
@@ -360,7 +402,7 @@ def resolve_ids(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> Gold
             return {name for row, name in enumerate(candidates) if any(rows[row] for rows in present)}
         return {owner for corpus in ids for doc_id in corpus for owner in match.owners(doc_id) if owner in names}
 
-    return golden.with_known_ids(find_ids) if ids else golden
+    return golden.with_known_ids(find_ids, texts=match.rule is MatchRule.TEXT) if ids else golden
 
 
 def plain_judgments(golden: GoldenSet) -> Qrels:

@@ -12,6 +12,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
 from harness.data.filtering import QueryFilters, format_filter
-from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion, GoldenSet, excluded_documents, forbidden_documents
 from harness.data.id_spelling import respellings
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
@@ -533,14 +534,15 @@ class Examiner:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
             documents = documents if self.most_matching is None else min(documents, self.most_matching)
-            missing, expected = list[Finding](), self._expected_of(run)
+            missing, unknown, expected = list[Finding](), list[Finding](), self._expected_of(run)
             if self.corpus is None:
                 missing = [
                     *self._unmatchable(run),
                     *missing_ids(self.golden, expected, "the index", self.accept, external=True),
                 ]
+                unknown = unknown_names(expected, "the index")
             pairs = answers_of(run, self.golden, self.k, corpus)
-            self._findings[run] = tuple(self._preflight(pairs, documents, missing, expected))
+            self._findings[run] = (*self._preflight(pairs, documents, missing, expected), *unknown)
         return self._findings[run]
 
     def examined(self, answered: GoldenRun) -> CheckFindings:
@@ -556,6 +558,11 @@ class Examiner:
         if not self.forbidden_metrics:
             return None
         return score_forbidden(run, expected.forbidden(run), self.forbidden_metrics, ties=self.ties)
+
+    def excluded(self, run: Run) -> Mapping[str, Sequence[str]]:
+        """Return the documents of a run that each question excludes, and excluded ids that none of them has."""
+        match = bind_content(self.match, self.golden, run.doc_ids, self._content_of(run))
+        return ExpectedDocuments(self.golden, match, run.doc_ids).excluded
 
     def examined_answers(
         self, answered: GoldenRun, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
@@ -818,20 +825,22 @@ def _missing_examples(golden: GoldenSet, missing: Sequence[Missing], hints: Mapp
     return (*examples, *((f"… and {left:,} more",) if left > 0 else ()))
 
 
-def unknown_forbidden(expected: ExpectedDocuments, corpus_name: str) -> list[Finding]:
-    """Find forbidden ids that no document has: no backend could return them, so that nothing is learned from that."""
-    unknown = expected.unknown_forbidden
-    if not unknown:
-        return []
-    count = "1 forbidden id is" if len(unknown) == 1 else f"{len(unknown):,} forbidden ids are"
-    return [
-        Finding(
-            "unknown-forbidden-ids",
-            "warning",
-            f"{count} not in {corpus_name}: {_join_ids(unknown)}",
-            "correct them if they are misspelt; no backend can return them",
-        )
-    ]
+def unknown_names(expected: ExpectedDocuments, corpus_name: str) -> list[Finding]:
+    """Find forbidden and excluded ids that no document has: they change nothing, and may be misspelt."""
+    questions = expected.golden
+    kinds = {
+        "forbidden": (forbidden_documents(questions), "no backend can return them"),
+        "excluded": (excluded_documents(questions), "they leave no hit out"),
+    }
+    findings = []
+    for kind, (ids, effect) in kinds.items():
+        unknown = expected.unknown(chain.from_iterable(ids.values()))
+        count = f"1 {kind} id is" if len(unknown) == 1 else f"{len(unknown):,} {kind} ids are"
+        if unknown:
+            finding = f"{count} not in {corpus_name}: {_join_ids(unknown)}"
+            fix = f"correct them if they are misspelt; {effect}"
+            findings.append(Finding(f"unknown-{kind}-ids", "warning", finding, fix))
+    return findings
 
 
 def excluded_by_filters(golden: GoldenSet, expected: ExpectedDocuments, filtered: QueryFilters | None) -> list[Finding]:

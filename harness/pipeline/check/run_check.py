@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset, DatasetFiles, attribute_holding, attribute_of
 from harness.data.filtering import QueryFilters, filters_of_unknown_documents, no_match
-from harness.data.golden_set import GoldenSet, excluded_documents
+from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.problems import Finding, Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
@@ -27,7 +27,7 @@ from harness.pipeline.check.baseline import BaselineGate
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import CheckResult
-from harness.pipeline.check.id_match import ExpectedDocuments, MatchRule, bind_content, resolve_ids
+from harness.pipeline.check.id_match import ExpectedDocuments, Match, MatchRule, bind_content, resolve_ids
 from harness.pipeline.check.preflight import (
     CheckFindings,
     Examiner,
@@ -37,7 +37,7 @@ from harness.pipeline.check.preflight import (
     missing_texts,
     problem_of,
     repeated_questions,
-    unknown_forbidden,
+    unknown_names,
 )
 from harness.pipeline.check.text_match import SHARE
 from harness.pipeline.compare import run_on
@@ -126,7 +126,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             warnings += [
                 problem_of(finding, dataset=name)
                 for name in searched
-                for finding in unknown_forbidden(expected[name], f"the corpus '{name}'")
+                for finding in unknown_names(expected[name], f"the corpus '{name}'")
             ]
             warnings += [
                 problem_of(finding, dataset=name)
@@ -146,7 +146,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     identical_ids=content.identical_ids,
                     language=content.language,
                     analyzer=content.analyzer,
-                    excluded=excluded_documents(plan.golden) or None,
+                    excluded=expected[name].excluded or None,
                     filtered=filters[name],
                 )
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
@@ -158,10 +158,10 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     for answered, of_backend, _ in examined:
         if answered.run is not None and answered.trial.dataset not in expected:
             matched += _matched(of_backend, answered.trial.dataset, answered.label)
-    datasets = _datasets(plan, loaded, queries, filters)
+    datasets = _datasets(plan, loaded, queries, filters, expected)
     result = _result(plan, datasets, examined, problems, warnings, matched, command)
     if not plan.keep_text:
-        texts = [text for question in plan.golden for text in (question.question, *question.texts)]
+        texts = [text for question in plan.golden for text in _texts(question, plan.match)]
         result = without_questions(result, texts)
     hits = {
         (answered.trial.dataset, answered.trial.label): answered.run
@@ -169,6 +169,14 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         if answered.run is not None
     }
     return gate.judge(CheckResult(redacted(result), hits=hits, corpora=corpora))
+
+
+def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
+    """Yield the texts of a golden set's question, which ``--no-text`` leaves out of a result."""
+    yield question.question
+    yield from question.texts
+    if match.rule is MatchRule.TEXT:
+        yield from (*question.forbidden, *question.excluded)
 
 
 def _set_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
@@ -233,8 +241,6 @@ def _content(plan: CheckPlan, name: str, corpus: Corpus, cache: Cache, display: 
 
 def _resolved(plan: CheckPlan, contents: Mapping[str, LoadedContent]) -> GoldenSet:
     """Return the golden set with expected ids as the corpora write them, or the values of the compared field."""
-    if plan.match.rule is MatchRule.TEXT:
-        return plan.golden
     values = (content.values for _, content in contents.values() if content.values is not None)
     names = [Ids(pc.drop_null(column).unique()) for column in values] if plan.match.field else []
     return resolve_ids(plan.golden, plan.match, names or [ids for ids, _ in contents.values()])
@@ -329,7 +335,7 @@ def _against(
     examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
     document_source = plan.document_source
     golden = plan.golden
-    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner.judge, golden))
+    indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner, golden))
     metrics = [metric for metric in plan.metrics.values() if metric not in plan.forbidden_metrics]
     runs = []
     for backend in against.backends:
@@ -345,7 +351,7 @@ def _against(
             document_source,
             golden,
             queries,
-            request.k,
+            examiner,
             cache=cache,
             display=display,
         )
@@ -481,6 +487,7 @@ def _datasets(
     loaded: Mapping[str, LoadedCorpus],
     queries: Queries,
     filters: Mapping[str, QueryFilters | None],
+    expected: Mapping[str, ExpectedDocuments],
 ) -> list[DatasetInfo]:
     """Describe each corpus with the golden set, and only the golden set if backends have their own documents."""
     golden = plan.golden
@@ -502,7 +509,7 @@ def _datasets(
             content.empty_left_out,
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
             content.unread_files,
-            excluded_info(excluded_documents(golden), queries.ids, content.corpus.ids),
+            excluded_info(expected[name].excluded, queries.ids, content.corpus.ids),
             query_filter_infos(filters.get(name), len(content.corpus)),
         )
         for name, content in loaded.items()
@@ -528,10 +535,5 @@ def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
         notes.append(
             "hits that have their question's id are left out of the backends' answers, but kept with --against"
-        )
-    if plan.against is not None and excluded_documents(plan.golden) and not plan.against.excluded(plan.golden):
-        notes.append(
-            "documents that a question excludes are left out of the backends' answers, but kept with --against, whose "
-            "hits are not known by their ids alone"
         )
     return notes
