@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from installed import skip_module_without, skip_without
+from installed import skip_module_without
 from processes import with_variable
-from tiny_rerankers import save_classifier
 from trial_jobs import job_folder
 
 import harness
@@ -39,6 +38,7 @@ from harness.errors import (
 )
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import encoder_parameters
+from harness.rerank.rerankers import Keywords
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
@@ -369,17 +369,10 @@ class TestComparison:
         (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td7\t1\n")
         return folder
 
-    @pytest.fixture
-    def reranker(self, tmp_path: Path) -> Path:
-        skip_without("transformers")
-        return save_classifier(tmp_path / "tiny")
-
-    def compare(
-        self, collection: Path, reranker: Path, cache: Path, executor: str, patch: pytest.MonkeyPatch
-    ) -> harness.Comparison:
+    def compare(self, collection: Path, cache: Path, executor: str, patch: pytest.MonkeyPatch) -> harness.Comparison:
         patch.setenv("HARNESS_CACHE", str(cache))
         dense = f"flat:model=python:gated_model:Dense;batch_size={BATCH}"
-        reranked = f"csr:analyzer=whitespace|cross-encoder:model={reranker};candidates={TEXTS}"
+        reranked = f"csr:analyzer=whitespace|keywords:candidates={TEXTS}"
         return harness.compare([dense, reranked], collection, k=TEXTS, timing=False, executor=executor)
 
     def digests(self, cache: Path) -> dict[str, str]:
@@ -394,13 +387,13 @@ class TestComparison:
         self,
         nodes: OnThreeNodes,
         collection: Path,
-        reranker: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(stream, "_SHARD_CHUNKS", 2)
         monkeypatch.setattr(divided_search, "_LEAST_ROWS", 100)
+        monkeypatch.setattr(Keywords, "group", 2048)
         parts: list[int] = []
         merged = divided_search.merged
         monkeypatch.setattr(
@@ -414,7 +407,7 @@ class TestComparison:
             lambda found: reranked.extend(len(part.scores) for part in found) or joined(found),
         )
         monkeypatch.setenv("CALLS", str(nodes.calls))
-        local = self.compare(collection, reranker, tmp_path / "local", "local", monkeypatch)
+        local = self.compare(collection, tmp_path / "local", "local", monkeypatch)
         nodes.calls.unlink()
         made: list[RayExecutor] = []
         monkeypatch.setattr(RayExecutor, "__init__", _noting(made, RayExecutor.__init__))
@@ -422,7 +415,7 @@ class TestComparison:
         gate.mkdir()
         with Aside[harness.Comparison]() as aside, caplog.at_level(logging.WARNING, logger="harness"):
             executor = f"ray:{nodes.address}"
-            aside.begin(lambda: self.compare(collection, reranker, tmp_path / "ray", executor, monkeypatch))
+            aside.begin(lambda: self.compare(collection, tmp_path / "ray", executor, monkeypatch))
             wait_for(lambda: len(list(gate.iterdir())) == 3)  # a job on every node, each in the middle of a shard
             waiting = {int(process.name) for process in gate.iterdir()}
             lost = next(iter(nodes.cluster.worker_nodes))
