@@ -153,9 +153,11 @@ def pytest_configure(config: pytest.Config) -> None:
 LONG = ("integration", "contract", "packaging", "slow")
 SLOW = re.compile(
     r'(?:from |import |(?:importorskip|skip_module_without)\(.*")'
-    r"(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers)"
+    r"(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers|tiny_models|tiny_rerankers)"
 )
 """A library that a process takes seconds to import, or to start Java for, in the text of a file of tests."""
+OF_MODELS = {"sentence_transformers", "mteb", "tiny_models", "tiny_rerankers"}
+"""Those that import sentence-transformers, which takes longer than any other."""
 WITH_ENGINES = {"browser", "engines", "integrations", "packaging", "pipeline", "worker"}
 """Folders whose tests need engines, workers, a browser or an installation."""
 STARTS = re.compile(r'warm_workers|warm_harness|"-m", "harness"|harness\.(compare|check|regress)\(|isolation=')
@@ -196,8 +198,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     @functools.cache
     def library_or(file: str) -> str:
-        found = SLOW.search((config.rootpath / file).read_text(encoding="utf-8"))
-        return file if found is None else found[1].replace("mteb", "sentence_transformers")  # the one imports the other
+        libraries = SLOW.findall((config.rootpath / file).read_text(encoding="utf-8"))
+        return "models" if OF_MODELS & set(libraries) else next(iter(libraries), file)
 
     class ByLibrary(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -26,6 +26,7 @@ from harness.engines.chroma.stored_collections import DATABASE, stored_collectio
 from harness.errors import UsageError
 from harness.pipeline.regress.read_snapshot import read_snapshots
 
+pytestmark = pytest.mark.usefixtures("warm_workers")  # of the checks that it makes
 CASES = Path(__file__).parents[1] / "cases" / "golden"
 BASELINE = Path("reports/baselines/check.json")
 WORKFLOW = Path(".github/workflows/retrieval.yml")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ def without_others(found: TopK, matching: BoolArray, k: int) -> list[list[tuple[
     return [[hit for hit in hits if matching[hit[0]]][:k] for hits in lists(found)]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(problem=sparse(weights), k=st.sampled_from([1, 3, 10, EVERYTHING]), idf=st.booleans())
 def test_sparse(problem: Sparse, k: int, idf: bool) -> None:
     index = SparseIndex.build(problem.documents, idf="bm25" if idf else None, tie_break=problem.tie_break)
@@ -72,7 +73,7 @@ def test_sparse(problem: Sparse, k: int, idf: bool) -> None:
     assert filtered.idf is index.idf
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(problem=sparse(counts), k=st.sampled_from([1, 3, EVERYTHING]))
 def test_lucene(problem: Sparse, k: int) -> None:
     index = LuceneIndex.build(counted(problem))
@@ -106,7 +107,7 @@ def dense(draw: st.DrawFn) -> Dense:
     return Dense(documents, queries, matching, generator.permutation(size).astype(np.uint32))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problem=dense(), k=st.sampled_from([1, 3, EVERYTHING]), ties=st.booleans())
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
 def test_dense(problem: Dense, k: int, ties: bool, similarity: str) -> None:
@@ -116,7 +117,7 @@ def test_dense(problem: Dense, k: int, ties: bool, similarity: str) -> None:
     assert lists(found) == without_others(everything, problem.matching, k)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(problem=sparse(weights), k=st.sampled_from([1, 5, EVERYTHING]))
 def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
     recipe = make_recipe(
@@ -153,7 +154,7 @@ def of_candidates(oracle: Reference, documents: Ids, queries: Ids, matching: Boo
     assert lists(TopK(part.indptr, part.rows, part.scores)) == expected_lists[-1:]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problem=sparse(weights), k=st.sampled_from([1, 5, EVERYTHING]), idf=st.booleans())
 def test_the_sparse_oracle_among_candidates(problem: Sparse, k: int, idf: bool) -> None:
     ids = ids_of(problem)
@@ -162,7 +163,7 @@ def test_the_sparse_oracle_among_candidates(problem: Sparse, k: int, idf: bool) 
     of_candidates(SparseReference(recipe), *ids, problem.matching, k)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problem=sparse(counts), k=st.sampled_from([1, 5, EVERYTHING]))
 def test_the_lucene_oracle_among_candidates(problem: Sparse, k: int) -> None:
     ids = ids_of(problem)
@@ -170,7 +171,7 @@ def test_the_lucene_oracle_among_candidates(problem: Sparse, k: int) -> None:
     of_candidates(SparseReference(recipe), *ids, problem.matching, k)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(problem=dense(), k=st.sampled_from([1, 5, EVERYTHING]))
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
 def test_the_dense_oracle_among_candidates(problem: Dense, k: int, similarity: str) -> None:

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -117,7 +118,7 @@ def facts_of(golden: GoldenSet) -> list[tuple[str, str, dict[str, int]]]:
     return [(one.id, one.question, {each.id: each.grade for each in one.expected}) for one in golden]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(facts=golden_sets())
 def test_shapes_with_the_same_facts_are_read_alike(
     facts: list[tuple[str, str, dict[str, int]]], tmp_path_factory: pytest.TempPathFactory

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from installed import skip_without
@@ -89,7 +90,7 @@ def check(found: SearchResult, sample: Sample, idf: Float32Array, slack: float) 
 
 CANCELS = Sample([{0: 1.0, 1: 1.0}, {0: 1.0}], [{0: 1.0, 1: -1.0}], False)
 EMPTY = Sample([{}, {2: 1.0}, {}], [{}, {2: 1.0}, {3: 1.0}], True)
-slow_engine = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+slow_engine = settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow_engine

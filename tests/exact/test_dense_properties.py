@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ def check(problem: Problem, similarity: Similarity, tie_break: UInt32Array | Non
         assert np.array_equal(found.rows[hits], best)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(problems(), st.sampled_from(SIMILARITIES), st.booleans(), st.integers(1, 3), st.integers(1, 1300))
 def test_it_is_float64_numpy_and_a_stable_sort(
     problem: Problem, similarity: Similarity, ties: bool, queries: int, documents: int
@@ -100,13 +101,13 @@ def test_it_is_float64_numpy_and_a_stable_sort(
     check(problem, similarity, tie_break, Blocks(queries, documents), threads=1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(problems(), st.sampled_from(SIMILARITIES), st.integers(2, 5))
 def test_threads_change_nothing(problem: Problem, similarity: Similarity, threads: int):
     check(problem, similarity, None, Blocks(2, 7), threads)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problems(), st.sampled_from(SIMILARITIES), st.integers(1, 60), st.integers(1, 3))
 def test_many_queries_change_nothing(problem: Problem, similarity: Similarity, queries: int, threads: int):
     problem.queries = np.tile(problem.queries, (7, 1))

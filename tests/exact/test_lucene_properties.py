@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ counts = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     documents=counts,
     queries=counts.map(lambda rows: rows[:3]),
@@ -76,7 +77,7 @@ def test_equals_the_plain_arithmetic(
     assert index.score(as_vectors(asked), found.indptr, found.rows).tolist() == found.scores.tolist()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     documents=counts,
     queries=counts.map(lambda rows: rows[:3]),

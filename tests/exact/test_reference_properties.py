@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from plain_search import as_lists, contributions, exact_score, plain_search
@@ -62,7 +63,7 @@ def back(found: TopK, apart: int) -> TopK:
 
 
 everything = settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -147,7 +148,7 @@ def test_scores_beyond_float32_are_refused_and_never_wrong(values: list[float], 
             index.retrieve(query, 1)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(problem=problems())
 def test_a_saved_index_is_the_same_index(
     problem: tuple[SparseVectors, SparseVectors], tmp_path_factory: pytest.TempPathFactory
@@ -159,7 +160,7 @@ def test_a_saved_index_is_the_same_index(
     assert as_lists(SparseIndex.load(folder).retrieve(queries, 5)) == as_lists(index.retrieve(queries, 5))
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), k=st.sampled_from([1, 7, 100]), levels=st.sampled_from([2, 1000]))
 def test_large_collections_take_every_path(seed: int, k: int, levels: int) -> None:
     generator = np.random.default_rng(seed)

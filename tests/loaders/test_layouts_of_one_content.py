@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -152,7 +153,7 @@ def require_equal_scores(layouts: Mapping[str, Any], *, run: Any = None, qrels: 
             assert scores == expected, name
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(contents())
 def test_layouts_of_one_content_give_the_same_values(content: tuple[Any, Any]) -> None:
     run, qrels = content

@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ def write(folder: Path, name: str, lines: list[str], how) -> None:
     path.write_bytes(gzip.compress(content) if how["gzip"] else content)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(collections(), spellings())
 def test_round_trip(collection, how):
     documents, queries, qrels = collection
@@ -85,7 +86,7 @@ GOOD = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 60), st.integers(0, 5), st.binary(max_size=6), st.booleans())
 def test_damage_gives_a_data_error_and_nothing_else(name, place, removed, added, packed):
     with tempfile.TemporaryDirectory() as temporary:

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ def test_no_range_is_given_where_alternatives_have_equal_scores():
 DOCUMENTS = list("abcdef")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     order=st.permutations(DOCUMENTS),
     length=st.integers(1, 6),
@@ -108,7 +109,7 @@ def test_complete_and_recall_are_those_of_sets(order, length, judged, groups, k)
     assert values[f"Success@{k}"] == float(any(met))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     hits=st.dictionaries(st.sampled_from(DOCUMENTS), st.sampled_from([1.0, 2.0, 3.0]), min_size=1),
     judged=st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(0, 1), min_size=1),

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import pytrec_eval
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def _judged_only(name: str) -> str:
     return f"{before}(judged_only=True){at}{cutoff}"
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(run=RUNS, qrels=QRELS)
 def test_values_are_those_of_trec_eval_with_judged_documents_only(run, qrels):
     qrels = {query: {**judged, "bottom": 0} for query, judged in qrels.items()}
@@ -101,7 +102,7 @@ def test_metrics_that_unjudged_hits_cannot_change_have_no_such_mean():
     assert _if_relevant(["a", "x"], {"a": 1}, "P@2", ties="average") == {}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     order=st.permutations(DOCUMENTS),
     length=st.integers(1, 9),

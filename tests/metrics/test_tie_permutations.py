@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def _all_values(hits: dict[str, float], judged: dict[str, int], measures: list[A
     ).values
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(hits=HITS, judged=JUDGED)
 def test_average_is_the_mean_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):
@@ -60,7 +61,7 @@ def test_average_is_the_mean_over_all_permutations(hits, judged):
     np.testing.assert_allclose(scores.values[0], expected, atol=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(hits=HITS, judged=JUDGED)
 def test_the_interval_is_the_range_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import pytrec_eval
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def _readable(qrels: dict[str, Any], level: int) -> dict[str, Any]:
     return {query: {**judged, "bottom": level - 1} for query, judged in qrels.items()}
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(run=RUNS, qrels=QRELS, level=st.integers(1, 3))
 def test_every_value_equals_pytrec_eval(run, qrels, level):
     if not _shares_ids(run, qrels):
@@ -68,7 +69,7 @@ def test_every_value_equals_pytrec_eval(run, qrels, level):
             assert ours == pytest.approx(expected[query][name], abs=1e-9), (query, name)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(run=RUNS, qrels=QRELS)
 def test_the_means_are_trec_evals_own(run, qrels):
     if not _shares_ids(run, qrels):

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ JUDGED = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), min_siz
 MEASURES = parse_metrics("nDCG@2,nDCG,nDCG(dcg='exp-log2')@3,AP")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(candidates=CANDIDATES, judged=JUDGED)
 def test_no_order_of_the_candidates_is_better_and_one_is_as_good(candidates, judged):
     qrels = qrels_from_dict({"q": judged, "other": {"d0": 1}})

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,7 +133,7 @@ def bits(run: Run) -> list[bytes]:
     return [array.tobytes() for array in (run.indptr, run.rows, run.scores)]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(problem=problems, shards=st.sampled_from([1, 3]), backend=st.sampled_from(list(BACKENDS)))
 def test_sparse(problem: Problem, shards: int, backend: str) -> None:
     recipe = sparse_recipe(problem, backend, shards)
@@ -148,7 +149,7 @@ def test_sparse(problem: Problem, shards: int, backend: str) -> None:
             assert bits(parts.of_queries(some).retrieve(k)) == bits(whole.of_queries(some).retrieve(k))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(problem=problems, shards=st.sampled_from([1, 3]), backend=st.sampled_from(list(BACKENDS)))
 def test_blocks_that_are_searched_here(problem: Problem, shards: int, backend: str) -> None:
     recipe = sparse_recipe(problem, backend, shards)
@@ -215,7 +216,7 @@ def test_a_small_limit_gives_the_same_hits_with_less_memory(kind: str, tmp_path:
         SparseReference(recipe).retrieve(10)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(problem=problems, similarity=st.sampled_from(["cosine", "dot", "l2"]), mapped=st.booleans())
 def test_dense(problem: Problem, similarity: str, mapped: bool) -> None:
     """Few distinct vectors, so that ties abound."""

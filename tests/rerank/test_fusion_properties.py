@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ def as_dict(run: Run) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(runs=RUNS, data=st.data())
 def test_scores_are_those_of_the_formula(method, runs, data):
     weights = data.draw(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=len(runs), max_size=len(runs)))
@@ -80,7 +81,7 @@ def test_scores_are_those_of_the_formula(method, runs, data):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(runs=RUNS)
 def test_the_result_is_in_the_one_ordering(method, runs):
     for hits in as_dict(METHODS[method]([run_from_dict(run) for run in runs])).values():
@@ -88,7 +89,7 @@ def test_the_result_is_in_the_one_ordering(method, runs):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(runs=RUNS, data=st.data())
 def test_neither_the_order_of_the_runs_nor_that_of_equal_scores_changes_a_bit(method, runs, data):
     shuffled = data.draw(st.permutations(runs))
@@ -99,7 +100,7 @@ def test_neither_the_order_of_the_runs_nor_that_of_equal_scores_changes_a_bit(me
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(hits=HITS.filter(bool))
 def test_one_run_keeps_its_order_and_a_run_of_weight_0_changes_nothing_for_the_others_documents(method, hits):
     run = run_from_dict({"q": hits})
@@ -111,7 +112,7 @@ def test_one_run_keeps_its_order_and_a_run_of_weight_0_changes_nothing_for_the_o
     ]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(runs=RUNS, scale=st.sampled_from([0.25, 8.0]))
 def test_score_based_fusions_do_not_see_the_scale_and_rrf_sees_only_ranks(runs, scale):
     scaled = [{q: {d: scale * s for d, s in hits.items()} for q, hits in run.items()} for run in runs]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +59,7 @@ def by_label(board: Leaderboard) -> dict[str, LeaderboardRow]:
     return {row.backend: row for row in board.rows}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(2, 9).flatmap(
         lambda n: st.lists(
@@ -174,7 +175,7 @@ def test_so_many_datasets_are_needed_and_no_fewer(comparisons: int) -> None:
     assert 2.0 ** (2 - fewest) * comparisons >= 0.05
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(1, 4), st.integers(2, 11), st.booleans())
 def test_a_backend_that_is_always_ahead_is_better_wherever_there_is_a_test(
     others: int, datasets: int, every_pair: bool
@@ -241,7 +242,7 @@ def test_equal_backends_are_the_same() -> None:
     assert (row.verdict, row.p, row.ties, row.detectable) == ("same", 1.0, 6, None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.lists(st.floats(-0.5, 0.5), min_size=8, max_size=8), min_size=1, max_size=4))
 def test_what_so_many_queries_show_is_reckoned_at_the_hardest_step_of_the_family(moved: list[list[float]]) -> None:
     base = np.full(8, 0.5)

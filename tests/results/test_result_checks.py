@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -465,7 +466,7 @@ def test_a_metric_that_needs_negatives() -> None:
     assert metric_finding({query: {**docs, "x": 0} for query, docs in one_each().items()}, "Bpref") == []
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     grades=st.lists(
         st.dictionaries(st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -23,7 +24,7 @@ def pairs(draw: st.DrawFn) -> tuple[Float64Array, Float64Array]:
     return both[:, 0], both[:, 1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pairs(), st.sampled_from(["randomisation", "t"]))  # Wilcoxon's exact distribution takes a second
 def test_exchanging_the_sides_turns_everything_round(both: tuple[Float64Array, Float64Array], test: TestName) -> None:
     a, b = both
@@ -37,7 +38,7 @@ def test_exchanging_the_sides_turns_everything_round(both: tuple[Float64Array, F
         assert one.p == pytest.approx(other.p)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pairs(), SIZES, SIZES)
 def test_a_larger_allowance_never_fails_more(both: tuple[Float64Array, Float64Array], one: float, other: float) -> None:
     low, high = sorted((one, other))
@@ -47,7 +48,7 @@ def test_a_larger_allowance_never_fails_more(both: tuple[Float64Array, Float64Ar
         assert strict.failed == (strict.bound < -low)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pairs(), SIZES, SIZES, st.booleans())
 def test_verdict_and_gate_never_contradict_each_other(
     both: tuple[Float64Array, Float64Array], margin: float, drop: float, noisy: bool
@@ -64,7 +65,7 @@ def test_verdict_and_gate_never_contradict_each_other(
     assert (found.queries_needed or len(both[0]) + 1) > len(both[0])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pairs(), st.floats(0.0001, 0.2), st.integers(1, 8))
 def test_noise_never_makes_a_difference_significant(
     both: tuple[Float64Array, Float64Array], sd: float, df: int
@@ -75,7 +76,7 @@ def test_noise_never_makes_a_difference_significant(
     assert (noisy.p or 0.0) >= (plain.p or 0.0)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(pairs(), st.sampled_from([0.013, 0.11, 0.29]))  # no mean of these values lies there
 def test_skewness_only_ever_adds_doubt_to_t(both: tuple[Float64Array, Float64Array], size: float) -> None:
     differences = both[1] - both[0]
