@@ -155,10 +155,10 @@ class RemoteCalls:
         ``path`` follows the URL and may have a query; ``body`` is JSON, None without a body.
 
         Temporary failures (a busy or failing server, a broken connection) are waited for: as long as the server says in
-        ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An unusable answer is
-        requested three times in all within that time; ``remedy`` says how to fix it. A server that has never accepted a
-        connection is tried equally often. Raises EngineUnavailableError when the failure does not pass, for every other
-        refusal, and when no more calls are allowed.
+        ``Retry-After``, at least half a second, else twice as long each time, for ``retry_s`` from the first failure.
+        An unusable answer is requested three times in all within that time; ``remedy`` says how to fix it. A server
+        that has never accepted a connection is tried equally often. Raises EngineUnavailableError when the failure does
+        not pass, for every other refusal, and when no more calls are allowed.
         """
         failed_after: float | None = None
         wait, unusable, tries = _FIRST_WAIT_S, 0, 0
@@ -171,7 +171,7 @@ class RemoteCalls:
                 failed_after = self._clock() + self._limits.retry_s
             unusable += answer.unusable
             tries += 1
-            pause = wait if answer.pause_s is None else answer.pause_s
+            pause = wait if answer.pause_s is None else max(answer.pause_s, _FIRST_WAIT_S)
             self._connected |= answer.connected
             hopeless = unusable == _TRIES or (tries == _TRIES and not self._connected)
             if hopeless or self._clock() + pause > failed_after:

@@ -54,7 +54,13 @@ def answers(draw: DrawFn, expected: Any) -> dict[str, Any]:
 
 
 def calls_answered_with(answer: dict[str, Any]) -> RemoteCalls:
-    calls = RemoteCalls("http://host", key_env="", limits=Limits(retry_s=1.0), clock=lambda: 0.0, sleep=slept)
+    waits = [0.0]
+
+    def sleep(seconds: float) -> None:
+        assert 0.0 < seconds <= 1.0
+        waits.append(seconds)
+
+    calls = RemoteCalls("http://host", key_env="", limits=Limits(retry_s=1.0), clock=lambda: sum(waits), sleep=sleep)
     calls._client = httpx.Client(transport=httpx.MockTransport(lambda _: response_of(answer)))
     return calls
 
@@ -62,10 +68,6 @@ def calls_answered_with(answer: dict[str, Any]) -> RemoteCalls:
 def response_of(answer: dict[str, Any]) -> httpx.Response:
     content = answer["content"]
     return httpx.Response(**{**answer, "content": NESTED[content] if isinstance(content, str) else content})
-
-
-def slept(seconds: float) -> None:
-    assert 0.0 <= seconds <= 1.0
 
 
 @fuzz

@@ -87,6 +87,15 @@ def test_what_passes_is_waited_for_as_long_as_the_server_says_else_twice_as_long
     assert made.spent[:2] == (7, 6)
 
 
+@pytest.mark.parametrize("pause", ["0", "00", "Wed, 01 Jan 2020 00:00:00 GMT"])
+def test_a_server_that_asks_for_no_pause_is_not_hammered(endpoint: EndpointStub, pause: str) -> None:
+    endpoint.faults = [(503, {"Retry-After": pause})] * 50
+    time = Time()
+    with pytest.raises(EngineUnavailableError, match="asked 5 times"):
+        model(endpoint, time, retry_s=2.0).encode(texts("cat"), "queries")
+    assert time.slept == [0.5] * 4
+
+
 def test_one_call_is_no_plural(endpoint: EndpointStub) -> None:
     endpoint.faults = [500] * 50
     with pytest.raises(EngineUnavailableError, match=r"answered 500: no such thing; asked 1 time\b(?!s)"):
