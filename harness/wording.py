@@ -161,8 +161,8 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
     return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; use {_FEW} or more"]
 
 
-def too_few_to_show(queries: int, detectable: float, *means: float) -> str:
+def too_few_to_show(queries: int, detectable: float, *means: float, noun: str = "query") -> str:
     """Return a note that this few queries can show no difference, if means up to 1 cannot differ enough; else ""."""
     if not detectable > 1 >= max(means):
         return ""
-    return f"{counted(queries, 'query')} {'is' if queries == 1 else 'are'} too few to show any difference"
+    return f"{counted(queries, noun)} {'is' if queries == 1 else 'are'} too few to show any difference"

@@ -607,6 +607,8 @@ class CheckRequest(ScoringOptions):
     confidence: bool = Option(
         "Let the bound of the 95 % interval decide requirements, not the point estimate.", STATISTICS
     ).default(False)
+    reference: str | None = REFERENCE.default(None)
+    all_pairs: bool = ALL_PAIRS.default(False)
     baseline: Path | None = BASELINE.default(None)
     max_drop: float | Mapping[str, float] | Sequence[str] | None = replace(
         MAX_DROP, default_text="0, of --baseline"

@@ -27,7 +27,7 @@ from harness.errors import (
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form, require_judgments, with_condensed
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, parse_backends, with_components
 from harness.plan.callables import Function
-from harness.plan.config import COMPARE_METRICS, DEFAULT_DATASET, QUERY_RULES, CompareRequest
+from harness.plan.config import COMPARE_METRICS, DEFAULT_DATASET, QUERY_RULES, CheckRequest, CompareRequest
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import quote_list_item, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat, is_set
@@ -45,6 +45,7 @@ _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_sec
 """Options among which :func:`load_contradictions` finds pairs that exclude one another, or that have no effect."""
 _IDENTICAL_IDS: Mapping[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}
 """Rules that take the place of the dataset's."""
+UNKNOWN_REFERENCE = "backend in --reference, among the compared ones:"
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
@@ -454,18 +455,29 @@ def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool
 
 def _reference(request: CompareRequest, trials: Sequence[Trial], name: str) -> str:
     """Return the label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
-    name, labels = name.strip(), [trial.label for trial in trials]
-    if request.all_pairs:
-        problem = f"--reference {name} and --all-pairs: if every pair is compared there is no reference"
+    refuse_all_pairs(request)
+    label = label_of(name, trials, request.cards)
+    if label is None:
+        raise UnknownNameError(UNKNOWN_REFERENCE, name.strip(), [trial.label for trial in trials])
+    return label
+
+
+def refuse_all_pairs(request: CompareRequest | CheckRequest) -> None:
+    """Raise UsageError if a reference is named, and every pair is to be compared."""
+    if request.all_pairs and request.reference is not None:
+        problem = f"--reference {request.reference} and --all-pairs: if every pair is compared there is no reference"
         raise UsageError(problem, fix="leave out one of them")
-    if name in labels:
+
+
+def label_of(name: str, trials: Sequence[Trial], cards: Path | None) -> str | None:
+    """Return the label of the trial that a name means, as tables have it or ``--backends`` takes it; None if none."""
+    name = name.strip()
+    if any(trial.label == name for trial in trials):
         return name
-    with suppress(UsageError):  # no backend at all: unknown below, with the names of the compared backends
-        (spec,) = parse_backends([name], cards=request.cards, labelled=[trial.spec for trial in trials])
-        same = [trial.label for trial in trials if trial.spec.identity == spec.identity]
-        if same:
-            return same[0]
-    raise UnknownNameError("backend in --reference, among the compared ones:", name, labels)
+    with suppress(UsageError):  # no backend at all
+        (spec,) = parse_backends([name], cards=cards, labelled=[trial.spec for trial in trials])
+        return next((trial.label for trial in trials if trial.spec.identity == spec.identity), None)
+    return None
 
 
 def _check_model(trial: Trial) -> None:

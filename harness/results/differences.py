@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from harness.data.types import Float64Array, Int32Array
-from harness.metrics import Scores, is_mean, undecided_by_ties
+from harness.metrics import Scores, improvement, is_mean, lower_is_better, undecided_by_ties
 from harness.plan.plan import Plan
 from harness.results.schema import PairedDifference
 from harness.results.schema_base import LossStats
@@ -114,20 +114,22 @@ def _difference(
         comparisons=family or None,
         detectable=detectable,
         effect=test.effect,
-        wins=test.wins,
+        wins=test.losses if lower_is_better(pair.metric) else test.wins,
         ties=test.ties,
-        losses=test.losses,
+        losses=test.wins if lower_is_better(pair.metric) else test.losses,
         within_ties=pair.within_ties,
-        verdict=_verdict(test, p_adjusted),
+        verdict=_verdict(test, pair.metric, p_adjusted),
     )
 
 
-def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
+def _verdict(
+    test: PairedTest, metric: str, p_adjusted: float | None
+) -> Literal["same", "better", "worse", "undecided"]:
     if not test.changed:
         return "same"
     if p_adjusted is None or p_adjusted >= SIGNIFICANT:
         return "undecided"
-    return "better" if test.difference > 0 else "worse"
+    return "better" if improvement(metric, test.difference) > 0 else "worse"
 
 
 def reference_notes(plan: Plan, scored: Sequence[ScoredTrial]) -> list[str]:

@@ -8,6 +8,7 @@ the only description of the file. They validate it when it is read back, and the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -258,9 +259,10 @@ class PairedDifference(Record):
     """
 
     dataset: str | None = Field(
-        description="null for a test across datasets, in which wins, ties and losses count datasets"
+        description="null for a test across datasets, in which wins, ties and losses count datasets; of a check also "
+        "null: its backends are compared on the same questions, whatever documents they search"
     )
-    a: str
+    a: str = Field(description="label of a backend; of a check `LABEL on DATASET` if it is on several")
     b: str
     metric: str
     difference: float
@@ -400,6 +402,12 @@ class PublishedNumber(Record):
     conditions: list[str] = Field(description="settings that differed when it was published, or are unknown")
 
 
+def trial_name(trials: Iterable[tuple[str, str]], label: str, dataset: str | None) -> str:
+    """Return a backend's label, with ``on DATASET`` if the labels and datasets of all ``trials`` have it on several."""
+    datasets = {name for of_trial, name in trials if of_trial == label}
+    return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
+
+
 class Result(Record):
     """A complete result as stored: backends on datasets, a golden set's questions, or two results compared."""
 
@@ -489,8 +497,7 @@ class Result(Record):
 
     def trial_name(self, label: str, dataset: str | None) -> str:
         """Return the name of a trial in a sentence: its label, with the dataset if the backend is on several."""
-        datasets = {trial.dataset for trial in self.trials if trial.label == label}
-        return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
+        return trial_name([(trial.label, trial.dataset) for trial in self.trials], label, dataset)
 
     def trial(self, label: str, dataset: str) -> TrialResult:
         """Return a backend's trial on a dataset; raises UnknownNameError if it does not exist."""

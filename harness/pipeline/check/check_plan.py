@@ -14,7 +14,7 @@ from harness.data.golden_records import content_of_objects, golden_of_content
 from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.engines.callable.answers import HitContent
-from harness.errors import UsageError, nearest
+from harness.errors import UnknownNameError, UsageError, nearest
 from harness.loaders import load_golden_of
 from harness.loaders.containers import plain_name
 from harness.loaders.records import ENDINGS
@@ -37,7 +37,8 @@ from harness.plan.capability_checks import refuse_documents_without_metadata, re
 from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
-from harness.plan.plan import Plan
+from harness.plan.plan import UNKNOWN_REFERENCE, Plan, label_of, refuse_all_pairs
+from harness.results.schema import trial_name
 
 DEFAULT_BACKENDS = "lucene,csr"
 
@@ -55,7 +56,8 @@ class CheckPlan:
 
     ``metrics`` maps the displayed name to the metric, in the order of the tables; ``slices`` are the fields that make
     them. ``plans`` maps a corpus to the plan of its backends, ``corpora`` to its source. ``against`` are the existing
-    backends, None if there are none. Without ``keep_text`` the result holds no texts of questions.
+    backends, None if there are none. Without ``keep_text`` the result holds no texts of questions. ``reference`` is the
+    name of the trial that ``--reference`` names, None if it names none.
     """
 
     request: CheckRequest
@@ -69,6 +71,7 @@ class CheckPlan:
     against: AgainstPlan | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     keep_text: bool = True
+    reference: str | None = None
 
     @property
     def forbidden_metrics(self) -> tuple[Metric, ...]:
@@ -86,6 +89,12 @@ class CheckPlan:
         names = [TrialName(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials]
         backends = self.against.backends if self.against is not None else ()
         return [*names, *(TrialName(self.document_source, backend.label) for backend in backends)]
+
+    @property
+    def names(self) -> list[str]:
+        """The name of every trial: its label, with the dataset if the backend is on several."""
+        trials = [(label, dataset) for dataset, label in self.trials]
+        return [trial_name(trials, label, dataset) for label, dataset in trials]
 
     @property
     def document_source(self) -> str:
@@ -147,6 +156,7 @@ class CheckPlan:
             "delimiter": self.match.delimiter or None,
             "slice": list(self.slices),
             "warm_up": request.warm_up if request.timing else None,
+            "reference": self.reference,
         }
 
 
@@ -192,7 +202,23 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     match.require_order(TieRule(request.ties), texts=any(question.texts for question in golden))
     _refuse_unordered_alternatives(golden, TieRule(request.ties))
     _refuse_filters(golden, corpora, plans, against)
-    return CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
+    plan = CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
+    return plan if request.reference is None else replace(plan, reference=_reference(plan, request.reference))
+
+
+def _reference(plan: CheckPlan, name: str) -> str:
+    """Return the name of the trial that ``--reference`` names, as tables do or as ``--backends`` may."""
+    refuse_all_pairs(plan.request)
+    names = plan.names
+    if len(names) < 2:
+        raise UsageError("--reference with one backend: there is nothing to compare it with", fix="name several")
+    if name.strip() in names:
+        return name.strip()
+    trials = [trial for backends in plan.plans.values() for trial in backends.trials]
+    label = label_of(name, trials, plan.request.cards)
+    if label not in names:  # unknown, or on several datasets
+        raise UnknownNameError(UNKNOWN_REFERENCE, name.strip(), names)
+    return label
 
 
 def _corpus_text(corpus: str | Path | Dataset) -> str:

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Run
-from harness.metrics import Metric, Scores, lower_is_better, score
+from harness.metrics import Metric, Scores, lower_is_better, score, undecided_by_ties
 from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.id_match import ExpectedDocuments, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, NO_ANSWER, PARITY, Requirement, Sample, SliceOf, judge
 from harness.results import check_schema as schema
-from harness.results.schema import TrialResult
+from harness.results.differences import PairedValues, common_queries, family_differences, pairs_to_compare
+from harness.results.schema import PairedDifference, TrialResult
 from harness.results.schema_base import MetricValue
 from harness.results.snapshot import text_digest
 from harness.stats import Interval, bootstrap_interval, mean_interval
@@ -129,6 +130,22 @@ class CheckJudge:
                 "no_answer": self._no_answer(answered),
             }
         )
+
+    def differences(self, runs: Mapping[str, GoldenRun], reference: str | None) -> list[PairedDifference]:
+        """Compare runs, by the names of their trials, with that of ``reference``, as comparisons do; None: each pair.
+
+        All of them have scores, of the same questions, so that backends with other documents are compared too.
+        """
+        figures = {name: self._figures(answered) for name, answered in runs.items()}
+        pairs = []
+        for a, b in pairs_to_compare(list(figures), reference):
+            for metric, of_a in figures[a].items():
+                if (of_b := figures[b].get(metric)) is not None:
+                    rows_a, rows_b = common_queries(of_a.scores, of_b.scores)
+                    values = of_a.scores.values[rows_a, of_a.column], of_b.scores.values[rows_b, of_b.column]
+                    tied = undecided_by_ties(of_a.scores.means()[of_a.column], of_b.scores.means()[of_b.column])
+                    pairs.append(PairedValues(a, b, metric, *values, tied))
+        return family_differences(None, pairs, self._seed)
 
     def requirements(self, answered: GoldenRun) -> list[schema.RequirementResult]:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""

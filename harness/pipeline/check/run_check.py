@@ -50,7 +50,7 @@ from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
 from harness.results.dataset_info import excluded_info, identical_ids_info, query_filter_infos
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
-from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
+from harness.results.schema import SCHEMA_VERSION, PairedDifference, Result, TrialResult, trial_name
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
 from harness.results.stored_texts import documents_of
 from harness.results.trial_result import trial_results
@@ -394,6 +394,10 @@ def _result(
     notes = _notes(plan, datasets) if trials else []
     executor = plan.request.executor
     cluster = cluster_facts(executor) if examined and executor != LOCAL else None
+    reference, differences = _differences(plan, judge, [answered for answered, _, _ in examined])
+    if plan.reference is not None and trials and not differences:
+        notes.append(f"no differences: the reference {plan.reference}, or every other backend, has no scores")
+    resolved = {**plan.settings(), "reference": reference, "notes": notes}
     return Result(
         schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -403,16 +407,33 @@ def _result(
         machine=MachineInfo(**asdict(machine())),
         cluster=ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
-        plan=PlanRecord(arguments=plan.arguments(), resolved={**plan.settings(), "notes": notes}),
+        plan=PlanRecord(arguments=plan.arguments(), resolved=resolved),
         datasets=datasets,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
+        differences=differences,
         golden=_golden_info(plan, matched),
         requirements=requirements,
         preflight=errors,
         warnings=[*warnings, *_problems(examined, "warning")],
         verdict=_verdict(trials, requirements, errors),
     )
+
+
+def _differences(
+    plan: CheckPlan, judge: CheckJudge, runs: Sequence[GoldenRun]
+) -> tuple[str | None, list[PairedDifference]]:
+    """Return the name of the trial that others are compared with, and the differences; none for a single backend."""
+    names = [(answered.label, answered.trial.dataset) for answered in runs]
+    scored = {
+        trial_name(names, *name): answered
+        for name, answered in zip(names, runs, strict=True)
+        if answered.scores is not None and not answered.problems
+    }
+    reference = plan.reference
+    if reference is None and not plan.request.all_pairs:
+        reference = next(iter(scored), None)
+    return reference, judge.differences(scored, reference)
 
 
 def _problems(examined: Sequence[CheckFindings], severity: str) -> list[PreflightProblem]:

@@ -10,8 +10,6 @@ from harness.data.filtering import format_filter
 from harness.document.busy import busy_sentence, with_busy_marks
 from harness.document.cells import (
     ABSENT,
-    BACKEND,
-    FAILED,
     bars_figure,
     count,
     empty_documents,
@@ -54,9 +52,21 @@ from harness.report.documents.check_cases import (
     problem_headline,
     verdict_in_words,
 )
-from harness.report.documents.quality import UnjudgedRow, best_value, metric_names, unjudged_tables
+from harness.report.documents.quality import (
+    UnjudgedRow,
+    best_value,
+    difference_values,
+    metric_names,
+    pair_tables,
+    quality_table,
+    trial_cells,
+    trial_columns,
+    unjudged_tables,
+)
 from harness.report.documents.regress import change_document
 from harness.report.documents.truncation_table import truncation_tables
+from harness.report.documents.verdicts import quality_verdicts
+from harness.report.documents.won_and_lost import won_and_lost
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
@@ -68,7 +78,6 @@ _IN_SHORT = 5
 _DRAWN = 4
 _TEXT = 300
 _SAVE = "--save-baseline"
-_WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
 _INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact if every value is 0 or 1"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
     True: ("passed", "good", "✓"),
@@ -94,6 +103,7 @@ def check_document(report: Result) -> Document:
                 *truncation_tables(report.trials),
             ],
         ),
+        Section("won-and-lost", "Questions won and lost", [*won_and_lost(report)]),
         Section("missed", "Questions of failed requirements", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
         Section("notes", "About these numbers", [Notes(notes)] if notes else []),
@@ -218,8 +228,23 @@ def _both_verdicts(report: Result, of_change: Sequence[Verdict]) -> list[Verdict
 
 
 def _verdicts(report: Result) -> Iterator[Verdict]:
-    """Yield the verdict, then its grounds, the most pressing first."""
-    yield from _overall(report)
+    """Yield the verdict, then its grounds, the most pressing first, and which backend is best.
+
+    If nothing was required, the best backend is what the check answers.
+    """
+    best = quality_verdicts("", report.trials, report) if report.differences else []
+    answers = [*_overall(report), *_grounds(report)]
+    yield from [*answers, *best] if report.requirements or report.verdict != "passed" else [*best, *answers]
+    if sentence := busy_sentence(report.trials):
+        yield Verdict(
+            "unsure",
+            sentence,
+            "latencies marked ‡, and requirements on them, were measured on a busy machine; run again",
+        )
+
+
+def _grounds(report: Result) -> Iterator[Verdict]:
+    """Yield problems, failed backends, and requirements that are not met or could not be judged."""
     for problem in report.preflight:
         yield Verdict("bad", problem_headline(report, problem), problem.fix)
     failures: dict[tuple[str, str], list[str]] = {}
@@ -245,12 +270,6 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
                 yield Verdict("unsure", problem_headline(report, cause), f"{cause.fix} ({cause.check})")
         elif required.passed is None and not report.preflight and not failed:
             yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
-    if sentence := busy_sentence(report.trials):
-        yield Verdict(
-            "unsure",
-            sentence,
-            "latencies marked ‡, and requirements on them, were measured on a busy machine; run again",
-        )
 
 
 def _causes(report: Result) -> dict[tuple[str, str], list[PreflightProblem]]:
@@ -356,7 +375,7 @@ def _requirements(report: Result) -> list[Block]:
     """Tabulate every requirement on every backend: value, bound, interval, range of ties, and changes to flip it."""
     columns = [
         Column("requirement", numeric=False),
-        *_name_columns(report),
+        *trial_columns(report),
         Column("verdict", numeric=False),
         Column("value", below="95 % interval", below_priority=1),
         Column("range of ties", priority=4, help="for the worst and the best order of documents with equal scores"),
@@ -377,7 +396,7 @@ def _requirement(report: Result, required: RequirementResult) -> list[Cell]:
     value = _quantity(required.value, required)
     return [
         text(required.text),
-        *_name_cells(report, required.backend, required.dataset),
+        *trial_cells(report, required.backend, required.dataset),
         text(word, sign, tone=tone),
         Cell(value.text, below=interval_text, value=required.value),
         text(interval(required.min, required.max, f",.{digits}f") if tie_range(required.min, required.max) else ABSENT),
@@ -430,15 +449,6 @@ def _labelled_trials(report: Result) -> list[tuple[str, TrialResult]]:
     return [(report.trial_name(trial.label, trial.dataset), trial) for trial in report.trials]
 
 
-def _name_columns(report: Result) -> list[Column]:
-    """Return the columns that name a trial: its backend, and its dataset if backends are on several."""
-    return [BACKEND, *([Column("dataset", numeric=False, names=True)] if report.several else [])]
-
-
-def _name_cells(report: Result, label: str, dataset: str) -> list[Cell]:
-    return [text(label), *([text(dataset)] if report.several else [])]
-
-
 def _metric_columns(names: Sequence[str]) -> list[Column]:
     return [
         Column(name, best=best_value(name), priority=column, below="95 % interval", below_priority=20 + column)
@@ -446,21 +456,17 @@ def _metric_columns(names: Sequence[str]) -> list[Column]:
     ]
 
 
-def _means(metrics: Mapping[str, MetricValue], names: Sequence[str], otherwise: str = ABSENT) -> list[Cell]:
-    return [mean(metrics[name]) if name in metrics else text(otherwise) for name in names]
+def _means(metrics: Mapping[str, MetricValue], names: Sequence[str]) -> list[Cell]:
+    return [mean(metrics[name]) if name in metrics else text(ABSENT) for name in names]
 
 
 def _metrics(report: Result) -> list[Block]:
-    names = metric_names(report.trials)
-    if not names:
+    """Tabulate means with differences from the reference, each pair, and means if unjudged hits were relevant."""
+    table = quality_table(report, None)
+    if table is None:
         return []
-    rows = [
-        [*_name_cells(report, trial.label, trial.dataset), *_means(trial.metrics, names, _WORDS[trial.status])]
-        for trial in report.trials
-    ]
-    columns = [*_name_columns(report), *_metric_columns(names)]
-    unjudged = [UnjudgedRow.of_trial(_name_cells(report, trial.label, trial.dataset), trial) for trial in report.trials]
-    return [Table("Quality", columns, rows, [_INTERVALS]), *unjudged_tables(_name_columns(report), unjudged)]
+    unjudged = [UnjudgedRow.of_trial(trial_cells(report, trial.label, trial.dataset), trial) for trial in report.trials]
+    return [table, *pair_tables(report, None), *unjudged_tables(trial_columns(report), unjudged)]
 
 
 def _no_answer(report: Result) -> list[Table]:
@@ -470,7 +476,7 @@ def _no_answer(report: Result) -> list[Table]:
         return []
     threshold = judged[0][1].threshold
     columns = [
-        *_name_columns(report),
+        *trial_columns(report),
         Column("no answer", best="highest", below="95 % interval", below_priority=2, help="share of these questions"),
         Column("of", priority=1, help="questions that expect nothing"),
         Column("answered", numeric=False, help="the questions that got a hit above the threshold"),
@@ -485,7 +491,7 @@ def _no_answer(report: Result) -> list[Table]:
         )
         missed = text(ABSENT) if stats.reason is not None else count(stats.expecting_without_answer)
         cells = [share, count(stats.questions), text(join_names(stats.answered, _DRAWN) or ABSENT), missed]
-        rows.append([*_name_cells(report, trial.label, trial.dataset), *cells])
+        rows.append([*trial_cells(report, trial.label, trial.dataset), *cells])
     legend = [f"a hit is an answer if its score is above {threshold:g} (--answer-threshold)"]
     return [Table("Questions that expect nothing", columns, rows, legend)]
 
@@ -497,7 +503,7 @@ def _slices(report: Result) -> Iterator[Block]:
         rows = [
             [
                 text(part.value),
-                *_name_cells(report, trial.label, trial.dataset),
+                *trial_cells(report, trial.label, trial.dataset),
                 count(next((value.n for value in part.metrics.values()), 0)),
                 *_means(part.metrics, names),
             ]
@@ -505,7 +511,7 @@ def _slices(report: Result) -> Iterator[Block]:
             for part in trial.slices
             if part.field == field
         ]
-        columns = [Column(field, numeric=False), *_name_columns(report), Column("n"), *_metric_columns(names)]
+        columns = [Column(field, numeric=False), *trial_columns(report), Column("n"), *_metric_columns(names)]
         rows.sort(key=lambda row: row[0].text)
         yield Table(f"By {field}", columns, rows, [_INTERVALS])
 
@@ -522,12 +528,12 @@ def _speed(report: Result) -> list[Block]:
     """Tabulate and draw the latency of single questions, with how many rankings are exact up to ties."""
     timed = [trial for trial in report.trials if trial.milliseconds is not None or trial.parity is not None]
     columns = [
-        *_name_columns(report),
+        *trial_columns(report),
         *latency_columns(),
         Column("exact up to ties", help="questions ranked as the exact reference does"),
     ]
     rows = [
-        [*_name_cells(report, trial.label, trial.dataset), *latencies(trial.milliseconds), _exact(trial)]
+        [*trial_cells(report, trial.label, trial.dataset), *latencies(trial.milliseconds), _exact(trial)]
         for trial in timed
     ]
     times = {name: stats for name, trial in _labelled_trials(report) if (stats := trial.milliseconds) is not None}
@@ -570,6 +576,8 @@ def _values(report: Result) -> Iterator[Value]:
             for metric, figure in question.values.items():
                 filtered = f", filter {format_filter(question.filter)}" if question.filter else ""
                 yield Value(name, trial.label, f"{metric} of question {question.id}{filtered}", figure, n=1)
+    for row in report.differences:
+        yield from difference_values(row, report.golden_set.name)
     for required in report.requirements:
         bounds = (required.value, required.ci_low, required.ci_high, required.n)
         yield Value(required.dataset, required.backend, f"requirement {required.text}", *bounds)

@@ -21,12 +21,19 @@ from harness.document.model import Best, Cell, Column, Table, Tone, Value
 from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
-from harness.report.documents.verdicts import against_reference, reference_of
+from harness.report.documents.verdicts import (
+    against_reference,
+    compared_name,
+    compared_on,
+    reference_of,
+    unit_of,
+)
 from harness.results.schema import PairedDifference, Result, TrialResult
 from harness.wording import counted, few_for_interval
 
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
+_STATUS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
 _CUT_SHORT = "*"
 """Appended to the name of a metric that looks at more hits than were requested."""
 _LARGE_COUNT = 1000
@@ -40,31 +47,45 @@ def metric_names(trials: Sequence[TrialResult]) -> list[str]:
     return next((list(trial.metrics) for trial in trials if trial.metrics), [])
 
 
-def quality_table(result: Result, dataset: str, title_suffix: str = "") -> Table | None:
+def quality_table(result: Result, dataset: str | None, title_suffix: str = "") -> Table | None:
     """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals.
 
-    If a leaderboard answers the question, the tables of single datasets are details.
+    ``dataset`` None means all trials of a check. If a leaderboard answers the question, the tables of single datasets
+    are details.
     """
-    trials = result.of_dataset(dataset)
+    trials = result.trials if dataset is None else result.of_dataset(dataset)
     names = metric_names(trials)
     if not names:
         return None
     reference = reference_of(result, dataset)
     tested = {row.metric for row in result.differences if row.dataset == dataset and row.a == reference}
-    evaluated = {trial.queries.evaluated for trial in trials if trial.queries is not None}
-    columns = [BACKEND, *_columns(result, names, tested, reference)]
-    columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
+    counted_trials = trials if result.golden is None else []
+    evaluated = {trial.queries.evaluated for trial in counted_trials if trial.queries is not None}
+    name_columns = [BACKEND] if dataset is not None else trial_columns(result)
+    columns = [*name_columns, *_columns(result, names, tested, reference)]
+    if evaluated:
+        columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
     columns += [Column("evaluated", priority=_ANSWERED)] if len(evaluated) > 1 else []
     rows = []
     for trial in trials:
-        cells = [text(trial.label)]
+        cells = trial_cells(result, trial.label, trial.dataset)[: len(name_columns)]
         for name in names:
             cells += [_mean(trial, name), *([_difference(result, trial, name)] if name in tested else [])]
         counts = [trial.queries.answered, trial.queries.evaluated] if trial.queries is not None else [None, None]
-        rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
+        rows.append([*cells, *map(count, counts[: len(columns) - len(cells)])])
     marks = {cell.mark for row in rows for cell in row}
     legend = list(_legend(result, trials, marks, f"than {reference}"))
     return Table(f"Quality{title_suffix}", columns, rows, legend, detail=result.leaderboard is not None)
+
+
+def trial_columns(result: Result) -> list[Column]:
+    """Return the columns that name a trial: its backend, and its dataset if backends are on several."""
+    return [BACKEND, *([Column("dataset", numeric=False, names=True)] if result.several else [])]
+
+
+def trial_cells(result: Result, label: str, dataset: str) -> list[Cell]:
+    """Return the cells that name a trial."""
+    return [text(label), *([text(dataset)] if result.several else [])]
 
 
 def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
@@ -75,7 +96,7 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
             help=f"mean {name}, and its 95 % interval",
             best=best_value(name),
             priority=0 if first else _MEAN + position,
-            below="interval of mean",
+            below="interval of mean" if tested else "95 % interval",
             below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + position,
         )
         if name in tested:
@@ -104,7 +125,7 @@ def best_value(name: str) -> Best | None:
 def _mean(trial: TrialResult, name: str) -> Cell:
     value = trial.metrics.get(name)
     if value is None:
-        return text(FAILED if trial.status == "failed" else ABSENT)
+        return text(_STATUS[trial.status])
     reranking = trial.stages.reranking if trial.stages is not None else None
     best = reranking.upper_bound.get(name) if reranking is not None else None
     bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
@@ -114,7 +135,8 @@ def _mean(trial: TrialResult, name: str) -> Cell:
 def _difference(result: Result, trial: TrialResult, name: str) -> Cell:
     row = against_reference(result, trial, name)
     if row is None:
-        return text("" if trial.label == reference_of(result, trial.dataset) else ABSENT)
+        is_reference = compared_name(result, trial) == reference_of(result, compared_on(result, trial))
+        return text("" if is_reference else ABSENT)
     mark = mark_of(row)
     if mark == _EQUAL:
         return Cell("0", mark, value=0.0)
@@ -165,12 +187,12 @@ def unjudged_tables(name_columns: Sequence[Column], rows: Sequence[UnjudgedRow],
     return [Table(f"Unjudged hits{suffix}", [*name_columns, *columns], table_rows, [legend], detail=True)]
 
 
-def pair_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Table]:
-    """Tabulate each pair of backends by metrics, if all pairs were tested."""
+def pair_tables(result: Result, dataset: str | None, title_suffix: str = "") -> list[Table]:
+    """Tabulate each pair of backends by metrics, if all pairs were tested; ``dataset`` as in :func:`quality_table`."""
     rows_of = [row for row in result.differences if row.dataset == dataset]
     if not rows_of or isinstance(result.plan.resolved.get("reference"), str):
         return []
-    names = metric_names(result.of_dataset(dataset))
+    names = list(dict.fromkeys(row.metric for row in rows_of))
     pairs: dict[str, dict[str, PairedDifference]] = {}
     for row in rows_of:
         pairs.setdefault(f"{row.b} − {row.a}", {})[row.metric] = row
@@ -180,7 +202,7 @@ def pair_tables(result: Result, dataset: str, title_suffix: str = "") -> list[Ta
         *(Column(name, priority=rank, below="95 % interval", below_priority=50) for rank, name in enumerate(names)),
     ]
     marks = {cell.mark for row in rows for cell in row}
-    legend = list(meanings(rows_of, marks, "than the one after the minus sign"))
+    legend = list(meanings(rows_of, marks, "than the one after the minus sign", unit_of(result)))
     return [Table(f"Differences between backends{title_suffix}", columns, rows, legend)]
 
 
@@ -246,12 +268,13 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     """Yield the meanings of the marks that occur in the quality table."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
-        yield "95 % intervals: BCa bootstrap over queries; exact if every value is 0 or 1"
+        over = "queries" if result.golden is None else "questions that expect something"
+        yield f"95 % intervals: BCa bootstrap over {over}; exact if every value is 0 or 1"
     yield from cut_short_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
-    tested = [row for row in result.differences if row.dataset == trials[0].dataset]
-    yield from meanings(tested, marks, than)
+    tested = [row for row in result.differences if row.dataset == compared_on(result, trials[0])]
+    yield from meanings(tested, marks, than, unit_of(result))
 
 
 def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: str = "query") -> Iterator[str]:

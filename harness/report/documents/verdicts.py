@@ -41,7 +41,7 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         lines += [
             line
             for name, trials in of_datasets.items()
-            for line in _quality(_dataset_suffix(name, several), trials, result)
+            for line in quality_verdicts(_dataset_suffix(name, several), trials, result)
         ]
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
@@ -59,19 +59,39 @@ def _dataset_suffix(dataset: str, several: bool) -> str:
     return f"{dataset}: " if several else ""
 
 
-def reference_of(result: Result, dataset: str) -> str | None:
-    """Return the backend that others are compared with; the first that did not fail if all pairs are compared."""
+def reference_of(result: Result, dataset: str | None) -> str | None:
+    """Return the backend that others are compared with; the first that did not fail if all pairs are compared.
+
+    Backends are compared on a dataset; those of a check on its questions, whatever documents they search (None).
+    """
     compared = next((row.a for row in result.differences if row.dataset == dataset), None)
     if isinstance(result.plan.resolved.get("reference"), str) and compared is not None:
         return compared
-    return next((trial.label for trial in result.of_dataset(dataset) if trial.status == "ok"), None)
+    trials = result.trials if dataset is None else result.of_dataset(dataset)
+    return next((compared_name(result, trial) for trial in trials if trial.status == "ok"), None)
+
+
+def compared_on(result: Result, trial: TrialResult) -> str | None:
+    """Return the dataset of the differences that are about a trial, None for those of a check."""
+    return trial.dataset if result.golden is None else None
+
+
+def unit_of(result: Result) -> str:
+    """Return the noun for what is asked: a golden set has questions, a dataset queries."""
+    return "query" if result.golden is None else "question"
+
+
+def compared_name(result: Result, trial: TrialResult) -> str:
+    """Return the name of a trial in differences."""
+    return trial.label if result.golden is None else result.trial_name(trial.label, trial.dataset)
 
 
 def against_reference(result: Result, trial: TrialResult, metric: str) -> PairedDifference | None:
     """Return a backend against the reference on a metric, as backend minus reference; None if it was not tested."""
-    reference = reference_of(result, trial.dataset)
+    dataset, name = compared_on(result, trial), compared_name(result, trial)
+    reference = reference_of(result, dataset)
     for row in result.differences:
-        if (row.dataset, row.a, row.b, row.metric) == (trial.dataset, reference, trial.label, metric):
+        if (row.dataset, row.a, row.b, row.metric) == (dataset, reference, name, metric):
             return row
     return None
 
@@ -115,13 +135,13 @@ def _mean(row: LeaderboardRow) -> str:
     return f"{row.backend} {row.mean:.4f}"
 
 
-def _quality(title_suffix: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
+def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
     """Return which backend is best on the first metric, and whether that is significant."""
     scored = [trial for trial in trials if trial.metrics]
     if len(scored) < 2:
         return [_single(title_suffix, trial) for trial in scored]
-    metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, scored[0].dataset))
-    other_trials = [trial for trial in scored if trial.label != reference]
+    metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, compared_on(result, scored[0])))
+    other_trials = [trial for trial in scored if compared_name(result, trial) != reference]
     rows = [row for trial in other_trials if (row := against_reference(result, trial, metric)) is not None]
     if not rows:
         return []
@@ -132,8 +152,8 @@ def _quality(title_suffix: str, trials: Sequence[TrialResult], result: Result) -
         return [
             Verdict(
                 "good",
-                f"{title_suffix}{join_names(equal)} are equal: the same {metric} on every query",
-                _also(rows, result),
+                f"{title_suffix}{join_names(equal)} are equal: the same {metric} on every {unit_of(result)}",
+                _also(rows, result) or _not_equal(rows, result),
             )
         ]
     top = differing[0]
@@ -236,8 +256,9 @@ def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Res
     if not _is_significant(top) and top.detectable is not None:
         queries = top.wins + top.ties + top.losses
         means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
-        sensitivity = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
-        difference += f"; {too_few_to_show(queries, top.detectable, *means) or sensitivity}"
+        noun = unit_of(result)
+        sensitivity = f"{counted(queries, noun)} can show differences from about {top.detectable:.4f} on"
+        difference += f"; {too_few_to_show(queries, top.detectable, *means, noun=noun) or sensitivity}"
     also = _also(rows, result)
     return f"{difference}. {also}" if also else difference
 
@@ -251,6 +272,17 @@ def _also(rows: Sequence[PairedDifference], result: Result) -> str:
         if (row.dataset, row.a, row.b) in pairs and row.metric != metric and _is_significant(row)
     ]
     return f"Also significant: {join_names(further)}" if further else ""
+
+
+def _not_equal(rows: Sequence[PairedDifference], result: Result) -> str:
+    """Return the other metrics in which the same backends are not equal; "" if they are equal in all."""
+    pairs = {(row.dataset, row.a, row.b) for row in rows}
+    metrics: dict[str, list[str]] = {}
+    for row in result.differences:
+        if (row.dataset, row.a, row.b) in pairs and row.verdict != "same":
+            metrics.setdefault(row.b, []).append(row.metric)
+    differing = [f"{join_names(names)} of {label} differ" + "s" * (len(names) == 1) for label, names in metrics.items()]
+    return f"Not significant: {'; '.join(differing)} from {rows[0].a}" if differing else ""
 
 
 def _single(title_suffix: str, trial: TrialResult) -> Verdict:

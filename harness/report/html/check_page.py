@@ -15,6 +15,7 @@ from harness.data.filtering import format_filter
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
 from harness.report.documents.check import check_document
+from harness.report.documents.verdicts import compared_name, reference_of
 from harness.report.html.explorer import ExpectedDocuments, Explorer, queries_of
 from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
@@ -50,10 +51,12 @@ def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_tex
     texts = [question.question for question in questions if question.question is not None]
     queries = queries_of(ids, texts) if len(texts) == len(questions) else None
     documents = _matching(report, trials, corpora)
+    labels, reference = [compared_name(report, trial) for trial in trials], reference_of(report, None)
     return [
         Explorer(
             query_ids=ids,
-            labels=[report.trial_name(trial.label, trial.dataset) for trial in trials],
+            labels=labels,
+            reference=labels.index(reference) if reference in labels else 0,
             runs=[_ranking(report, trial, runs[trial.dataset, trial.label]) for trial in trials],
             metrics=metrics,
             values=_values(trials, metrics),
