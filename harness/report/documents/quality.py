@@ -192,7 +192,7 @@ def pair_tables(result: Result, dataset: str | None, title_suffix: str = "") -> 
     rows_of = [row for row in result.differences if row.dataset == dataset]
     if not rows_of or isinstance(result.plan.resolved.get("reference"), str):
         return []
-    names = list(dict.fromkeys(row.metric for row in rows_of))
+    names = metric_names(result.trials if dataset is None else result.of_dataset(dataset))
     pairs: dict[str, dict[str, PairedDifference]] = {}
     for row in rows_of:
         pairs.setdefault(f"{row.b} − {row.a}", {})[row.metric] = row
