@@ -30,13 +30,13 @@ def won_and_lost(report: Result) -> list[Table]:
     reference = str(reference_of(report, None))
     trials = {compared_name(report, trial): trial for trial in report.trials if trial.status == "ok"}
     values = {name: _values(trial, metric) for name, trial in trials.items()}
-    others = [name for name in values if name != reference]
+    compared = [name for name in values if name != reference]
     changes = {
-        question: [improvement(metric, values[name][question] - value) for name in others]
+        question: [improvement(metric, values[name][question] - value) for name in compared]
         for question, value in values[reference].items()
-        if all(question in values[name] for name in others)
+        if all(question in values[name] for name in compared)
     }
-    changed = [question for question, of_others in changes.items() if any(of_others)]
+    changed = [question for question, of_question in changes.items() if any(of_question)]
     changed.sort(key=lambda question: -max(map(abs, changes[question])))
     texts = {question.id: question.question for question in trials[reference].questions}
     names = short_ids(changed)
@@ -45,15 +45,15 @@ def won_and_lost(report: Result) -> list[Table]:
             text(names[question]),
             text(_shortened(texts[question])),
             number(values[reference][question]),
-            *map(_cell, [values[name][question] for name in others], changes[question]),
+            *map(_cell, [values[name][question] for name in compared], changes[question]),
         ]
         for question in changed
     ]
     columns = [
         Column("question", numeric=False),
-        Column("text", numeric=False, priority=len(others) + 1),
+        Column("text", numeric=False, priority=len(compared) + 1),
         Column(reference),
-        *(Column(name, priority=position) for position, name in enumerate(others)),
+        *(Column(name, priority=position) for position, name in enumerate(compared)),
     ]
     title = f"{metric}: {counted(len(changed), 'question')} won or lost against {reference}"
     legend = [f"{_WON} better than {reference} on this question, {_LOST} worse"]
