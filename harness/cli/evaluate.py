@@ -9,10 +9,11 @@ import click
 
 from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
-from harness.data.columns import parse_columns
+from harness.data.columns import OPTION, parse_columns
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
+from harness.loaders.field_names import refuse_absent_fields
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
@@ -108,7 +109,10 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
     from harness.report.render.score_formats import audit_json
 
     metrics, rule, (name,) = request.metrics or AUDIT_METRICS, request.identical_ids, run_names([run])
-    result = audit(str(run), request.qrels, metrics, identical_ids=rule, published=request.published)
+    columns = parse_columns(request.columns)
+    if run.is_file() and request.qrels.is_file():  # else reading them explains it
+        refuse_absent_fields(columns, [run, request.qrels], OPTION)
+    result = audit(str(run), request.qrels, metrics, identical_ids=rule, published=request.published, columns=columns)
     if request.format == "json":
         print_result(audit_json(name, result))
     else:
@@ -177,6 +181,8 @@ def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, Tag
             faults.append(error)
     if judgments is None:
         raise DataError.of_files(faults)
+    if not faults:
+        refuse_absent_fields(columns, [*runs, request.qrels], OPTION)
     hits = [run for run, _ in tagged.values()]
     return with_later_judgments(judgments, request.labels, hits), tagged, faults
 

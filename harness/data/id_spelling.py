@@ -33,6 +33,10 @@ _MATCHES = 50
 """Known ids that are looked at for one missing id."""
 
 
+UNICODE = "but for Unicode normalisation"
+"""The rule of ids that look alike, and that only Unicode normalisation distinguishes."""
+
+
 class Respelling(NamedTuple):
     """One rule of spelling that makes ids meet.
 
@@ -171,7 +175,7 @@ def _regex(
 
 _UUID = r"^(?:urn:uuid:|\{)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?$"
 _RULES = (
-    _Rule("but for Unicode normalisation", partial(pc.utf8_normalize, form="NFKC"), "", mistake=True),
+    _Rule(UNICODE, partial(pc.utf8_normalize, form="NFKC"), "", mistake=True),
     _regex("but for b'…' around them", r"""^b(?:'(.*)'|"(.*)")$""", r"\1\2", "'\"", mistake=True),
     _regex("but for quotation marks", "[\"'`´‘’‚‛“”„‟«»‹›]", "", "\"'`", mistake=True),  # noqa: RUF001 - those of all languages
     _Rule("but for how UUIDs are written", _plain_uuid, "-{:", mistake=True, form=_UUID),

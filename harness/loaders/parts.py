@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache, partial
@@ -15,6 +16,7 @@ from harness.data.columns import (
     DOCUMENT_ROLES,
     GOLDEN_ONLY,
     GOLDEN_ROLE_NAMES,
+    OPTION,
     QUERY_ROLES,
     ColumnMap,
     RecordBatch,
@@ -29,6 +31,7 @@ from harness.data.problems import Problems
 from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
+from harness.loaders.containers import WORKBOOKS
 from harness.loaders.golden import is_golden_file, read_golden, shaped_content
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, TABLES, first_records, format_of, read_records, unit_of
@@ -38,6 +41,7 @@ from harness.store.cache import JSON
 from harness.user_path import user_path
 
 _SCHEME = 1
+_SEPARATORS = re.compile(r"[,;|\t]|\s+")
 _SHARED = frozenset({"id"})
 """Roles that questions and documents have."""
 
@@ -262,9 +266,23 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
     (name,) = files.names
 
     def read(problems: Problems, notes: list[str]) -> Judgments:
+        _note_absent_fields(files.source, name, spec.columns, problems)
         return read_judgments(files.source, name, spec.columns, problems, notes)
 
     return JudgmentSource(files.label, read, name, files.digests, unit_of(name))
+
+
+def _note_absent_fields(source: Source, name: str, columns: Mapping[str, str], problems: Problems) -> None:
+    """Note fields that ``--columns`` names and judgments in lines lack; those of a table are looked up when read."""
+    named = {role: columns[role] for role in ("doc_id", "grade") if role in columns}
+    first = source.start_of(name).lstrip().split(b"\n", 1)[0].decode("utf-8", "replace") if named else ""
+    is_object = first.startswith(("{", "["))
+    for role, field in named.items() if not is_object and format_of(name) not in (*WORKBOOKS, ".parquet") else ():
+        names = [cell.strip(' "\r') for cell in _SEPARATORS.split(first)]
+        if field not in names:
+            problems.add(
+                None, f"there is no field '{field}', which {OPTION} names as the {role} (first line: {first!r})"
+            )
 
 
 def choose_split(label: str, splits: Sequence[str], requested: str | None, usual: str = "test") -> str:

@@ -17,7 +17,7 @@ from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
 from harness.data.frames import FieldNames, as_table, lacking
 from harness.data.grouping import require_hits
-from harness.data.id_spelling import respelling
+from harness.data.id_spelling import UNICODE, respelling
 from harness.data.judgments import judgment_findings, require_whole_grades
 from harness.data.memory import (
     HITS,
@@ -36,6 +36,7 @@ from harness.data.ranking import among_candidates, order, without_excluded, with
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
+from harness.loaders.field_names import refuse_absent_fields
 from harness.loaders.structured_files import states_order
 from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score, with_condensed
 from harness.metrics.audit import Audit, audit_run
@@ -184,16 +185,20 @@ def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequenc
     """Return whether a run without judged documents may be a run of this dataset, and scores 0.
 
     The documents decide, if they are known. Without them, fewer than ten queries can miss everything; with more
-    queries, or ids in another spelling, it is a mistake unless the user accepts it.
+    queries, or ids in another spelling, it is a mistake unless the user accepts it. If only Unicode normalisation
+    distinguishes most judged ids from the run's, the run is scored as trec_eval does, and a finding names the cause.
     """
     if corpus is not None and len(corpus):
         return bool((corpus.rows_of(run.doc_ids) >= 0).any())
     if NOTHING_JUDGED in accept:
         return True
     answered = int((qrels.query_ids.rows_of(run.query_ids) >= 0).sum())
-    if answered >= _MANY_QUERIES or bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
+    if bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
         return False
-    return respelling(qrels.doc_ids.to_list(), run.doc_ids) is None
+    spelled = respelling(qrels.doc_ids.to_list(), run.doc_ids)
+    if spelled is not None:
+        return spelled.rule == UNICODE and 2 * spelled.met >= len(qrels.doc_ids)
+    return answered < _MANY_QUERIES
 
 
 @overload
@@ -266,10 +271,11 @@ def _evaluate(
     runs: Sequence[RunLike], qrels: QrelsLike, measures: Sequence[Metric], how: ScoreOptions
 ) -> list[EvaluatedRun]:
     """Score each run by the same judgments; raises as :func:`evaluate`."""
-    release, columns = release_of(how), parse_columns(how.columns)
+    release, columns, given = release_of(how), parse_columns(how.columns, "columns"), qrels
     if not isinstance(qrels, Dataset):
         qrels = as_qrels(qrels, columns)
     read = [_read(run, qrels, how.identical_ids, columns) for run in runs]
+    refuse_absent_fields(columns, [*runs, given], "columns")
     judgments = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read])
     corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
     evaluated = []
@@ -372,6 +378,7 @@ def audit(
     *,
     identical_ids: str = "auto",
     published: str | None = None,
+    columns: Mapping[str, str] | str | Iterable[str] = MappingProxyType({}),
 ) -> Audit:
     """Score a run under the conventions of other tools and explain how they differ; ``harness eval --audit``.
 
@@ -379,15 +386,17 @@ def audit(
     (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are as in :func:`evaluate`. Anserini and
     MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
     package's here. ``published`` is a number from a paper as printed, ``"0.397"`` or ``"nDCG@10=39.7"``; the audit
-    names the conventions, and single changes of them, that give it.
+    names the conventions, and single changes of them, that give it. ``columns`` are fields by role, as in
+    :func:`evaluate`.
 
     Raises:
         UsageError: as :func:`evaluate`; a metric that is a sum or a geometric mean; a published value that is none.
         DataError: as :func:`evaluate`.
         RankingError: as :func:`evaluate`.
     """
-    measures = _measures(metrics)
-    hits, judgments, drops = _read(run, qrels, identical_ids)
+    measures, columns_by_role = _measures(metrics), parse_columns(columns, "columns")
+    hits, judgments, drops = _read(run, qrels, identical_ids, columns_by_role)
+    refuse_absent_fields(columns_by_role, [run, qrels], "columns")
     with _naming(run):
         require_content(hits, judgments)
         require_whole_grades(judgments, "judgments")  # the other tools read whole numbers

@@ -422,9 +422,14 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
     if files and not Path(files[0]).is_file():
         rules_text = ", ".join(sorted(QUERY_RULES))
         raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {rules_text}; or a file")
-    return DatasetFiles(
-        Path(files[0]) if files else None, request.qrels, parse_columns(request.columns) if request.columns else {}
-    )
+    columns = parse_columns(request.columns) if request.columns else {}
+    for role in ("score", "rank"):
+        if role in columns:
+            raise UsageError(
+                f"--columns {role}={columns[role]}: a comparison reads documents, queries and judgments",
+                fix="leave it out; harness eval reads runs with other names of fields",
+            )
+    return DatasetFiles(Path(files[0]) if files else None, request.qrels, columns)
 
 
 def _refuse_unnamed_documents(request: CompareRequest) -> None:

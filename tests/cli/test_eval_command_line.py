@@ -12,6 +12,9 @@ from click.testing import CliRunner
 import harness
 from harness.cli.app import _build
 from harness.cli.config import settings_of
+from harness.data.columns import parse_columns
+from harness.data.dataset import DatasetFiles
+from harness.loaders import load_dataset
 
 PLAIN_QRELS = "1 0 a 2\n1 0 c 1\n2 0 b 1\n"
 PLAIN = "1 Q0 a 1 3.0 s\n1 Q0 b 2 2.0 s\n1 Q0 c 3 1.0 s\n2 Q0 c 1 3.0 s\n2 Q0 b 2 2.0 s\n"
@@ -218,3 +221,49 @@ def test_queries_of_a_run_without_judgments_are_counted(folder: Path) -> None:
         (folder / "more.trec").write_text(PLAIN + "".join(f"x{row} Q0 a 1 1 s\n" for row in range(queries)))
         told = evaluate("a.qrels", "more.trec", "--format", "json")[1]
         assert f"; {words} of the run left out, not judged" in told
+
+
+TABLES = {
+    "a.trec": PLAIN,
+    "run.csv": "qid,docid,score\n1,a,3\n1,c,1\n2,b,2\n",
+    "run.jsonl": '{"qid": "1", "docid": "a", "score": 3}\n{"qid": "2", "docid": "b", "score": 2}\n',
+    "lines.tsv": "1\ta\t3.5\n1\tc\t1.5\n2\tb\t2.5\n",
+}
+
+
+@pytest.mark.parametrize("run", TABLES)
+@pytest.mark.parametrize("column", ["query_id=qidd", "doc_id=nowhere", "grade=nowhere", "text=body"])
+@pytest.mark.parametrize("audit", [(), ("--audit",)])
+def test_a_field_that_no_file_has_is_refused(folder: Path, run: str, column: str, audit: tuple[str, ...]) -> None:
+    (folder / run).write_text(TABLES[run])
+    field = column.partition("=")[2]
+    with pytest.raises(harness.errors.UsageError, match=f"have the field '{field}', which --columns") as error:
+        evaluate("a.qrels", run, "--columns", column, *audit)
+    names = ("qid", "docid", "score") if run.startswith("run.") else ("without named fields",)
+    assert all(name in str(error.value) for name in names)
+    with pytest.raises(harness.errors.UsageError, match="which columns names as"):
+        harness.evaluate(run, "a.qrels", columns=column)
+    with pytest.raises(harness.errors.UsageError, match="which columns names as"):
+        harness.evaluate([{"query_id": "1", "doc_id": "a", "score": 1.0}], "a.qrels", columns={"doc_id": field})
+
+
+def test_an_audit_reads_named_columns(folder: Path) -> None:
+    (folder / "points.csv").write_text("topic,passage,points\n1,a,2\n1,c,1\n2,b,1\n")
+    named = "query_id=topic,doc_id=passage,grade=points"
+    audited, _ = evaluate("points.csv", "a.trec", "--audit", "--columns", named, "--format", "json")
+    plain, _ = evaluate("a.qrels", "a.trec", "--audit", "--format", "json")
+    assert audited == plain
+
+
+@pytest.mark.parametrize("qrels", ["query-id\tcorpus-id\tscore\n1\ta\t1\n", "1\ta\t1\n", "1 0 a 1\n"])
+@pytest.mark.parametrize("column", ["doc_id=nowhere", "grade=nowhere"])
+def test_a_comparison_refuses_a_field_that_its_judgments_lack(folder: Path, qrels: str, column: str) -> None:
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "pump"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "pump"}\n')
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text(qrels)
+    files = DatasetFiles(columns=parse_columns(column))
+    with pytest.raises(harness.errors.DataError, match="there is no field 'nowhere', which --columns names"):
+        load_dataset(str(folder), files=files)
+    with pytest.raises(harness.errors.UsageError, match="a comparison reads documents, queries and judgments"):
+        harness.compare("csr", str(folder), columns={"score": "sim"})

@@ -92,10 +92,15 @@ def test_each_rule_by_which_ids_meet_is_named_with_its_count() -> None:
 
 
 def test_a_run_of_which_no_id_meets_is_refused_with_the_reason() -> None:
-    run = {str(query): [name, f"other-{query}.md"] for query, name in enumerate(DECOMPOSED)}
+    """Unless only Unicode normalisation distinguishes the ids: then the scores come with the finding."""
+    run = {str(query): [name.upper(), f"other-{query}.md"] for query, name in enumerate(NAMES)}
     qrels = {str(query): {name: 1} for query, name in enumerate(NAMES)}
-    with pytest.raises(DataError, match="12 of them are the same but for Unicode normalisation"):
+    with pytest.raises(DataError, match="12 of them are the same but for upper and lower case"):
         harness.evaluate(run, qrels)
+    decomposed = {str(query): [name, f"other-{query}.md"] for query, name in enumerate(DECOMPOSED)}
+    scores = harness.evaluate(decomposed, qrels, "RR")
+    assert scores.means()[0].value == 0.0
+    assert "12 of them are the same but for Unicode normalisation" in scores.findings[0].message
 
 
 def test_a_run_of_which_some_ids_meet_is_scored_with_a_finding() -> None:

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 
 import harness
+from harness.cli.app import _build
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders import containers
@@ -564,14 +566,23 @@ def test_a_query_that_finds_itself_is_a_finding() -> None:
 
 
 def test_ids_that_differ_by_unicode_normalisation_are_named(tmp_path: Path) -> None:
-    """Nothing else can be meant if no id meets; a run of which some ids meet is scored, with the finding."""
     run, qrels = RUNS / "nfd.trec", RUNS / "nfc.qrels"
-    with pytest.raises(DataError, match="12 of them are the same but for Unicode normalisation"):
-        harness.evaluate(run, qrels)
-    for options in ({"run": run, "accept": "nothing-judged"}, {"run": _with_one_id_that_meets(tmp_path)}):
-        scores = harness.evaluate(qrels=qrels, metrics="nDCG@10", **options)
+    for path, met in ((run, 12), (_with_one_id_that_meets(tmp_path), 11)):
+        scores = harness.evaluate(path, qrels, "nDCG@10")
         finding = next(finding for finding in scores.findings if finding.check == "ids-spelled-otherwise")
-        assert "are the same but for Unicode normalisation" in finding.message
+        assert f"{met} of them are the same but for Unicode normalisation" in finding.message
+        assert (scores.means()[0].value == 0.0) == (met == 12)
+    one_query = {"0": dict.fromkeys(("cafe\u0301-a", "b", "c"), 1.0)}
+    unrelated = {"0": {"x": 1, "y": 1, "caf\xe9-a": 1}}
+    with pytest.raises(DataError, match="1 of them is the same but for Unicode normalisation"):
+        harness.evaluate(one_query, unrelated)
+
+
+def test_ids_that_differ_by_unicode_normalisation_exit_with_0_and_the_finding() -> None:
+    arguments = ["eval", "--qrels", str(RUNS / "nfc.qrels"), "--run", str(RUNS / "nfd.trec"), "--format", "csv"]
+    result = CliRunner().invoke(_build(), arguments)
+    assert result.exit_code == 0, result.output
+    assert "the same but for Unicode normalisation" in result.stderr
 
 
 def _with_one_id_that_meets(folder: Path) -> Path:
