@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, python_values, strings
 from harness.data.grouping import build_judgments, build_ranked_run, build_run
@@ -37,7 +38,7 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
     """Return ids as a column of text, in their order.
 
     Raises:
-        TypeError: a value is not an id, or holds a lone surrogate.
+        TypeError: a value is not an id, is empty, or holds a lone surrogate.
     """
     items = list(values)
     try:
@@ -45,14 +46,22 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
     except (TypeError, UnicodeEncodeError):
         column = None
     if column is not None and not column.null_count:
-        return column
+        return _without_empty(column)
     ids = list(map(as_id, items))
     if None in ids:
         raise TypeError(f"an id is {described(items[ids.index(None)])}, expected a string or a whole number")
     broken = next((name for name in ids if name is not None and LONE_SURROGATE.search(name)), None)
     if broken is not None:
         raise TypeError(f"the id {broken!r} holds a lone surrogate, which is not a character")
-    return strings(ids)
+    return _without_empty(strings(ids))
+
+
+def _without_empty(ids: pa.StringArray) -> pa.StringArray:
+    """Return the ids; raises TypeError for an empty one."""
+    position = pc.index(ids, "").as_py()
+    if position >= 0:
+        raise TypeError(f"id {position + 1:,} of {len(ids):,} is empty, expected a string or a whole number")
+    return ids
 
 
 def with_article(kind: type) -> str:
@@ -300,7 +309,14 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
         except (TypeError, ValueError) as error:
             raise DataError(source, [f"column '{column}' holds {kind}: {error}"]) from error
     chunks = [_as_text(chunk) for chunk in values.chunks]
+    if textual and any(pc.index(_distinct(chunk), "").as_py() >= 0 for chunk in chunks):
+        raise DataError(source, [f"column '{column}' holds an empty id"])
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
+
+
+def _distinct(chunk: pa.Array) -> pa.Array:
+    """Return the values of a column of text, each once if it is a dictionary."""
+    return chunk.dictionary if isinstance(chunk, pa.DictionaryArray) else chunk
 
 
 def _as_text(chunk: pa.Array) -> pa.Array:

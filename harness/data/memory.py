@@ -227,10 +227,14 @@ def _build_from_dict(source: str, table: Mapping[Any, Any], shapes: Sequence[Que
 def _faults(table: Mapping[Any, Any], parts: Sequence[_NumberedHits]) -> Iterator[str]:
     """Name ids and numbers of a wrong type; searched only if there is one."""
     for query, part in zip(table, parts, strict=True):
-        if not is_id(query):
+        if query == "":
+            yield "a query id is empty"
+        elif not is_id(query):
             yield f"the query id is {described(query)}, expected a string or a whole number"
         for document, value in zip(part.documents, part.values, strict=True):
-            if not is_id(document):
+            if document == "":
+                yield f"query {query!r}: a document id is empty"
+            elif not is_id(document):
                 yield f"query {query!r}: a document id is {described(document)}, expected a string or a whole number"
             if not is_number(value):
                 yield f"query {query!r}, document {document!r}: the value is {described(value)}, expected a number"

@@ -22,7 +22,7 @@ from harness.data.problems import Problems
 from harness.data.types import Run, owners, ranks_in
 from harness.errors import DataError
 from harness.loaders.qrels import ITERATIONS, JUDGMENTS_FOR_RUN, looks_like_judgments
-from harness.loaders.text_columns import ID, read_columns, words_of
+from harness.loaders.text_columns import ID, NUMBER, read_columns, words_of
 from harness.wording import counted
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -99,6 +99,13 @@ def first_words(content: bytes) -> list[str]:
     return first.decode("utf-8", "replace").split(" ")
 
 
+def without_plus(content: bytes, column: int) -> bytes:
+    """Return normalised lines without a plus sign before a number in one column: ``+1`` is 1, which Arrow refuses."""
+    if b" +" not in content:
+        return content
+    return re.sub(rb"(?m)^((?:[^ \n]+ ){%d})\+(?=[0-9])" % (column - 1), rb"\1", content)
+
+
 def positions_in(columns: Mapping[str, str]) -> dict[str, int]:
     """Return the columns of a run that the user named by number: role -> position, from 1."""
     return {role: int(name) for role, name in columns.items() if role in _ROLES and name.isdecimal() and int(name)}
@@ -124,6 +131,7 @@ def read_other_lines(content: bytes, raw: bytes, columns: Mapping[str, str], pro
     layout = next((layout for layout in LAYOUTS[1:] if layout.width == len(words)), TREC)
     if layout is TREC:
         return _parse_lines(raw, TREC, problems)
+    content = without_plus(content, layout.positions["rank"])
     run = _read_by_arrow(content, layout, one_reading=True)
     if run is None and "score" not in layout.positions:
         scored = Layout("", "query document score", {"query_id": 1, "doc_id": 2, "score": 3})
@@ -153,7 +161,15 @@ def _refuse_judgments(content: bytes, words: Sequence[str], problems: Problems) 
         constant = {line[1].decode("utf-8", "replace") for line in lines if len(line) > 1} <= {*ITERATIONS}
         if constant or len(words) != _JUDGMENT_COLUMNS or not _INTEGER.fullmatch(words[2]):
             problems.add(None, JUDGMENTS_FOR_RUN)
-    problems.raise_if_any()
+    problems.raise_if_any(fix=_fix_of_numbers(words))
+
+
+def _fix_of_numbers(words: Sequence[str]) -> str | None:
+    """Return how to name the columns of a run that looks like judgments, by the numbers in its first line."""
+    numbers = [position for position, word in enumerate(words, 1) if position > 2 and NUMBER.fullmatch(word)]
+    if len(words) != _JUDGMENT_COLUMNS or len(numbers) < 2:
+        return None
+    return "if it is a run, name its columns by number: --columns query_id=1,doc_id=2,score=3,rank=4"
 
 
 def _read_by_arrow(content: bytes, layout: Layout, *, one_reading: bool = False) -> Run | None:

@@ -33,6 +33,7 @@ from harness.loaders.run_lines import (
     positions_in,
     read_other_lines,
     without_comments,
+    without_plus,
     without_words_after_tag,
 )
 from harness.loaders.run_tables import header_in, read_run_table
@@ -165,6 +166,9 @@ def _fast_run(content: bytes) -> Run | None:
     """Return the run by Arrow's reader; None when a line has to be looked at."""
     numbers = {"score": pa.float64(), "rank": pa.int64()}
     table = read_columns(content, _RUN, {"query": ID, "document": ID, **numbers})
+    if table is None:
+        content = without_plus(content, _RUN.index("rank") + 1)
+        table = read_columns(content, _RUN, {"query": ID, "document": ID, **numbers})
     if table is None:  # trec_eval does not read ranks, so they may be anything
         table = read_columns(content, _RUN, {"query": ID, "document": ID, "score": pa.float64()})
     if table is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -546,6 +547,54 @@ def test_gains_that_equal_the_grades_change_nothing() -> None:
 def test_wrong_gains_are_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         harness.evaluate(PLAIN, QRELS, **options)
+
+
+@pytest.mark.parametrize("content", ["q1 x {}\nq1 a {}\nq2 b {}\n", "q1 x {} 3\nq1 a {} 2\nq2 b {} 1\n"])
+def test_a_plus_sign_changes_no_whole_number(tmp_path: Path, content: str) -> None:
+    def score(name: str, *numbers: str) -> float:
+        (tmp_path / name).write_text(content.format(*numbers))
+        return harness.evaluate(tmp_path / name, {"q1": {"a": 1}, "q2": {"b": 1}}, "RR").means()[0].value
+
+    assert score("plain.run", "1", "2", "1") == score("signed.run", "+1", "+2", "+1") == 0.75
+    for name, numbers in (("plain.run", "321"), ("signed.run", ("+3", "+2", "+1"))):
+        with pytest.raises(DataError, match="it does not count 1, 2, 3: 3, 2, 1"):
+            score(name, *numbers)
+
+
+def test_signed_ranks_of_trec_lines_are_the_order_of_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "a.trec").write_text("q1 Q0 a +2 1 t\nq1 Q0 x +1 1 t\n")
+    assert harness.evaluate(tmp_path / "a.trec", {"q1": {"a": 1}}, "RR", ties="engine").means()[0].value == 0.5
+
+
+def test_four_columns_with_a_decimal_third_are_refused_with_the_option(tmp_path: Path) -> None:
+    (tmp_path / "a.run").write_text("q1 x .9 1\nq1 a .8 2\n")
+    fix = "--columns query_id=1,doc_id=2,score=3,rank=4"
+    with pytest.raises(DataError, match=fix):
+        harness.evaluate(tmp_path / "a.run", {"q1": {"a": 1}}, "RR")
+    columns = fix.removeprefix("--columns ")
+    assert harness.evaluate(tmp_path / "a.run", {"q1": {"a": 1}}, "RR", columns=columns).means()[0].value == 0.5
+
+
+EMPTY_IDS = {
+    "documents": {"q1": {"": 1}},
+    "queries": {"": {"a": 1}},
+    "rows": [("q1", "", 1)],
+    "records": [{"query_id": "", "doc_id": "a", "score": 1}],
+    "frame": pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["a", ""], "score": [2, 1]}),
+    "table": pa.table({"query_id": ["q1", ""], "doc_id": ["a", "b"], "score": [2, 1]}),
+    "dictionary": pa.table({"query_id": ["q1"], "doc_id": pa.array([""]).dictionary_encode(), "score": [2]}),
+}
+
+
+@pytest.mark.parametrize("name", [*EMPTY_IDS, "list", "ranks"])
+def test_empty_ids_of_objects_are_refused(name: str) -> None:
+    lists = {"list": {"q1": ["a", ""]}, "ranks": [{"query_id": "q1", "doc_id": "", "rank": 1}]}
+    value = (EMPTY_IDS | lists)[name]
+    with pytest.raises(DataError, match="empty"):
+        harness.evaluate(value, {"q1": {"a": 1}}, "RR")
+    if name != "ranks":
+        with pytest.raises(DataError, match="empty"):
+            harness.evaluate({"q1": {"a": 1.0}}, value, "RR")
 
 
 # Pitfalls.

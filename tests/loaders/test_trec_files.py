@@ -158,7 +158,7 @@ def test_a_written_run_is_read_back_bit_for_bit(tmp_path_factory, scores, packed
 def test_a_run_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "run.trec"
     path.write_text("before")
-    for bad in ({"q 1": {"a": 1.0}}, {"q": {"a b": 1.0}}, {"q": {"": 1.0}}):
+    for bad in ({"q 1": {"a": 1.0}}, {"q": {"a b": 1.0}}):
         with pytest.raises(DataError, match="white space"):
             write_run(path, run_from_dict(bad), "tag")
     with pytest.raises(DataError, match="tag"):
