@@ -46,10 +46,10 @@ def refuse_absent_fields(columns: Mapping[str, str], values: Iterable[object], o
             return
     role, field = next(iter(left.items()))
     fields = [name for name in present if not name.isdecimal()]
-    there = f"there are: {', '.join(fields)}" if fields else "the files have lines without named fields"
+    existing = f"there are: {', '.join(fields)}" if fields else "the files have lines without named fields"
     raise UsageError(
         f"no run and no judgments have the field '{field}', which {option} names as the {role}{nearest(field, fields)}",
-        fix=f"name an existing field, or leave it out ({there})",
+        fix=f"name an existing field, or leave it out ({existing})",
     )
 
 

@@ -274,10 +274,10 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
 
 def _note_absent_fields(source: Source, name: str, columns: Mapping[str, str], problems: Problems) -> None:
     """Note fields that ``--columns`` names and judgments in lines lack; those of a table are looked up when read."""
-    named = {role: columns[role] for role in ("doc_id", "grade") if role in columns}
-    first = source.start_of(name).lstrip().split(b"\n", 1)[0].decode("utf-8", "replace") if named else ""
+    fields = {role: columns[role] for role in ("doc_id", "grade") if role in columns}
+    first = source.start_of(name).lstrip().split(b"\n", 1)[0].decode("utf-8", "replace") if fields else ""
     is_object = first.startswith(("{", "["))
-    for role, field in named.items() if not is_object and format_of(name) not in (*WORKBOOKS, ".parquet") else ():
+    for role, field in fields.items() if not is_object and format_of(name) not in (*WORKBOOKS, ".parquet") else ():
         names = [cell.strip(' "\r') for cell in _SEPARATORS.split(first)]
         if field not in names:
             problems.add(

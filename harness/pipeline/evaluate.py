@@ -271,11 +271,11 @@ def _evaluate(
     runs: Sequence[RunLike], qrels: QrelsLike, measures: Sequence[Metric], how: ScoreOptions
 ) -> list[EvaluatedRun]:
     """Score each run by the same judgments; raises as :func:`evaluate`."""
-    release, columns, given = release_of(how), parse_columns(how.columns, "columns"), qrels
+    release, columns, judged = release_of(how), parse_columns(how.columns, "columns"), qrels
     if not isinstance(qrels, Dataset):
         qrels = as_qrels(qrels, columns)
     read = [_read(run, qrels, how.identical_ids, columns) for run in runs]
-    refuse_absent_fields(columns, [*runs, given], "columns")
+    refuse_absent_fields(columns, [*runs, judged], "columns")
     judgments = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read])
     corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
     evaluated = []
