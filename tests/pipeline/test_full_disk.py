@@ -20,6 +20,8 @@ from harness.store.cache import Cache
 from harness.store.columns import load_column, reserved_column
 from harness.store.machine_state import killed_error, machine_error
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 
 def mounted(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir()
@@ -59,7 +61,7 @@ def stored() -> list[Path]:
 
 @pytest.mark.parametrize("small_disk", ["3m"], indirect=True)
 def test_a_full_disk_is_named_with_its_room_and_the_trial_runs_again(small_disk: Path) -> None:
-    trial = trial_of("csr", "cacm")
+    trial = trial_of("csr:analyzer=snowball-english", "cacm")
     assert trial.status == "failed"
     assert trial.error is not None
     assert trial.error.type == "MachineError"
@@ -67,7 +69,7 @@ def test_a_full_disk_is_named_with_its_room_and_the_trial_runs_again(small_disk:
     assert f"the disk at '{small_disk}' has" in trial.error.message
     assert stored() == []
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    again = trial_of("csr", "cacm", resume="missing")
+    again = trial_of("csr:analyzer=snowball-english", "cacm", resume="missing")
     assert (again.status, again.reused) == ("ok", False)
 
 
@@ -75,7 +77,7 @@ def test_a_full_disk_is_named_with_its_room_and_the_trial_runs_again(small_disk:
 @pytest.mark.parametrize("small_disk", ["8m"], indirect=True)
 def test_a_worker_that_sigbus_ends_is_a_state_of_the_machine(small_disk: Path) -> None:
     pytest.importorskip("qdrant_edge")
-    trial = trial_of("qdrant", "cacm")
+    trial = trial_of("qdrant:analyzer=snowball-english", "cacm")
     assert trial.error is not None
     assert trial.error.type == "MachineError"
     assert "0 bytes free" in trial.error.message or "no space is left" in trial.error.message

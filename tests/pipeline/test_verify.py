@@ -142,8 +142,8 @@ def test_cacm_gives_all_twelve_published_numbers_to_the_digit() -> None:
     assert (verification.missed, verification.incomplete) == (0, False)
 
 
-def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path) -> None:
-    skip_without("jnius_config")
+def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path, without_java: None) -> None:
+    skip_without("jnius_config")  # of the claim itself
     (tmp_path / "datasets").mkdir()
     bundled = (repository / "datasets" / "cacm.toml").read_text(encoding="utf-8").partition("[[published]]")[0]
     moved = bundled.replace('path = "cacm"', f'path = "{repository}/datasets/cacm"')
