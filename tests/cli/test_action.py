@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import yaml
 from golden_world import COMMAND, write_golden_world
 from junit_files import read_junit
+from warm_harness import harness_command
 
 pytestmark = pytest.mark.integration
 
@@ -81,10 +83,11 @@ def program(folder: Path, name: str, script: str) -> Path:
 def run_step(action: dict[str, Any], folder: Path, stub: str = "", **inputs: str) -> tuple[int, dict[str, str], str]:
     """The step that runs the harness, as GitHub's runner runs bash: exit code, outputs and stderr.
 
-    ``stub`` stands in for Python.
+    ``stub`` stands in for Python, whose `-m harness` is a warm command.
     """
     (step,) = (one for one in action["runs"]["steps"] if one.get("id") == "run")
-    programs = program(folder, "python", stub or f'exec "{sys.executable}" "$@"')
+    warm = f'if [ "$1 $2" = "-m harness" ]; then shift 2; exec {shlex.join(harness_command())} "$@"; fi'
+    programs = program(folder, "python", stub or f'{warm}\nexec "{sys.executable}" "$@"')
     (folder / "temp").mkdir(exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},

@@ -67,7 +67,9 @@ def test_questions_behind_a_failed_requirement_show_whole_ids_in_every_form() ->
     golden = [{"id": "q1", "question": "pump", "expected_relevant_doc_ids": ids[:25]}]
     texts = {id_: f"valve {at}" if at < 25 else f"pump {at}" for at, id_ in enumerate(ids)}
     corpus = harness.Dataset.of(texts, {"q": "pump"}, {"q": {ids[0]: 1}})
-    checked = harness.check(golden, corpus=corpus, backends="csr", require=["Hit@5>=0.9"], timing=False, isolation="none")
+    checked = harness.check(
+        golden, corpus=corpus, backends="csr", require=["Hit@5>=0.9"], timing=False, isolation="none"
+    )
     for form in ("table", "markdown"):
         shown = render(checked.report, form, verbose=True)
         assert "chapter-00/section.html" in shown
