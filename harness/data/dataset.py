@@ -47,7 +47,8 @@ from harness.data.texts import (
     note_duplicates,
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.errors import UnknownNameError, UsageError
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.wording import counted
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -152,6 +153,7 @@ def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions |
     """
     if _has_only_texts(queries):
         return None
+    faulty: tuple[GoldenContent, GoldenColumns] | None = None
     for content in _contents(queries, columns):
         first = content.records[0].values if content.records else {}
         fields = ColumnMap(QUERY_ROLES, columns, "columns").resolve(tuple(first)) if first else ""
@@ -159,18 +161,24 @@ def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions |
         golden_columns = GoldenColumns({**content.columns, **of_queries}, "columns", _SHARED_ROLES)
         if golden_columns.covers(first):
             return _read_golden(content, golden_columns)
-    return None
+        if first and faulty is None and golden_columns.has_expected(first):
+            faulty = content, golden_columns
+    return _read_golden(*faulty) if faulty is not None else None
 
 
 def _contents(queries: object, columns: Mapping[str, str]) -> Iterator[GoldenContent]:
-    """Yield queries as records of plain queries have it, then in the shapes of golden sets."""
+    """Yield queries as records of plain queries have it, then in the shapes of golden sets.
+
+    Raises UsageError for a golden set of two readings that cannot be plain queries.
+    """
     content = _content_of_records(queries, columns)
     if content is not None:
         yield content
     try:
         yield content_of_objects(queries, columns)
-    except UsageError:
-        if not GOLDEN_ONLY.isdisjoint(columns):
+    except UsageError as error:
+        is_unclear = isinstance(error.__cause__, ValueError) and content is None
+        if is_unclear or not GOLDEN_ONLY.isdisjoint(columns):
             raise
 
 
@@ -189,10 +197,6 @@ def _read_golden(content: GoldenContent, columns: GoldenColumns) -> _Questions:
     problems = Problems("queries", "record")
     questions = read_questions(content, columns, problems, [])
     problems.raise_if_any()
-    by_text = next((one for one in questions if one.texts and not one.expected), None)
-    if by_text is not None:
-        problems.add(by_text.line, "expected texts without ids")
-        problems.raise_if_any(fix="name the ids of the documents: columns={'expected': FIELD}, or give qrels")
     return _Questions(questions, content.documents)
 
 
@@ -297,9 +301,10 @@ class Dataset:
     dot. ``excluded`` are documents that count for nothing as hits of a query, by query id; None if no query excludes
     any. ``filters`` are the filters of the queries that have one, by query id, which ``filtered`` applies.
     ``forbidden`` are documents that no backend may return for a query, by query id; checks count such hits; None if no
-    query forbids any. ``states_unknown_documents``: its card states how many judgments name unknown documents.
-    ``documents`` is the object that the corpus was read from in Python, None for another source: it has the documents'
-    further fields.
+    query forbids any. ``expected_texts`` and ``slices`` are the expected texts of a golden set and its fields by which
+    results are sliced, both by query id. ``states_unknown_documents``: its card states how many judgments name unknown
+    documents. ``documents`` is the object that the corpus was read from in Python, None for another source: it has the
+    documents' further fields.
     """
 
     name: str
@@ -316,6 +321,8 @@ class Dataset:
     excluded: Mapping[str, Sequence[str]] | None = None
     filters: Mapping[str, Conditions] = field(default_factory=dict)
     forbidden: Mapping[str, Sequence[str]] | None = None
+    expected_texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    slices: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     attributes: pa.Table | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
     states_unknown_documents: bool = False
@@ -330,6 +337,17 @@ class Dataset:
         if self.filtered is None:
             return len(self.corpus)
         return len(self.filtered.shared) if self.filtered.shared is not None else float(self.filtered.counts.mean())
+
+    def require_ids(self) -> Dataset:
+        """Return the dataset; raises DataError for a query that only expects texts, which only a check matches."""
+        judged = set(self.qrels.query_ids) if self.qrels is not None and self.expected_texts else set[str]()
+        by_text = [query for query in self.expected_texts if query not in judged]
+        if not by_text:
+            return self
+        count = f"{len(by_text):,} of {counted(len(self.queries), 'query', 'queries')}"
+        problem = f"query '{by_text[0]}': expected texts without ids, and so for {count}"
+        fix = "name the ids of the documents: columns={'expected': FIELD}; harness.check matches texts"
+        raise DataError(self.name, [problem], fix=fix)
 
     @cached_property
     def candidates_digest(self) -> str | None:
@@ -390,11 +408,15 @@ class Dataset:
         groups: dict[str, dict[str, int | None]] = {}
         forbidden: Mapping[str, Sequence[str]] = {}
         filters: Mapping[str, Conditions] = {}
+        texts: Mapping[str, tuple[str, ...]] = {}
+        slices: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
         if golden is not None:
             questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
             excluded = excluded_documents(golden.questions)
             filters = {question.id: question.filter for question in golden.questions if question.filter}
             forbidden = forbidden_documents(golden.questions)
+            texts = {question.id: question.texts for question in golden.questions if question.texts}
+            slices = {question.id: question.fields for question in golden.questions if question.fields}
         else:
             questions, excluded = _plain_queries(queries, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
@@ -418,6 +440,8 @@ class Dataset:
             excluded=excluded or None,
             filters=filters,
             forbidden=forbidden or None,
+            expected_texts=texts,
+            slices=slices,
             documents=None if isinstance(corpus, Iterator) else corpus,
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.filtering import NO_FILTER, Conditions, combine_filters
 from harness.data.problems import Problems
-from harness.data.types import LINE_ID
+from harness.data.types import LINE_ID, Qrels
 from harness.errors import DataError, UsageError
 from harness.wording import counted
 
@@ -287,36 +287,34 @@ class GoldenSet:
     def of_dataset(cls, dataset: Dataset) -> GoldenSet:
         """Return the queries of a dataset as questions that expect the judged documents, with their grades.
 
-        Negative grades are left out. Raises UsageError for a dataset without judgments.
+        Negative grades are left out. Raises UsageError for a dataset without judgments and expected texts.
         """
-        qrels = dataset.qrels
-        if qrels is None:
+        if dataset.qrels is None and not dataset.expected_texts:
             raise UsageError(
                 f"the dataset '{dataset.name}' has no judgments", fix="a golden set names the expected documents"
             )
-        judged = qrels.query_ids.rows_of(dataset.queries.ids).tolist()
+        expected = _expected_documents(dataset.qrels) if dataset.qrels is not None else {}
         questions = []
-        for line, (row, query, text) in enumerate(
-            zip(judged, dataset.queries.ids, dataset.queries.texts.to_pylist(), strict=True), 1
+        for line, (query, text) in enumerate(
+            zip(dataset.queries.ids, dataset.queries.texts.to_pylist(), strict=True), 1
         ):
-            cut = slice(int(qrels.indptr[row]), int(qrels.indptr[row + 1])) if row >= 0 else slice(0)
-            groups = qrels.groups[cut].tolist() if qrels.groups is not None else [None] * len(qrels.grades[cut])
-            graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), groups, strict=True)
-            expected = tuple(Expectation(document, grade, group) for document, grade, group in graded if grade >= 0)
             excluded = tuple((dataset.excluded or {}).get(query, ()))
             questions.append(
                 GoldenQuestion(
                     query,
                     text,
-                    expected,
-                    {"excluded_ids": excluded} if excluded else {},
+                    expected.get(query, ()),
+                    {**({"excluded_ids": excluded} if excluded else {}), **dataset.slices.get(query, {})},
                     line,
+                    has_id=not is_line_id(query),
+                    texts=dataset.expected_texts.get(query, ()),
                     filter=dataset.filters.get(query),
                     forbidden=tuple((dataset.forbidden or {}).get(query, ())),
                     excluded=excluded,
                 )
             )
         content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
+        content += f"\n{[*dataset.expected_texts.items()]}" if dataset.expected_texts else ""
         return cls(
             dataset.name,
             dataset.name,
@@ -325,3 +323,14 @@ class GoldenSet:
             language=dataset.language,
             analyzer=dataset.analyzer,
         )
+
+
+def _expected_documents(qrels: Qrels) -> dict[str, tuple[Expectation, ...]]:
+    """Return the documents that judgments do not grade below 0, by query."""
+    expected = {}
+    for row, query in enumerate(qrels.query_ids):
+        cut = slice(int(qrels.indptr[row]), int(qrels.indptr[row + 1]))
+        groups = qrels.groups[cut].tolist() if qrels.groups is not None else [None] * len(qrels.grades[cut])
+        graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), groups, strict=True)
+        expected[query] = tuple(Expectation(document, grade, group) for document, grade, group in graded if grade >= 0)
+    return expected

@@ -79,7 +79,7 @@ def _is_path(value: object) -> bool:
 
 
 def _judgments_of(dataset: Dataset) -> Qrels:
-    if dataset.qrels is None:
+    if dataset.require_ids().qrels is None:
         raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="give Dataset.of its qrels")
     return dataset.qrels
 

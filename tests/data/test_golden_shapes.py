@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+import harness
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset
 from harness.data.golden_records import golden_of_objects
@@ -286,3 +287,55 @@ def test_every_shape_has_a_row_for_the_reference() -> None:
         assert shape.content
         assert shape.example
     assert len({shape.name for shape in SHAPES}) == len(SHAPES)
+
+
+TWO_TEXTS = {"d1": "the pump moves water", "d2": "oil stays in the tank"}
+
+
+def test_a_dataset_keeps_expected_texts_and_slices(tmp_path: Path) -> None:
+    records = [
+        {"question": "pump", "reference_contexts": ["the pump moves water"], "lang": "en", "tags": ["a", "b"]},
+        {"id": "2", "question": "oil", "expected": ["d2"], "lang": "de"},
+    ]
+    path = tmp_path / "golden.json"
+    path.write_text(json.dumps(records))
+    dataset = Dataset.of(TWO_TEXTS, records)
+    golden, of_file = GoldenSet.of_dataset(dataset), load_golden(path)
+    assert [(one.id, one.expected, one.texts, one.fields, one.has_id) for one in golden] == [
+        (one.id, one.expected, one.texts, one.fields, one.has_id) for one in of_file
+    ]
+    options: dict[str, Any] = {"backends": "csr", "k": 2, "timing": False, "isolation": "none", "slice": ["lang"]}
+    (of_dataset,), (plain,) = (
+        harness.check(value, corpus=dataset, **options).report.trials for value in (dataset, str(path))
+    )
+    assert of_dataset.metrics == plain.metrics
+    assert of_dataset.slices == plain.slices
+    for call in (lambda: harness.compare("csr", dataset), lambda: harness.evaluate({"2": {"d2": 1.0}}, dataset)):
+        with pytest.raises(DataError, match="query 'line-1': expected texts without ids, and so for 1 of 2 queries"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (
+            {"a": [{"question": "x", "expected": ["d1"]}], "b": [{"question": "y", "expected": ["d1"]}]},
+            "'a' and 'b' are",
+        ),
+        ([{"question": "x", "expected": ["d1"], "expected_ids": ["d2"]}], "both 'expected' and 'expected_ids'"),
+        ([{"question": "x", "doc_id": "d1", "chunk_id": "d2"}], "the expected id may be 'doc_id' or 'chunk_id'"),
+        ([{"qestion": "x", "expected": ["d1"]}], "the field 'question' is missing"),
+        ({"question": ["x", "y"], "expected": [["d1"]]}, "different lengths"),
+    ],
+)
+def test_a_faulty_golden_set_is_explained_by_its_reader(queries: Any, message: str) -> None:
+    with pytest.raises((UsageError, DataError), match=message):
+        Dataset.of(TWO_TEXTS, queries)
+    with pytest.raises((UsageError, DataError), match=message):
+        harness.check(queries, corpus=Dataset.of(TWO_TEXTS, {"q": "x"}), backends="csr")
+
+
+def test_plain_queries_are_read_as_before() -> None:
+    assert Dataset.of(TWO_TEXTS, [{"id": "1", "question": "x", "lang": "en"}]).qrels is None
+    with pytest.raises(UsageError, match="the queries cannot be read from an int"):
+        Dataset.of(TWO_TEXTS, 5)
