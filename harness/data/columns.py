@@ -19,7 +19,9 @@ from harness.errors import UnknownNameError, UsageError
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
-"""The name in messages of the option that names fields; the Python interface has another."""
+"""The name in messages of the option that names fields."""
+PYTHON_OPTION = "columns"
+"""Its name for objects in Python."""
 _LONGEST_SHOWN_VALUE = 40
 
 

@@ -17,6 +17,7 @@ from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import (
     DOCUMENT_ROLES,
     GOLDEN_ONLY,
+    PYTHON_OPTION,
     QUERY_ROLES,
     ColumnMap,
     RecordBatch,
@@ -188,7 +189,7 @@ def _content_of_records(queries: object, columns: Mapping[str, str]) -> GoldenCo
         records, fixed = _records(queries, "queries", QUERY_ROLES)
         query_columns = {role: field for role, field in columns.items() if role not in fixed}
         plain_records = [{str(name): value for name, value in plain(record).items()} for record in records]
-        return read_shapes(GoldenContent(records_of(plain_records), columns=query_columns))
+        return read_shapes(GoldenContent(records_of(plain_records), columns=query_columns, option=PYTHON_OPTION))
     except (UsageError, ValueError):
         return None
 

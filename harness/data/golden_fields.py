@@ -24,6 +24,8 @@ ANSWERS = frozenset(
 """Names of fields with what a system returned, which is never expected."""
 _WORDS_OF_IDS = ("doc", "chunk", "source", "passage", "page", "gold", "relevant", "expected", "citation", "label")
 _SUGGESTED, _DEEPEST = 3, 4
+_KIND = "type"
+"""A field that says what a nested record is, such as promptfoo's assertions."""
 ABSENT = object()
 """The value of a path that a record lacks."""
 
@@ -282,13 +284,17 @@ def _paths(record: Mapping[str, Any], before: str = "", level: int = 1) -> Itera
     for name, value in record.items():
         if isinstance(value, Mapping) and level < _DEEPEST:
             yield from _paths(value, f"{before}{name}.", level + 1)
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for inner in value[0]:
+                if all(inner in item for item in value):
+                    yield f"{before}{name}.{inner}", [item[inner] for item in value]
         else:
             yield f"{before}{name}", value
 
 
 def _may_be_ids(path: str, value: Any) -> bool:
     """Return whether a value may be expected ids: a list of short values, or an id in a field called like one."""
-    if isinstance(value, list):
+    if isinstance(value, list) and _last(path) != _KIND:
         return bool(value) and not _is_text(value)
     is_id = isinstance(value, int | str) and not isinstance(value, bool) and bool(str(value)) and " " not in str(value)
     return is_id and any(word in _last(path) for word in _WORDS_OF_IDS)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from harness.data.columns import GOLDEN_ROLES, OPTION, abbreviated
+from harness.data.columns import GOLDEN_ROLES, PYTHON_OPTION, abbreviated
 from harness.data.exclusions import FIELDS, ExcludedIds, excluded_by
 from harness.data.expected_ids import expected_grades
 from harness.data.frames import as_table, described, rows_of
@@ -43,7 +43,10 @@ _IDS, _EXPECTED = (role.names for role in GOLDEN_ROLES if role.name in ("id", "e
 
 
 def golden_of_objects(
-    value: Any, columns: Mapping[str, str] | None = None, option: str = OPTION, shared_roles: Set[str] = frozenset()
+    value: Any,
+    columns: Mapping[str, str] | None = None,
+    option: str = PYTHON_OPTION,
+    shared_roles: Set[str] = frozenset(),
 ) -> GoldenSet:
     """Return a golden set from a table of any library, or from objects in any shape of a file.
 
@@ -51,7 +54,7 @@ def golden_of_objects(
     as in :class:`harness.data.golden_fields.GoldenColumns`. Raises UsageError for anything else, and as
     :func:`golden_of_records`.
     """
-    return golden_of_content(content_of_objects(value, columns), option, shared_roles)
+    return golden_of_content(content_of_objects(value, columns, option), option, shared_roles)
 
 
 def golden_of_records(
@@ -68,7 +71,9 @@ def golden_of_records(
     return golden_of_content(content_of_objects(list(records), columns), shared_roles=shared_roles, name=name)
 
 
-def content_of_objects(value: Any, columns: Mapping[str, str] | None = None) -> GoldenContent:
+def content_of_objects(
+    value: Any, columns: Mapping[str, str] | None = None, option: str = PYTHON_OPTION
+) -> GoldenContent:
     """Return the records of a table or of objects, and documents that come with them; errors as golden_of_objects."""
     table = as_table(value)
     value = rows_of(table, "rows of the golden set") if table is not None else value
@@ -78,9 +83,13 @@ def content_of_objects(value: Any, columns: Mapping[str, str] | None = None) -> 
     plain_value = plain(list(value) if isinstance(value, tuple) and is_sequence else value)
     columns = columns or {}
     if isinstance(plain_value, Mapping) and not isinstance(value, type):
-        content = GoldenContent(mapping={str(key): item for key, item in plain_value.items()}, columns=columns)
+        content = GoldenContent(
+            mapping={str(key): item for key, item in plain_value.items()}, columns=columns, option=option
+        )
     elif is_sequence and all(isinstance(record, Mapping) for record in plain_value):
-        content = GoldenContent(records_of([_plain_record(record) for record in plain_value]), columns=columns)
+        content = GoldenContent(
+            records_of([_plain_record(record) for record in plain_value]), columns=columns, option=option
+        )
     else:
         raise UsageError(f"the golden set is of type {type(value).__name__}", fix=_FIX)
     try:
@@ -91,7 +100,7 @@ def content_of_objects(value: Any, columns: Mapping[str, str] | None = None) -> 
 
 def golden_of_content(
     content: GoldenContent,
-    option: str = OPTION,
+    option: str = PYTHON_OPTION,
     shared_roles: Set[str] = frozenset(),
     name: str = "golden set",
 ) -> GoldenSet:

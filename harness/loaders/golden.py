@@ -15,8 +15,10 @@ documents of all of them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Set
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from harness.data.columns import OPTION, RECORDS, RecordBatch, abbreviated
 from harness.data.golden_fields import GoldenColumns
@@ -28,6 +30,7 @@ from harness.data.golden_records import (
 )
 from harness.data.golden_set import GoldenSet
 from harness.data.golden_shapes import GoldenContent, GoldenRecord, is_golden, read_shapes
+from harness.data.golden_shapes.promptfoo import tests_path, with_tests
 from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.loaders.containers import WORKBOOKS, plain_name
@@ -42,7 +45,7 @@ from harness.loaders.records import (
     read_value,
     unit_of,
 )
-from harness.loaders.source import Source
+from harness.loaders.source import Source, leads_outside
 from harness.user_path import user_path
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "load_golden",
     "read_golden",
     "shaped_content",
+    "tests_member",
 ]
 
 
@@ -97,7 +101,8 @@ def read_content(
         if is_value(ending):
             value = read_value(stream, problems, notes, ending=ending)
             if isinstance(value, dict):
-                return GoldenContent(mapping=value, columns=columns)
+                content = _tests_elsewhere(source, member, value, columns, problems, notes)
+                return content or GoldenContent(mapping=value, columns=columns)
             if value is not None and not isinstance(value, list | RecordBatch):
                 problems.add(None, f"a list of objects is expected, not {abbreviated(value)}")
             batch = object_batch(value, 1, problems) if isinstance(value, list) else value
@@ -110,6 +115,46 @@ def read_content(
     return GoldenContent(records, columns=left)
 
 
+def _tests_elsewhere(
+    source: Source,
+    member: str,
+    value: Mapping[str, Any],
+    columns: Mapping[str, str],
+    problems: Problems,
+    notes: list[str],
+) -> GoldenContent | None:
+    """Return the content of the file that promptfoo's configuration names in place of tests; None without one.
+
+    The columns of a table are the variables of a test.
+    """
+    name = _tests_member(source, member, value)
+    if name is None:
+        return None
+    content = read_content(source, name, columns, problems, notes)
+    if content.mapping is not None or _is_table(name):
+        return content
+    tests = [dict(record.values) for record in content.records]
+    return GoldenContent(mapping=with_tests(value, tests), columns=columns)
+
+
+def _tests_member(source: Source, member: str, value: Mapping[str, Any]) -> str | None:
+    """Return the stored name of a file of tests below the folder of a configuration; None without one."""
+    path = tests_path(value)
+    if path is None or "://" in path or format_of(path) is None or leads_outside(path):
+        return None
+    name = (PurePosixPath(member).parent / path).as_posix()
+    return name if name != member and source.holds(name) else None
+
+
+def tests_member(source: Source, member: str) -> str | None:
+    """Return the stored name of the file of tests that a file names in place of tests; None for other files."""
+    if not is_value(format_of(member) or ""):
+        return None
+    with source.open(member) as stream:
+        value = read_value(stream, Problems(member), [], ending=format_of(member) or "")
+    return _tests_member(source, member, value) if isinstance(value, dict) else None
+
+
 def read_golden(
     source: Source, member: str, columns: Mapping[str, str] | None = None, shared_roles: Set[str] = frozenset()
 ) -> GoldenSet:
@@ -120,8 +165,10 @@ def read_golden(
     questions = read_questions(content, fields, problems, notes)
     note_without_expectations(questions, fields, problems)
     problems.raise_if_any()
-    name = Path(plain_name(member)).stem
-    return GoldenSet(name, source.label(member), questions, source.digest(member), tuple(notes), columns=fields.used())
+    name, digest, tests = Path(plain_name(member)).stem, source.digest(member), tests_member(source, member)
+    if tests is not None:
+        digest = hashlib.sha256(f"{digest} {source.digest(tests)}".encode()).hexdigest()
+    return GoldenSet(name, source.label(member), questions, digest, tuple(notes), columns=fields.used())
 
 
 def shaped_content(

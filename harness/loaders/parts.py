@@ -32,7 +32,7 @@ from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.containers import WORKBOOKS
-from harness.loaders.golden import is_golden_file, read_golden, shaped_content
+from harness.loaders.golden import is_golden_file, read_golden, shaped_content, tests_member
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, TABLES, first_records, format_of, read_records, unit_of
 from harness.loaders.source import Source
@@ -239,6 +239,8 @@ def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:
         return _judgments_of(read.require_ids())
 
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
+    if (tests := tests_member(files.source, files.names[0])) is not None:
+        key["tests"] = files.source.digest(tests)
     if golden_columns := {role: field for role, field in columns.items() if role in GOLDEN_ROLE_NAMES}:
         key["columns"] = {**golden_columns}
     queries = TextSource(

@@ -59,6 +59,10 @@ class Source:
             raise DataError(str(self.path), [f"holds both '{stored[0]}' and '{stored[1]}'"], fix="remove one of them")
         return stored[0] if stored else None
 
+    def holds(self, member: str) -> bool:
+        """Return whether there is a member with this stored name, in any folder below."""
+        return member in self.members or (self.path.is_dir() and (self.path / member).is_file())
+
     def require(self, name: str, fix: str) -> str:
         """Return the stored name of a member that may be compressed; raises DataError if there is no such member."""
         stored = self.find(name)
@@ -180,7 +184,7 @@ class _Archive(Source):
         names = [name for name in self._zip.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if not names:
             raise DataError(str(path), ["is an empty archive"])
-        outside = sorted(name for name in names if _leads_outside(name))
+        outside = sorted(name for name in names if leads_outside(name))
         if outside:
             raise DataError(
                 str(path),
@@ -216,7 +220,7 @@ def _read_start(stream: BinaryIO) -> bytes:
         return b""
 
 
-def _leads_outside(member: str) -> bool:
+def leads_outside(member: str) -> bool:
     """Return whether a name is absolute or has ``..`` among its folders, as POSIX or Windows write them."""
     parts = member.replace("\\", "/").split("/")
     return parts[0] == "" or parts[0].endswith(":") or ".." in parts

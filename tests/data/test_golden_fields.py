@@ -52,7 +52,7 @@ def test_other_fields_are_expected_only_by_columns(name: str) -> None:
 )
 def test_a_first_and_a_further_name_with_other_content_are_refused(other: dict[str, Any], columns: str) -> None:
     record = {"question": "why?", "expected": ["a"], **other}
-    with pytest.raises(DataError, match=f"may both be the .*they differ: keep one, or name it, as --columns {columns}"):
+    with pytest.raises(DataError, match=f"may both be the .*they differ: keep one, or name it, as columns {columns}"):
         read(record)
     (question,) = read(record, columns=columns)
     assert (question.question, question.expected) == ("why?", (Expectation("a"),))
@@ -70,7 +70,7 @@ def test_a_further_name_with_the_same_content_is_a_slice(other: dict[str, Any]) 
     [
         (
             {"input": "a", "prompt": "b", "expected": "x"},
-            "both 'input' and 'prompt' are present: keep one, or name it, as --columns question=input",
+            "both 'input' and 'prompt' are present: keep one, or name it, as columns question=input",
         ),
         ({"question": "a", "gold_ids": "x", "relevant_docs": "y"}, "both 'relevant_docs' and 'gold_ids' are present"),
     ],
@@ -144,7 +144,7 @@ def test_a_record_without_a_path_lacks_what_becomes_empty() -> None:
 
 @pytest.mark.parametrize("role", ["question", "expected", "expected_texts", "filter", "forbidden", "query_id", "id"])
 def test_a_column_that_no_record_has_is_refused_with_the_nearest(role: str) -> None:
-    with pytest.raises(DataError, match=r"there is no field 'expectd', which --columns names as the .*'expected'\?"):
+    with pytest.raises(DataError, match=r"there is no field 'expectd', which columns names as the .*'expected'\?"):
         read({"question": "why?", "expected": ["a"]}, columns=f"{role}=expectd")
 
 
@@ -302,7 +302,7 @@ def test_a_field_called_filter_without_conditions_is_a_slice_and_noted(value: ob
     golden = golden_of_records([{"question": word, "expected": "a", "filter": value} for word in ("why?", "who?")])
     (note,) = golden.notes
     assert "'filter' of 2 records is not {field: value} and is used only for slices" in note
-    assert "--columns filter=filter" in note
+    assert "columns filter=filter" in note
     assert all(question.filter is None and question.fields["filter"] for question in golden)
 
 

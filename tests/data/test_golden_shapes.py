@@ -222,7 +222,7 @@ NESTED = {"inputs": {"text": "how long is it?"}, "outputs": {"ids": ["a"]}}
         ([TWO_INPUTS], r"both 'inputs\.question' and 'inputs\.query' are present: name one", "question=inputs.query"),
         ({"question": ["a", "b"], "expected": [["x"]]}, "lengths: 'question' has 2, 'expected' has 1", None),
         ({"queries": {"1": "a"}, "relevant_docs": {"2": ["x"]}}, "names the query '2', which 'queries' lacks", None),
-        ({"prompts": ["x"], "tests": "file://tests.csv"}, r"the tests are in 'file://tests\.csv': give it", None),
+        ({"prompts": ["x"], "tests": "file://tests.csv"}, r"the tests are in 'tests\.csv', which cannot be read", None),
         ([TURNS], "'user_input' is a conversation, expected one question", None),
         ({"a": 1, "b": "x"}, "a list of questions is expected, not an object with the keys 'a', 'b'", None),
         ({}, "a list of questions is expected, not an empty object", None),
@@ -235,7 +235,7 @@ def test_two_readings_are_named_with_the_option_that_decides(
     path.write_text(json.dumps(value))
     with pytest.raises(DataError, match=problem):
         load_golden(path)
-    with pytest.raises(UsageError, match=problem):
+    with pytest.raises(UsageError, match=problem.replace("--columns", "columns")):
         golden_of_objects(value)
     if columns is not None:
         assert len(load_golden(path, parse_columns(columns))) == 1
@@ -339,3 +339,69 @@ def test_plain_queries_are_read_as_before() -> None:
     assert Dataset.of(TWO_TEXTS, [{"id": "1", "question": "x", "lang": "en"}]).qrels is None
     with pytest.raises(UsageError, match="the queries cannot be read from an int"):
         Dataset.of(TWO_TEXTS, 5)
+
+
+PROMPTFOO_TESTS = [
+    {"vars": {"question": "pump", "expected_ids": ["d1"]}},
+    {"vars": {"question": "oil", "expected_ids": ["d2"]}},
+]
+
+
+@pytest.mark.parametrize("prefix", ["file://", "", "file://./"])
+@pytest.mark.parametrize("name", ["tests.yaml", "tests.json", "tests.jsonl", "tests.csv", "below/tests.yaml"])
+def test_promptfoo_s_tests_are_read_from_a_file_below(tmp_path: Path, prefix: str, name: str) -> None:
+    (tmp_path / "below").mkdir()
+    contents = {
+        ".yaml": yaml.dump(PROMPTFOO_TESTS),
+        ".json": json.dumps(PROMPTFOO_TESTS),
+        ".jsonl": "".join(json.dumps(test) + "\n" for test in PROMPTFOO_TESTS),
+        ".csv": "question,expected_ids\npump,d1\noil,d2\n",
+    }
+    (tmp_path / name).write_text(contents[Path(name).suffix])
+    path = tmp_path / "promptfooconfig.yaml"
+    path.write_text(yaml.dump({"prompts": ["x"], "tests": f"{prefix}{name}"}))
+    golden = load_golden(path)
+    assert [(one.question, one.expected[0].id) for one in golden] == [("pump", "d1"), ("oil", "d2")]
+    (tmp_path / name).write_text(contents[Path(name).suffix].replace("oil", "oils"))
+    assert load_golden(path).sha256 != golden.sha256
+
+
+@pytest.mark.parametrize(
+    "tests", ["file://absent.yaml", "file://t.js", "https://x.org/t.yaml", "file:///t.yaml", "../t.yaml"]
+)
+def test_promptfoo_s_tests_elsewhere_are_named(tmp_path: Path, tests: str) -> None:
+    path = tmp_path / "promptfooconfig.yaml"
+    path.write_text(yaml.dump({"prompts": ["x"], "tests": tests}))
+    with pytest.raises(DataError, match=f"the tests are in '{tests.removeprefix('file://')}', which cannot be read"):
+        load_golden(path)
+
+
+def test_fields_of_nested_records_are_proposed(tmp_path: Path) -> None:
+    tests = [{"vars": {"question": "pump"}, "assert": [{"type": "contains", "value": "the pump moves water"}]}]
+    path = tmp_path / "promptfoo.json"
+    path.write_text(json.dumps({"tests": tests}))
+    with pytest.raises(DataError, match=r"as --columns: expected_texts=assert\.value") as error:
+        load_golden(path)
+    assert "assert.type" not in str(error.value)
+    assert load_golden(path, {"expected_texts": "assert.value"}).questions[0].texts == ("the pump moves water",)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"question": "x", "doc_id": "a", "chunk_id": "b"}],
+        {"a": [{"question": "x", "expected": ["d1"]}], "b": [{"question": "y", "expected": []}]},
+        [{"question": "x", "gold": ["d1"]}],
+        [{"question": "x", "expected": ["d1"], "expected_ids": ["d2"]}],
+        [{"inputs": {"question": "x", "query": "y"}, "outputs": {"gold_ids": ["d1"]}}],
+    ],
+)
+def test_messages_about_objects_name_the_argument_of_python(records: Any) -> None:
+    for call in (
+        lambda: golden_of_objects(records),
+        lambda: harness.check(records, corpus=Dataset.of(TWO_TEXTS, {"q": "x"}), backends="csr"),
+    ):
+        with pytest.raises((UsageError, DataError)) as error:
+            call()
+        assert "--columns" not in str(error.value)
+        assert "columns" in str(error.value)

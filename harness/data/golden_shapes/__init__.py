@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.data.columns import OPTION, RECORDS
-from harness.data.golden_fields import GoldenColumns
+from harness.data.columns import RECORDS
 from harness.data.golden_shapes.autorag import AutoRagShape
 from harness.data.golden_shapes.base import GoldenContent, GoldenRecord, GoldenShape
 from harness.data.golden_shapes.by_columns import ColumnsShape
@@ -37,7 +36,7 @@ def read_shapes(content: GoldenContent) -> GoldenContent:
             content, names = closer, closer.names
     if content.mapping is None and RECORDS in content.columns:
         path = content.columns[RECORDS]
-        raise ValueError(f"{OPTION} {RECORDS}={path}: the questions are in one list already, leave it out")
+        raise ValueError(f"{content.option} {RECORDS}={path}: the questions are in one list already, leave it out")
     if content.mapping is not None:
         keys = ", ".join(f"'{key}'" for key in list(content.mapping)[:10])
         subject = f"an object with the keys {keys}" if keys else "an empty object"
@@ -51,7 +50,7 @@ def is_golden(content: GoldenContent) -> bool:
         content = read_shapes(replace(content, records=content.records[:1]))
     except ValueError:
         return False
-    return any(GoldenColumns(content.columns).covers(record.values) for record in content.records)
+    return any(content.golden_columns.covers(record.values) for record in content.records)
 
 
 SHAPES: tuple[GoldenShape, ...] = (

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from harness.data.columns import OPTION
+from harness.data.golden_fields import GoldenColumns
+
 
 class GoldenRecord(NamedTuple):
     """One record: its line, counted from 1, and its fields. Values of a ``table`` are cells, which are text."""
@@ -21,7 +24,8 @@ class GoldenContent:
 
     ``mapping`` is the object, None once records are known. ``columns`` are fields, or dotted paths, by role.
     ``documents`` are records of documents with ``_id`` and ``text``, None for a golden set without them. With
-    ``joins_ids`` several records of one id are one question.
+    ``joins_ids`` several records of one id are one question. ``option`` is the name of the argument of columns, for
+    messages.
     """
 
     records: Sequence[GoldenRecord] = ()
@@ -29,6 +33,12 @@ class GoldenContent:
     columns: Mapping[str, str] = field(default_factory=dict)
     documents: Sequence[Mapping[str, Any]] | None = None
     joins_ids: bool = False
+    option: str = OPTION
+
+    @property
+    def golden_columns(self) -> GoldenColumns:
+        """The fields of the records."""
+        return GoldenColumns(self.columns, self.option)
 
     @property
     def names(self) -> frozenset[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent, records_of
 
 
@@ -23,7 +22,7 @@ class ColumnsShape:
         names, data = value.get("columns"), value.get("data")
         if isinstance(names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
             value = {str(name): [_cell(row, position) for row in data] for position, name in enumerate(names)}
-        columns = GoldenColumns(content.columns)
+        columns = content.golden_columns
         if not columns.has_question(value):
             return None
         lists = {name: _rows(column) for name, column in value.items()}
@@ -34,7 +33,11 @@ class ColumnsShape:
             text = ", ".join(f"'{name}' has {length:,}" for name, length in lengths.items())
             raise ValueError(f"the lists of the fields have different lengths: {text}")
         rows = zip(*(rows for rows in lists.values() if rows is not None), strict=True)
-        return GoldenContent(records_of([dict(zip(lists, row, strict=True)) for row in rows]), columns=content.columns)
+        return GoldenContent(
+            records_of([dict(zip(lists, row, strict=True)) for row in rows]),
+            columns=content.columns,
+            option=content.option,
+        )
 
 
 def _cell(row: list[Any], position: int) -> Any:

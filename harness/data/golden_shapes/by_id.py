@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent, GoldenRecord, name_fields_by_text
 
 
@@ -20,7 +19,7 @@ class ByIdShape:
         """Return the values with their keys as ids."""
         value = content.mapping or {}
         records = [name_fields_by_text(record) for record in value.values() if isinstance(record, Mapping)]
-        if not records or len(records) < len(value) or not GoldenColumns(content.columns).covers(records[0]):
+        if not records or len(records) < len(value) or not content.golden_columns.covers(records[0]):
             return None
         numbered = enumerate(zip(value, records, strict=True), 1)
         return GoldenContent(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent
 
 _INPUTS, _OUTPUTS = "inputs", ("outputs", "reference_outputs", "metadata")
@@ -24,7 +23,7 @@ class LangSmithShape:
         first = content.records[0].values if content.records else {}
         if not isinstance(first.get(_INPUTS), Mapping):
             return None
-        columns = GoldenColumns(content.columns)
+        columns = content.golden_columns
         paths = columns.paths_in(first, _INPUTS, ("question",))
         for part in _OUTPUTS:
             paths = columns.paths_in(first, part, ("expected", "expected_texts", "forbidden")) | paths

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.data.columns import OPTION
 from harness.data.frames import GRADE, first_of
-from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent
 
 _DOCUMENT_IDS = frozenset(
@@ -26,13 +24,13 @@ class LongTableShape:
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the records with the fields of a document's id and of its grade."""
-        first, columns = content.records[0].values if content.records else {}, GoldenColumns(content.columns)
+        first, columns = content.records[0].values if content.records else {}, content.golden_columns
         expected = columns.column("expected")
         names = [name for name in first if name.lower() in _DOCUMENT_IDS]
         if expected is None and not columns.has_expected(first) and columns.has_question(first) and names:
             if len(names) > 1:
                 quoted = " or ".join(f"'{name}'" for name in names)
-                raise ValueError(f"the expected id may be {quoted}: say which, as {OPTION} expected={names[0]}")
+                raise ValueError(f"the expected id may be {quoted}: say which, as {content.option} expected={names[0]}")
             expected = names[0]
         if expected not in names:
             return None

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.data.golden_fields import GoldenColumns
 from harness.data.golden_shapes.base import GoldenContent, records_of
 
-_TESTS, _VARIABLES, _METADATA = "tests", "vars", "metadata"
+_TESTS, _VARIABLES, _METADATA, _FILE = "tests", "vars", "metadata", "file://"
 
 
 class PromptfooShape:
@@ -26,20 +25,35 @@ class PromptfooShape:
         """Return the tests, with the variables of ``defaultTest``, and the paths of their fields."""
         if content.mapping is not None:
             tests = content.mapping.get(_TESTS)
-            if isinstance(tests, str) and "prompts" in content.mapping:
-                raise ValueError(f"the tests are in '{tests}': give it")
+            if (path := tests_path(content.mapping)) is not None:
+                raise ValueError(f"the tests are in '{path}', which cannot be read: give a file with the tests")
             if not isinstance(tests, list) or not any(_is_test(test) for test in tests):
                 return None
             default = content.mapping.get("defaultTest")
             variables = default.get(_VARIABLES) if isinstance(default, Mapping) else None
             tests = [_completed(test, variables if isinstance(variables, Mapping) else {}) for test in tests]
-            content = GoldenContent(records_of(tests, "list 'tests'"), columns=content.columns)
+            content = GoldenContent(records_of(tests, "list 'tests'"), columns=content.columns, option=content.option)
         if not content.records or not _is_test(content.records[0].values):
             return None
-        first, columns = content.records[0].values, GoldenColumns(content.columns)
+        first, columns = content.records[0].values, content.golden_columns
         roles = ("question", "expected", "expected_texts", "filter", "forbidden")
         paths = columns.paths_in(first, _METADATA, roles[1:]) | columns.paths_in(first, _VARIABLES, roles)
         return replace(content, columns={**paths, **content.columns})
+
+
+def tests_path(value: Mapping[str, Any]) -> str | None:
+    """Return the file that promptfoo's configuration names in place of its tests; None for any other object."""
+    tests = value.get(_TESTS)
+    paths = [tests] if isinstance(tests, str) else tests if isinstance(tests, list) else []
+    are_paths = bool(paths) and all(isinstance(path, str) for path in paths)
+    if not are_paths or not ("prompts" in value or all(path.startswith(_FILE) for path in paths)):
+        return None
+    return ", ".join(path.removeprefix(_FILE) for path in paths)
+
+
+def with_tests(value: Mapping[str, Any], tests: list[Any]) -> dict[str, Any]:
+    """Return promptfoo's configuration with its tests in place of the path of their file."""
+    return {**value, _TESTS: tests}
 
 
 def _is_test(value: Any) -> bool:

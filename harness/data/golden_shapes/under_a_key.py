@@ -32,22 +32,24 @@ class UnderAKeyShape:
             path = self._only(lists, content)
         elif not isinstance(value_at(value, path), list):
             names = f"there are: {', '.join(lists)}" if lists else "there is no list of records"
-            raise ValueError(f"there is no list '{path}', which {OPTION} names as the {RECORDS} ({names})")
+            raise ValueError(f"there is no list '{path}', which {content.option} names as the {RECORDS} ({names})")
         if path is None:
             return None
         columns = {role: column for role, column in content.columns.items() if role != RECORDS}
-        return GoldenContent(records_of(value_at(value, path), f"list '{path}'"), columns=columns)
+        return GoldenContent(
+            records_of(value_at(value, path), f"list '{path}'"), columns=columns, option=content.option
+        )
 
     def _only(self, lists: Mapping[str, list[Any]], content: GoldenContent) -> str | None:
         golden = [
             path
             for path, values in lists.items()
-            if self._is_golden(GoldenContent(records_of(values[:1]), columns=content.columns))
+            if self._is_golden(GoldenContent(records_of(values[:1]), columns=content.columns, option=content.option))
         ]
         candidates = golden or list(lists)
         if len(candidates) > 1:
             quoted = " and ".join(f"'{path}'" for path in candidates)
-            raise ValueError(f"{quoted} are lists of records: name one, as {OPTION} {RECORDS}={candidates[0]}")
+            raise ValueError(f"{quoted} are lists of records: name one, as {content.option} {RECORDS}={candidates[0]}")
         return candidates[0] if candidates else None
 
 
