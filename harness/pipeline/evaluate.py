@@ -79,9 +79,10 @@ def _is_path(value: object) -> bool:
 
 
 def _judgments_of(dataset: Dataset) -> Qrels:
-    if dataset.require_ids().qrels is None:
+    qrels = dataset.require_ids().qrels
+    if qrels is None:
         raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="give Dataset.of its qrels")
-    return dataset.qrels
+    return qrels
 
 
 def _runs(columns: Mapping[str, str]) -> InputShapes[Run]:
