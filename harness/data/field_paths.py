@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,20 +13,36 @@ CONTAINERS = ("metadata", "meta", "payload")
 
 
 def text_of(value: object) -> str | None:
-    """Return the text by which a value is compared: as JSON writes numbers and booleans; None for other types."""
+    """Return the text by which a value is compared: as JSON writes numbers and booleans.
+
+    None for values of other types, and for numbers that JSON does not have.
+    """
     match value:
         case str():
             return str.__str__(value) or None
-        case bool() | int() | float():
-            return orjson.dumps(value).decode()
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(int(value))
+        case float():
+            return orjson.dumps(float(value)).decode() if math.isfinite(value) else None
         case _:
             return None
 
 
-def field_paths(name: str) -> list[str]:
+def field_paths(name: str, containers: Sequence[str] = CONTAINERS) -> list[str]:
     """Return the names by which a field may be stored: ``metadata.source`` is also ``source``."""
     container, dot, rest = name.partition(".")
-    return [name, rest] if dot and rest and container in CONTAINERS else [name]
+    return [name, rest] if dot and rest and container in containers else [name]
+
+
+def nested_paths(name: str) -> list[tuple[str, ...]]:
+    """Return the ways in which a name with dots leads into objects, from one step to as many as it has parts.
+
+    Only the last step may hold dots: ``a.b.c``, then ``a``, ``b.c``, then ``a``, ``b``, ``c``.
+    """
+    parts = name.split(".")
+    return [(*parts[:depth], ".".join(parts[depth:])) for depth in range(len(parts))]
 
 
 def field_of(document: object, name: str) -> Any:
@@ -34,12 +51,29 @@ def field_of(document: object, name: str) -> Any:
     ``name`` is a field, or a path of fields with dots. ``metadata.source`` is found in a field of that name, in
     ``metadata``, and as ``source`` in a document whose fields are not nested; ``source`` is found in ``metadata`` too.
     """
-    for path in field_paths(name):
-        for container in _containers(document):
+    return next(occurrences(document, name), None)
+
+
+def values_of(document: object, name: str, containers: Sequence[str] = CONTAINERS) -> Iterator[Any]:
+    """Yield the values of a field of a document: of a list, each element.
+
+    ``name`` is as in :func:`field_of`. A field that occurs both at the top and in one of the ``containers`` has the
+    values of both.
+    """
+    for value in occurrences(document, name, containers):
+        if isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
+
+
+def occurrences(document: object, name: str, containers: Sequence[str] = CONTAINERS) -> Iterator[Any]:
+    """Yield the values of a field of a document as :func:`values_of` does, but a list as one value."""
+    for path in field_paths(name, containers):
+        for container in _containers(document, containers):
             value = _follow_path(container, path)
             if value is not None:
-                return value
-    return None
+                yield value
 
 
 def field_holding(records: Iterable[Mapping[str, Any]], values: Collection[str]) -> str | None:
@@ -64,9 +98,9 @@ def _fields(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{name}", text
 
 
-def _containers(document: object) -> Iterator[object]:
+def _containers(document: object, names: Sequence[str]) -> Iterator[object]:
     yield document
-    for name in CONTAINERS:
+    for name in names:
         container = _member(document, name)
         if isinstance(container, Mapping):
             yield container
@@ -82,4 +116,6 @@ def _follow_path(document: object, path: str) -> Any:
 
 
 def _member(document: object, name: str) -> Any:
+    if isinstance(document, str | bytes | int | float | list | tuple):  # their attributes are methods
+        return None
     return document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)

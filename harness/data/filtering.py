@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings, text_scalar
-from harness.data.field_paths import field_of, text_of
+from harness.data.field_paths import text_of, values_of
 from harness.data.types import Int32Array
 from harness.errors import UnknownNameError, UsageError, nearest
 
@@ -203,9 +203,27 @@ def values_of_text(text: str) -> tuple[str | float, ...]:
     return (text, value) if is_scalar else (text,)
 
 
+def numbers_of_text(text: str) -> tuple[int | float, ...]:
+    """Return the number whose text this is; a whole number also as the other type of numbers. Empty for other text.
+
+    Engines that compare numbers by value find 1971 and 1971.0 equal, if each is written as the type of the field.
+    """
+    number = next((value for value in values_of_text(text) if isinstance(value, int | float)), None)
+    if number is None or isinstance(number, bool):
+        return ()
+    if not float(number).is_integer():
+        return (number,)
+    return tuple(kind(number) for kind in (int, float) if kind(number) == number)
+
+
 def matches(metadata: Mapping[str, object], conditions: Conditions) -> bool:
-    """Return whether each field of a document's metadata has its value; a dotted field may lead into objects."""
-    return all(text_of(field_of(metadata, field)) == value for field, value in conditions.items())
+    """Return whether each field of a document's metadata has its value, a list if one of its elements is the value.
+
+    A dotted field may lead into objects.
+    """
+    return all(
+        any(text_of(value) == text for value in values_of(metadata, field)) for field, text in conditions.items()
+    )
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:

@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.filtering import BoolArray
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
@@ -37,6 +36,7 @@ from harness.engines.checks import (
     require_texts,
 )
 from harness.engines.external_index import ExternalRows, source_folder
+from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import (
     ID_FIELD,
     MANIFEST,
@@ -55,6 +55,7 @@ from harness.engines.interface import (
     EngineInfo,
     EngineInterface,
     ExpectedContent,
+    FilterMatch,
     IndexHandle,
     IndexReport,
     SearchResult,
@@ -592,6 +593,7 @@ class External:
         folder: Argument of :meth:`Engine.size`: the user's folder, or a copy.
         changed: For servers: returns a change since the opening, after the last search; None if nothing changed.
         content: Vectors of the index, for an :class:`ExternalVectorIndex`.
+        metadata: Metadata of the index, for an engine that declares ``filters_external``.
         values: Values of the field that was named for ids, by row, if several documents share some; ids are then the
             engine's keys.
     """
@@ -603,6 +605,7 @@ class External:
     changed: Callable[[], str | None] | None = None
     content: ExternalRows | None = None
     values: pa.StringArray | None = None
+    metadata: ExternalMetadata | None = None
 
 
 class ExternalIndex(Engine[Column]):
@@ -649,6 +652,13 @@ class ExternalIndex(Engine[Column]):
         self._keep(_folder=external.folder, ids=external.ids, _loaded=external.loaded, opened=external)
         return IndexHandle(external.info, external.ids, external.loaded.state, external.changed, external.values)
 
+    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[FilterMatch]:
+        """Return the documents of the external index that match each filter, by the metadata that it returns."""
+        if self.opened is None or self.opened.metadata is None:
+            return super().stored_matches(filters)
+        with self.translated(lambda: "reading the metadata of the external index"):
+            return self.opened.metadata.matching(filters)
+
 
 class ExternalVectorIndex(ExternalIndex[Column]):
     """An engine whose external indexes return their vectors: :attr:`External.content` compares and samples them."""
@@ -664,10 +674,6 @@ class ExternalVectorIndex(ExternalIndex[Column]):
     def stored_texts(self, rows: Int32Array) -> list[str | None]:
         """Return the texts of documents of the external index, None for a document without a known text."""
         return self._external_content().texts(rows)
-
-    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[BoolArray]:
-        """Return the documents of the external index that match each filter, by the metadata that it returns."""
-        return self._external_content().matching(filters)
 
     def _external_content(self) -> ExternalRows:
         if self.opened is None or self.opened.content is None:

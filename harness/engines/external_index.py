@@ -14,12 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.field_paths import field_of, field_paths
-from harness.data.filtering import BoolArray, Conditions, matches
+from harness.data.field_paths import field_paths
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError, nearest
+from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.user_path import user_path
 
@@ -133,36 +132,6 @@ class ExternalRows(ABC):
     @abstractmethod
     def sample(self, rows: Int32Array) -> DocumentSample:
         """Read the documents of ``rows`` that have a vector."""
-
-    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
-        """Yield rows of documents and their metadata with at least these fields, page by page."""
-        raise NotImplementedError(f"{type(self).__name__} does not read metadata")
-
-    def matching(self, filters: Sequence[Conditions]) -> list[BoolArray]:
-        """Return the documents that match each filter, bool (n,) by row; values are compared as text.
-
-        Raises RejectedInputError for a field that no document has.
-        """
-        masks: list[BoolArray] = [np.zeros(len(self.ids), dtype=np.bool_) for _ in filters]
-        fields = list(dict.fromkeys(field for conditions in filters for field in conditions))
-        missing, present = set(fields), set[str]()
-        for rows, records in self.metadata(fields):
-            for row, record in zip(rows.tolist(), records, strict=True):
-                present.update(map(str, record))
-                missing = {field for field in missing if field_of(record, field) is None}
-                for mask, conditions in zip(masks, filters, strict=True):
-                    mask[row] = self.matches(record, conditions)
-        if missing:
-            field = min(missing)
-            raise RejectedInputError(
-                f"no document of the external index has the metadata field '{field}'{nearest(field, present)}",
-                fix="correct the field in the filters of the questions",
-            )
-        return masks
-
-    def matches(self, record: Mapping[str, Any], conditions: Conditions) -> bool:
-        """Return whether a document's metadata match a filter."""
-        return matches(record, conditions)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""

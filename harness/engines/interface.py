@@ -195,6 +195,16 @@ class StoredDocuments:
     text_source: str = ""
 
 
+class FilterMatch(NamedTuple):
+    """Documents of an external index that match a filter: ``rows`` bool (n,), by row.
+
+    ``problem`` is why no document matches, in words; "" if one does.
+    """
+
+    rows: BoolArray
+    problem: str = ""
+
+
 class Hits(NamedTuple):
     """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
 
@@ -436,10 +446,11 @@ class EngineInterface(ABC):
         """Return the texts of documents of the external index, by row; None for a document without a known text."""
         return [None] * len(rows)
 
-    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[BoolArray]:
-        """Return which documents of the external index match each filter: bool (n,), by row.
+    def stored_matches(self, filters: Sequence[Mapping[str, str]]) -> list[FilterMatch]:
+        """Return which documents of the external index match each filter.
 
-        Engines that declare ``filters_external`` offer it. Raises RejectedInputError for a field that no document has.
+        Engines that declare ``filters_external`` offer it. Raises RejectedInputError for a field that no document has,
+        and for a field by which the engine cannot filter.
         """
         raise EngineFailureError(
             f"'{type(self).__name__}' does not return the metadata of an external index",

@@ -109,6 +109,7 @@ def attach(
     else:
         sample = engine.stored_documents(_SAMPLED)
         vectors, reason = _stored_vectors(engine, len(handle.ids), progress)
+    matches = engine.stored_matches([group.conditions for group in job.filters]) if job.filters else []
     record = ExternalIndexRecord(
         ids=handle.ids,
         rows=rows,
@@ -120,7 +121,8 @@ def attach(
         vectors=vectors,
         values=tuple(values.to_pylist()) if values is not None else None,
         repeats=handle.values is not None,
-        matching=tuple(engine.stored_matches([group.conditions for group in job.filters])) if job.filters else (),
+        matching=tuple(match.rows for match in matches),
+        unmatched=tuple(match.problem for match in matches),
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
     report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})

@@ -369,7 +369,8 @@ class ExternalIndexRecord:
     ``sha256`` are None for an index without files here. ``values`` are the documents' values of the field that is
     matched, or that was named for ids although several documents share its values (``repeats``); ``texts`` are the
     texts of the documents in ``text_rows`` (int32), if texts are matched. All are None otherwise. ``matching`` are
-    the documents that match each filter of the job, bool (n,), by the index's own metadata; empty without filters.
+    the documents that match each filter of the job, bool (n,), by the index's own metadata, and ``unmatched`` is why
+    no document matches it, "" if one does; both are empty without filters.
     """
 
     ids: Ids
@@ -385,6 +386,7 @@ class ExternalIndexRecord:
     text_rows: Int32Array | None = None
     texts: tuple[str | None, ...] | None = None
     matching: tuple[BoolArray, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

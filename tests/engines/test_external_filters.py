@@ -1,4 +1,4 @@
-"""Filters of questions on collections of the user: the engines' own filters, with values compared as text."""
+"""Filters of questions on collections and tables of the user: the engines' filters, with values compared as text."""
 
 from __future__ import annotations
 
@@ -6,104 +6,125 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from external_filters import (
+    BY_TEXT,
+    MIXED,
+    OF_MIXED,
+    OF_TYPED,
+    TYPED,
+    checked,
+    in_container,
+    inputs_of,
+    require_filtered,
+)
 from installed import skip_without
 
-import harness
-from harness.data.inputs import Inputs
-from harness.data.types import Ids
-from harness.pipeline.check.checked import CheckResult
-from harness.testing.expected import random_unit_vectors
-
-YEARS = {"a": "1971", "b": 1971, "c": 1971.0, "d": True, "e": "true", "f": 0.5, "g": None, "h": -3, "i": "1e3"}
-FILTERS = {"1971": "ab", "1971.0": "c", "true": "de", "0.5": "f", "-3": "h", "1e3": "i", "": "abcdefghi", "none": ""}
-VECTORS = random_unit_vectors(1, len(YEARS), 8)
-GIVEN = Inputs(Ids.of(YEARS), dense=VECTORS)
-
-
-def golden(field: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"q{text}",
-            "question": f"words {text}",
-            "expected": [names[:1] or "a"],
-            **({"filter": {field: text}} if text else {}),
-        }
-        for text, names in FILTERS.items()
-    ]
-
-
-def checked(against: str, work: Path, field: str = "year") -> CheckResult:
-    questions = golden(field)
-    made = work / "made"
-    made.mkdir()
-    np.save(made / "queries.npy", random_unit_vectors(2, len(questions), 8))
-    (made / "queries.ids.txt").write_text("".join(f"{question['id']}\n" for question in questions))
-    options = {"k": len(YEARS), "isolation": "none", "timing": False}
-    return harness.check(questions, against=f"{against};model=precomputed:{made}", **options)
-
-
-def require_filtered(result: CheckResult, filters: Mapping[str, str] = FILTERS) -> None:
-    (trial,) = result.report.trials
-    assert {question.id: "".join(sorted(question.top)) for question in trial.questions} == {
-        f"q{text}": names for text, names in filters.items()
-    }
-    assert trial.parity is not None  # with exact search of the vectors that match, by the index's own metadata
-    assert (trial.parity.queries, trial.parity.different) == (len(FILTERS), 0)
+pytestmark = pytest.mark.integration
 
 
 def chroma_folder(folder: Path) -> str:
     import chromadb
 
     metadata: list[Mapping[str, Any] | None] = [
-        {"year": year, "tenant": "north"} if year is not None else None for year in YEARS.values()
+        {"year": year, "tenant": "north"} if year is not None else None for year in MIXED.values()
     ]
     with chromadb.PersistentClient(path=str(folder)) as client:
         collection = client.create_collection("docs", embedding_function=None)
-        collection.add(ids=list(YEARS), embeddings=VECTORS, metadatas=metadata)  # type: ignore[arg-type]
+        vectors = inputs_of(MIXED).dense
+        collection.add(ids=list(MIXED), embeddings=vectors, metadatas=metadata)  # type: ignore[arg-type]
     return f"chroma:path={folder};collection=docs"
 
 
-@pytest.mark.integration
 def test_chroma_compares_values_as_text(tmp_path: Path) -> None:
     skip_without("chromadb")
-    equal_numbers = {"1971": "abc", "1971.0": "bc"}  # Chroma does not tell 1971 from 1971.0
-    require_filtered(checked(chroma_folder(tmp_path / "db"), tmp_path), {**FILTERS, **equal_numbers})
+    require_filtered(checked(chroma_folder(tmp_path / "db"), tmp_path, OF_MIXED), OF_MIXED)
 
 
-@pytest.mark.integration
-def test_a_field_that_no_document_of_an_index_has_is_named(tmp_path: Path) -> None:
+def test_a_field_or_a_value_that_no_document_of_an_index_has_is_named(tmp_path: Path) -> None:
     skip_without("chromadb")
-    (trial,) = checked(chroma_folder(tmp_path / "db"), tmp_path, field="yaer").report.trials
+    against = chroma_folder(tmp_path / "db")
+    (trial,) = checked(against, tmp_path, [({"yaer": "1971"}, "a")]).report.trials
     assert trial.error is not None
     assert trial.error.message.startswith(
         "no document of the external index has the metadata field 'yaer' (did you mean 'year'?)"
     )
 
 
-def qdrant_shard(folder: Path, *, nested: bool = False, without: str = "") -> str:
+def qdrant_shard(folder: Path, *, nested: bool = False) -> str:
     from qdrant_indexes import write_shard
 
     def payload(name: str) -> dict[str, Any]:
-        fields = {"year": YEARS[name]} if YEARS[name] is not None and name not in without else {}
+        fields = {"year": MIXED[name]} if MIXED[name] is not None else {}
         return {"docno": name, **({"metadata": fields} if nested else fields)}
 
-    write_shard(folder, GIVEN, similarity="dot", payload=payload)
+    write_shard(folder, inputs_of(MIXED), similarity="dot", payload=payload)
     return f"qdrant-dense:path={folder};exact=true;id_key=docno"
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("nested", [False, True])
 def test_qdrant_compares_values_as_text(nested: bool, tmp_path: Path) -> None:
     skip_without("qdrant_edge")
-    against = qdrant_shard(tmp_path / "shard", nested=nested, without="d")
-    require_filtered(checked(against, tmp_path), {**FILTERS, "true": "e"})
+    cases = in_container(BY_TEXT, "metadata") if nested else BY_TEXT
+    require_filtered(checked(qdrant_shard(tmp_path / "shard", nested=nested), tmp_path, cases), cases)
 
 
-@pytest.mark.integration
-def test_booleans_that_qdrant_edge_cannot_filter_are_refused(tmp_path: Path) -> None:
-    skip_without("qdrant_edge")
-    (trial,) = checked(qdrant_shard(tmp_path / "shard"), tmp_path).report.trials
+def test_lancedb_compares_columns_by_their_types(tmp_path: Path) -> None:
+    skip_without("lancedb")
+    from lancedb_tables import TABLE, write_table
+
+    write_table(tmp_path / "db", inputs_of(TYPED), records=list(TYPED.values()))
+    against = f"lancedb:path={tmp_path / 'db'};table={TABLE};similarity=dot"
+    cases = [*OF_TYPED, *in_container(OF_TYPED[:-1], "metadata")]
+    require_filtered(checked(against, tmp_path, cases), cases)
+    (trial,) = checked(against, tmp_path, [({"made": "1971"}, "a")]).report.trials
     assert trial.error is not None
-    assert trial.error.message.startswith("'year' holds booleans, and Qdrant Edge's client cannot filter by them")
+    assert trial.error.message.startswith(
+        "'made' is a column of the type timestamp[us], by which the harness does not filter\n  filter by a column of"
+    )
+
+
+def test_pgvector_compares_columns_by_their_types_and_json_by_containment(tmp_path: Path, postgres_url: str) -> None:
+    skip_without("psycopg")
+    from postgres_server import write_table
+
+    write_table(postgres_url, "typed", inputs_of(TYPED), records=list(TYPED.values()))
+    against = f"pgvector:url={postgres_url};table=typed;id_column=id;similarity=dot"
+    of_columns = [case for case in OF_TYPED if "deep.er" not in case[0]]
+    cases = [
+        *of_columns,
+        *in_container(OF_TYPED[:-1], "cmetadata"),
+        ({"deep.er": "x"}, "a"),
+        ({"made": "2024-02-03"}, "b"),
+    ]
+    require_filtered(checked(against, tmp_path, cases), cases)
+
+
+def test_json_of_pgvector_may_hold_values_of_all_types(tmp_path: Path, postgres_url: str) -> None:
+    skip_without("psycopg")
+    from postgres_server import write_table
+
+    records = [{"year": value} if value is not None else {} for value in MIXED.values()]
+    write_table(postgres_url, "mixed", inputs_of(MIXED), metadata=records)
+    against = f"pgvector:url={postgres_url};table=mixed;id_column=id;similarity=dot"
+    require_filtered(checked(against, tmp_path, OF_MIXED), OF_MIXED)
+
+
+def test_milvus_compares_fields_by_their_types_and_dynamic_fields_as_json(tmp_path: Path) -> None:
+    skip_without("pymilvus")
+    from milvus_indexes import COLLECTION, write_file
+
+    write_file(tmp_path / "typed.db", inputs_of(TYPED), metric="IP", records=list(TYPED.values()))
+    against = f"milvus:path={tmp_path / 'typed.db'};collection={COLLECTION};id_key=docno"
+    cases = [*OF_TYPED, *in_container(OF_TYPED[:-1], "of_json")]
+    require_filtered(checked(against, tmp_path, cases), cases)
+
+
+def test_dynamic_fields_of_milvus_may_hold_values_of_all_types(tmp_path: Path) -> None:
+    skip_without("pymilvus")
+    from milvus_indexes import COLLECTION, write_file
+
+    records = [{"year": value} if value is not None else {} for value in MIXED.values()]
+    write_file(tmp_path / "mixed.db", inputs_of(MIXED), metric="IP", dynamic=records)
+    against = f"milvus:path={tmp_path / 'mixed.db'};collection={COLLECTION};id_key=docno"
+    require_filtered(checked(against, tmp_path, OF_MIXED), OF_MIXED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,13 @@ def write_table(
     texts: Sequence[str] | None = None,
     id_column: str = "id",
     dtype: str = "float32",
+    records: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
-    """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's."""
+    """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's.
+
+    ``records`` are fields of documents, which become columns, and the struct ``metadata``, with ``score`` as float32
+    in the columns.
+    """
     import lancedb
     from lancedb import index as indexes
 
@@ -38,6 +43,11 @@ def write_table(
     }
     if texts is not None:
         columns["text"] = pa.array(texts)
+    if records:
+        nested = pa.array(records)
+        columns |= {field.name: nested.field(field.name) for field in nested.type}
+        columns |= {"score": nested.field("score").cast(pa.float32()), "metadata": nested}
+        columns["made"] = pa.array([0] * len(records), pa.timestamp("us"))
     table = lancedb.connect(folder).create_table(TABLE, pa.table(columns))
     if index:
         table.create_index("embedding", config=getattr(indexes, index)(distance_type=distance))

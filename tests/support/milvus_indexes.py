@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,18 @@ COLLECTION = "theirs"
 
 
 def write_file(
-    file: Path, documents: Inputs, *, metric: str = "COSINE", texts: Sequence[str] | None = None, key: str = "pk"
+    file: Path,
+    documents: Inputs,
+    *,
+    metric: str = "COSINE",
+    texts: Sequence[str] | None = None,
+    key: str = "pk",
+    records: Sequence[Mapping[str, Any]] = (),
+    dynamic: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Entities by a text key ``doc-N``, the documents' ids in the dynamic field ``docno``, vectors in ``embedding``.
+
+    ``records`` are fields of documents for typed fields, and for the field ``of_json``; ``dynamic`` are dynamic fields.
 
     Documents of texts alone are analysed by Milvus, which makes ``embedding`` of the field ``body``.
     """
@@ -24,17 +33,42 @@ def write_file(
     try:
         client = open_client(server.address, 20)
         try:
-            _fill(client, documents, metric, texts, key)
+            _fill(client, documents, metric, texts, key, [*map(_typed, records)] or dynamic)
         finally:
             client.close()
     finally:
         server.stop()
 
 
-def _fill(client: Any, documents: Inputs, metric: str, texts: Sequence[str] | None, key: str) -> None:
+def _typed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with a value for each typed field, which Milvus Lite requires; ``deep`` stays dynamic."""
+    absent = {"tenant": "", "year": 0, "score": 0.0, "flag": False, "tags": []}
+    typed = {name: record[name] if record[name] is not None else value for name, value in absent.items()}
+    return {**typed, "deep": record["deep"], "of_json": dict(record)}
+
+
+def _add_typed_fields(schema: Any, types: Any) -> None:
+    schema.add_field("tenant", types.VARCHAR, max_length=100)
+    schema.add_field("year", types.INT32)
+    schema.add_field("score", types.FLOAT)
+    schema.add_field("flag", types.BOOL)
+    schema.add_field("tags", types.ARRAY, element_type=types.VARCHAR, max_capacity=8, max_length=100)
+    schema.add_field("of_json", types.JSON)
+
+
+def _fill(
+    client: Any,
+    documents: Inputs,
+    metric: str,
+    texts: Sequence[str] | None,
+    key: str,
+    records: Sequence[Mapping[str, Any]],
+) -> None:
     types = require_milvus().DataType
     schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
     schema.add_field(key, types.VARCHAR, is_primary=True, max_length=200)
+    if records and "of_json" in records[0]:
+        _add_typed_fields(schema, types)
     weighing: dict[str, float] = {}
     if documents.dense is not None:
         schema.add_field("embedding", types.FLOAT_VECTOR, dim=documents.dense.shape[1])
@@ -56,7 +90,13 @@ def _fill(client: Any, documents: Inputs, metric: str, texts: Sequence[str] | No
     client.insert(
         COLLECTION,
         [
-            {key: f"doc-{row:04d}", "docno": doc_id, field: value, **({"text": texts[row]} if texts else {})}
+            {
+                key: f"doc-{row:04d}",
+                "docno": doc_id,
+                field: value,
+                **({"text": texts[row]} if texts else {}),
+                **(records[row] if records else {}),
+            }
             for row, (doc_id, value) in enumerate(zip(documents.ids.to_list(), values, strict=True))
         ],
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -45,8 +47,12 @@ def write_table(
     kind: str = "vector",
     index: str = "",
     texts: Sequence[str] | None = None,
+    records: Sequence[Mapping[str, Any]] = (),
+    metadata: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write ids and vectors into a new table; ``index`` is what stands behind USING.
+
+    ``records`` are fields of documents for typed columns, and for ``cmetadata``, as LangChain's; ``metadata`` are JSON.
 
     Sparse ones become ``sparsevec``, and NULL where a document has no weights.
     """
@@ -61,9 +67,25 @@ def write_table(
         for row, (doc_id, vector) in enumerate(zip(documents.ids, vectors, strict=True)):
             values = (doc_id, vector, row, texts[row] if texts is not None else None)
             connection.execute(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", values)
+        for row, record in enumerate(records or metadata):
+            _add_fields(connection, name, row, record, typed=bool(records))
         if index:
             connection.execute(f"CREATE INDEX ON {name} USING {index}")
         connection.execute(f"ANALYZE {name}")
+
+
+_TYPES = {"tenant": "varchar(100)", "year": "bigint", "score": "real", "flag": "boolean", "tags": "text[]"}
+
+
+def _add_fields(connection: Any, table: str, row: int, record: Mapping[str, Any], *, typed: bool) -> None:
+    """Set the fields of a row, in columns that its first row adds."""
+    values = {field: record[field] for field in _TYPES} | {"made": f"2024-02-0{row + 2}"} if typed else {}
+    column = "cmetadata" if typed else "metadata"
+    kinds = {**({**_TYPES, "made": "date"} if typed else {}), column: "jsonb" if typed else "json"}
+    for name, kind in kinds.items() if not row else ():
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+    for name, value in {**values, column: json.dumps(record)}.items():
+        connection.execute(f"UPDATE {table} SET {name} = %s WHERE page = %s", (value, row))
 
 
 def _sparse_literals(vectors: SparseVectors) -> list[str | None]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection as AnyCollection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.data.filtering import values_of_text
+from harness.data.field_paths import field_paths
+from harness.data.filtering import numbers_of_text, values_of_text
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.chroma.parameters import ChromaParameters
@@ -138,16 +140,30 @@ class Collection(ABC):
             yield page
             start += len(page["ids"])
 
-    def restrict(self, fields: Mapping[str, str]) -> None:
+    def restrict(self, fields: Mapping[str, str], lists: AnyCollection[str] = ()) -> None:
         """Answer queries with records whose metadata have these values; without values, with all records.
 
+        ``lists`` are the fields in which records have lists.
+
         Chroma compares values with their types. The harness stores text; a collection of the user may hold numbers and
-        booleans, which match if they have this text.
+        booleans, which match if they have this text, and lists, which match if an element does.
         """
-        of_type = values_of_text if self.parameters.external else lambda text: (text,)
-        equal = ([{field: {"$eq": value}} for value in of_type(text)] for field, text in fields.items())
-        conditions = [{"$or": values} if len(values) > 1 else values[0] for values in equal]
+        conditions = [
+            self._condition_on_external(field, text, lists) if self.parameters.external else {field: {"$eq": text}}
+            for field, text in fields.items()
+        ]
         self._condition = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
+
+    @staticmethod
+    def _condition_on_external(field: str, text: str, lists: AnyCollection[str]) -> Mapping[str, Any]:
+        """Make the condition that a field, with or without the name of its container, has a value with this text."""
+        clauses: list[Mapping[str, Any]] = []
+        for name in field_paths(field):
+            clauses += [{name: {"$eq": value}} for value in values_of_text(text)]
+            if field in lists:  # Chroma before 1.4 has neither lists nor this operator
+                elements = {(type(value), value): value for value in (*values_of_text(text), *numbers_of_text(text))}
+                clauses += [{name: {"$contains": value}} for value in elements.values()]
+        return {"$or": clauses} if len(clauses) > 1 else clauses[0]
 
     def query(
         self, vector: Float32Array, k: int, *include: str, only: Sequence[str] | None = None

@@ -163,7 +163,7 @@ class ChromaEngine(
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by metadata, with Chroma's ``where``."""
-        self.collection.restrict(conditions)
+        self.collection.restrict(conditions, self._external.lists if self._settings.external else ())
 
     def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the folder; unknown for a server."""
@@ -182,7 +182,10 @@ class ChromaEngine(
         self._external = ExternalRecords(collection, self._settings.id_key, progress)
         ids = self._external.ids
         loaded = LoadedIndex(len(ids), {"similarity": self._similarity, **collection.state()}, collection.dimensions)
-        return External(collection.info, ids, loaded, folder, collection.changed, self._external, self._external.values)
+        records = self._external
+        return External(
+            collection.info, ids, loaded, folder, collection.changed, records, records.values, metadata=records
+        )
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the ``ef_search`` that is in effect, by Chroma's own account."""

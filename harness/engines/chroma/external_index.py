@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from harness.data.field_paths import field_of
-from harness.data.filtering import Conditions, values_of_text
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.parameters import SPACES
 from harness.engines.external_index import DocumentKeys, DocumentSample, ExternalRows, as_id
+from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import ID_FIELD
 from harness.errors import RejectedInputError
 
@@ -24,7 +24,7 @@ _PROBED = 16
 _CLOSE = 1e-3
 
 
-class ExternalRecords(DocumentKeys, ExternalRows):
+class ExternalRecords(DocumentKeys, ExternalRows, ExternalMetadata):
     """The records of a collection by row, in the order in which Chroma lists them."""
 
     noun = "record"
@@ -51,21 +51,10 @@ class ExternalRecords(DocumentKeys, ExternalRows):
         for page in self._collection.pages(_PAGE, "metadatas"):
             yield self.rows(page["ids"]), [record or {} for record in page["metadatas"]]
 
-    def matches(self, record: Mapping[str, Any], conditions: Conditions) -> bool:
-        """Return whether a record matches a filter; for Chroma 1971 and 1971.0 are equal."""
-        return all(
-            any(_equal(field_of(record, field), value) for value in values_of_text(text))
-            for field, text in conditions.items()
-        )
-
     def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
         """Yield all vectors."""
         for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings"):
             yield self.rows(page["ids"]), _vectors(page)
-
-
-def _equal(value: object, other: str | float) -> bool:
-    return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
 def similarity_of(collection: Collection, requested: str) -> Similarity:

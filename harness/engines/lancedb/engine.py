@@ -33,6 +33,7 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.external_index import source_folder
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, EngineInfo, Hits
+from harness.engines.lancedb.conditions import condition_on
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
@@ -131,6 +132,9 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter before searching, with SQL: the best of the matching rows that an index visits."""
+        if self.parameters.get("external"):
+            self._condition = condition_on(conditions, self._table.schema)
+            return
         columns = field_columns(saved_fields(self.folder))
         self._condition = " AND ".join(
             f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in conditions.items()
@@ -320,6 +324,7 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         keeps_k_prefix=False,
         shares_index=True,
         threads=True,
+        filters_external=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -350,4 +355,6 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         content = ExternalTable(self.parameters, progress)
         self._table, self._column, self._row_ids = content.table, content.column, content.row_ids
         self._similarity = content.similarity
-        return External(info, content.ids, self.opened_table(), self.source, content=content, values=content.values)
+        return External(
+            info, content.ids, self.opened_table(), self.source, None, content, content.values, metadata=content
+        )

@@ -18,6 +18,8 @@ from harness.engines.external_index import (
     source_folder,
     unique_ids,
 )
+from harness.engines.external_metadata import ExternalMetadata
+from harness.engines.lancedb.conditions import containers_of, locations_of, plain_value
 from harness.engines.lancedb.table import ROW_ID, RowIds, describe_index, open_table
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -31,7 +33,7 @@ _LANCE_DEFAULT = "l2"
 """LanceDB's default distance, if neither the query nor an index has a distance."""
 
 
-class ExternalTable(ExternalRows):
+class ExternalTable(ExternalRows, ExternalMetadata):
     """The rows of a table, in the order in which LanceDB lists them.
 
     Attributes:
@@ -58,6 +60,7 @@ class ExternalTable(ExternalRows):
         self.table = open_table(self.database, self.name)
         self._source = source = f"the table '{self.name}'"
         schema = self.table.schema
+        self.containers = containers_of(schema)
         vectors = [field.name for field in schema if _is_vector(field.type)]
         plain = [field.name for field in schema if _is_plain(field.type)]
         texts = [name for name in plain if pa.types.is_string(schema.field(name).type)]
@@ -95,6 +98,15 @@ class ExternalTable(ExternalRows):
 
     def _read(self, columns: Sequence[str]) -> pa.Table:
         return self.table.search().select(list(columns)).with_row_id(True).to_arrow()
+
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the columns that hold these fields; raises RejectedInputError for an unknown field."""
+        schema = self.table.schema
+        columns = list(dict.fromkeys(place.path[0] for field in fields for place in locations_of(field, schema)))
+        for page in self.table.search().select(columns).with_row_id(True).to_batches(_PAGE):
+            values = ([plain_value(value, page[name].type) for value in page[name].to_pylist()] for name in columns)
+            records = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+            yield self.row_ids.rows(pa.Table.from_batches([page])), records
 
     def pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
         """Yield the vectors of all rows that have a vector."""

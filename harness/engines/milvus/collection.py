@@ -5,20 +5,22 @@ Both speak the same protocol. :mod:`harness.engines.milvus.lite` runs the server
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection as AnyCollection
 from functools import partial
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from harness.data.filtering import Conditions
 from harness.data.progress import Progress
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
 from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
+from harness.engines.milvus.conditions import DYNAMIC, ScalarField, compare, condition_on, escape
 from harness.engines.milvus.connection import PACKAGE, Connection, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, ServerClient
@@ -29,7 +31,7 @@ from harness.engines.server_collection import (
     save_name,
     saved_name,
 )
-from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LARGEST_K", "METRICS", "ROW", "VECTOR", "Collection", "IndexSettings", "Schema", "is_server"]
@@ -74,24 +76,23 @@ class IndexSettings(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
+    """Fields of a collection: its primary key, and vectors with their kind.
 
     ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus computes it from the field that ``made_of``
-    names) or another type's own name; ``dimensions`` belong to dense vectors. ``other_fields`` are the names of the
-    other fields, and ``dynamic`` is true if entities can have further fields.
+    names) or another type's own name; ``dimensions`` belong to dense vectors. ``fields`` are the other fields, the
+    primary key first, and ``dynamic`` is true if entities can have further fields.
     """
 
     key: str
-    key_is_number: bool
     vectors: Mapping[str, str]
     dimensions: Mapping[str, int]
     made_of: Mapping[str, str]
-    other_fields: Sequence[str]
+    fields: Mapping[str, ScalarField]
     dynamic: bool
 
     def may_have(self, field: str) -> bool:
         """Return whether entities can have this field."""
-        return self.dynamic or field == self.key or field in self.other_fields
+        return self.dynamic or field in self.fields
 
 
 def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
@@ -281,14 +282,15 @@ class Collection(ServerClient):
 
     def pages(self, *fields: str, size: int = _PAGE) -> Iterator[list[Mapping[str, Any]]]:
         """Yield all entities by ascending primary key, ``size`` at a time, with the key and the ``fields``."""
-        condition = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
+        schema = self.schema()
+        condition = compare(self.key, ">=", "" if schema.fields[schema.key].kind == "VARCHAR" else -(2**63))
         while page := self._query("listing the entities", condition, [self.key, *fields], limit=size):
             yield page
-            condition = _condition(self.key, ">", page[-1][self.key])
+            condition = compare(self.key, ">", page[-1][self.key])
 
     def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return the entities of these primary keys, with all their fields."""
-        condition = " or ".join(_condition(self.key, "==", key) for key in keys)
+        condition = " or ".join(compare(self.key, "==", key) for key in keys)
         return self._query("reading some entities", condition, ["*"])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
@@ -301,23 +303,24 @@ class Collection(ServerClient):
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
         vectors, dimensions = dict[str, str](), dict[str, int]()
-        key, is_number, other_fields = "", False, list[str]()
+        key, fields = "", dict[str, ScalarField]()
         for field in description["fields"]:
             name, kind = str(field["name"]), types(field["type"])
             if field.get("is_primary"):
-                key, is_number = name, kind == types.INT64
+                key, fields = name, {name: ScalarField(kind.name), **fields}
             elif "VECTOR" in kind.name:
                 vectors[name] = "function" if field.get("is_function_output") else kinds.get(kind, kind.name)
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
-                other_fields.append(name)
+                element = field.get("element_type")
+                fields[name] = ScalarField(kind.name, types(element).name if element else "")
         made_of = {
             str(made): str(function["input_field_names"][0])
             for function in description.get("functions", ())
             for made in function["output_field_names"]
         }
         dynamic = bool(description["enable_dynamic_field"])
-        return Schema(key, is_number, vectors, dimensions, made_of, other_fields, dynamic)
+        return Schema(key, vectors, dimensions, made_of, fields, dynamic)
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the searched field's index; empty without an index."""
@@ -331,10 +334,17 @@ class Collection(ServerClient):
         """Search this field of an external collection, whose primary key is ``key``, by this metric."""
         self.field, self.key, self._metric = field, key, metric
 
-    def restrict(self, conditions: Mapping[str, str]) -> None:
-        """Answer with entities whose metadata have these values; without values, with all entities."""
+    def restrict(self, conditions: Conditions, lists: AnyCollection[str] = ()) -> None:
+        """Answer with entities whose metadata have these values; without values, with all entities.
+
+        ``lists`` are the fields in which entities of an external collection have lists.
+        """
+        if self._counted is not None:
+            schema = self.schema()
+            self._filter = condition_on(conditions, schema.fields, schema.key, lists, dynamic=schema.dynamic)
+            return
         self._filter = " and ".join(
-            _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in conditions.items()
+            compare(f'{DYNAMIC}["{escape(name)}"]', "==", value) for name, value in conditions.items()
         )
 
     def search(self, query: Any, k: int) -> Any:
@@ -419,21 +429,3 @@ def _is_database(file: Path) -> bool:
 
 def _lite_address(file: str) -> Address:
     return Address(engine="Milvus Lite", url=file, port=0, key_variable="", remedies=_LITE_REMEDIES)
-
-
-def _condition(name: str, operator: str, value: object) -> str:
-    """Spell a condition in Milvus's expressions; raises RejectedInputError for a text that they cannot hold."""
-    return f"{name} {operator} {value}" if isinstance(value, int) else f'{name} {operator} "{_escaped(str(value))}"'
-
-
-def _escaped(text: str) -> str:
-    """Return text escaped for quotation marks.
-
-    Milvus reads every other escape literally, and ends a text at a line break: it then returns nothing, or hits of
-    another condition.
-    """
-    if "\n" in text or "\r" in text:
-        raise RejectedInputError(
-            f"Milvus's expressions cannot hold the line break in {json.dumps(text)}", fix="filter by another value"
-        )
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -225,7 +225,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""
-        self.collection.restrict(conditions)
+        self.collection.restrict(conditions, self._external.lists if self.parameters["external"] else ())
 
     def size(self, folder: Path) -> Storage:
         """Return the allocated bytes of the file; unknown for a server."""
@@ -249,7 +249,8 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self.index_type = str(index.get("index_type", ""))
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
         changed = collection.changed if self._on_server else None
-        return External(collection.info, ids, loaded, folder, changed, self._external, self._external.values)
+        entities = self._external
+        return External(collection.info, ids, loaded, folder, changed, entities, entities.values, metadata=entities)
 
 
 class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Array]):
@@ -267,6 +268,7 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
         reopens=True,
         keeps_k_prefix=False,
         threads=True,
+        filters_external=True,
         gaps={"test_a_graph_is_searched": "Milvus Lite, which the suite runs, makes no graph: HNSW is a server's"},
     )
 
@@ -321,7 +323,13 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
     name = "milvus-sparse"
     kind = "sparse"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
+        input="sparse",
+        exact=True,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        threads=True,
+        filters_external=True,
     )
 
     def index_settings(self) -> IndexSettings:
@@ -374,6 +382,7 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         reopens=True,
         keeps_k_prefix=False,
         threads=True,
+        filters_external=True,
         gaps={"test_external_index_of_the_collection_is_proven": "an external index has its own analyzer"},
     )
 

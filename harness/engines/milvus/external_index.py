@@ -19,8 +19,10 @@ from harness.engines.external_index import (
     require_similarity,
     sparse_of,
 )
+from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.milvus.collection import METRICS, Collection
+from harness.engines.milvus.conditions import ScalarField, containers_of, locations_of
 from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
@@ -74,7 +76,7 @@ def choose_vector(collection: Collection, kind: Kind, requested: str) -> Similar
     return similarity
 
 
-class ExternalEntities(DocumentKeys, ExternalRows):
+class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
     """The entities of a collection by row, in ascending order of their primary keys.
 
     ``text_field`` is the field from which Milvus computes the searched field; "" if that is stored directly.
@@ -87,13 +89,14 @@ class ExternalEntities(DocumentKeys, ExternalRows):
         progress.start("attach", None)
         self._collection, self._schema, self.sparse = collection, collection.schema(), kind != "dense"
         self.stored_as = "direction" if collection.index().get("metric_type") == METRICS["cosine"] else "bits"
+        self.containers = containers_of(self._schema.fields, dynamic=self._schema.dynamic)
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
         key = next((path for path in field_paths(key) if self._schema.may_have(path)), key)
         if key and not self._schema.may_have(key):
             raise RejectedInputError(
                 f"the collection '{collection.name}' has no field '{key}'",
-                fix=f"name one of {', '.join(map(repr, [self._schema.key, *self._schema.other_fields]))}: id_key=",
+                fix=f"name one of {', '.join(map(repr, self._schema.fields))}: id_key=",
             )
         field = key or (ID_FIELD if self._schema.may_have(ID_FIELD) else "")
         pages = (
@@ -118,6 +121,17 @@ class ExternalEntities(DocumentKeys, ExternalRows):
         }
         return DocumentSample(self.rows(self._keys_of(entities)), self._vectors(entities), texts)
 
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the fields of entities that hold these fields; raises RejectedInputError for an unknown field."""
+        schema = self._schema
+        places = [place for field in fields for place in locations_of(field, schema.fields, dynamic=schema.dynamic)]
+        names = dict.fromkeys(place.field for place in places)
+        for page in self._collection.pages(*names):
+            records = [
+                {name: _plain(value, schema.fields.get(name)) for name, value in entity.items()} for entity in page
+            ]
+            yield self.rows(self._keys_of(page)), records
+
     def pages(self) -> Iterator[tuple[Int32Array, Any]]:
         """Yield all vectors."""
         for page in self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS):
@@ -128,3 +142,12 @@ class ExternalEntities(DocumentKeys, ExternalRows):
         if not self.sparse:
             return np.array(vectors, dtype=np.float32)
         return sparse_of([list(vector) for vector in vectors], [list(vector.values()) for vector in vectors])
+
+
+def _plain(value: Any, field: ScalarField | None) -> Any:
+    """Return a value as Python's own, with numbers of float32 by their shortest text: 0.1, not 0.10000000149."""
+    if value is None or field is None:
+        return value
+    if field.kind == "ARRAY":
+        return [_plain(element, ScalarField(field.element)) for element in value]
+    return float(str(np.float32(value))) if field.kind == "FLOAT" else value

@@ -23,6 +23,7 @@ from harness.engines.changeable import Changeable, Changes, DroppedContents
 from harness.engines.checks import require_terms, require_texts
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent, Placement, Remains, Storage
+from harness.engines.opensearch.conditions import clauses_of
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, address_of, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
@@ -60,6 +61,7 @@ class OpenSearchEngine(
         keeps_k_prefix=True,
         threads=True,
         warm_up_queries=1000,
+        filters_external=True,
         gaps={"test_external_index_of_the_collection_is_proven": "an external index has its own analyzer"},
     )
     name = "opensearch"
@@ -255,6 +257,9 @@ class OpenSearchEngine(
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
+        if self.parameters["external"]:
+            self._filters = clauses_of(conditions, self._documents.mapping)
+            return
         self._filters = [
             {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in conditions.items()
         ]
@@ -272,7 +277,9 @@ class OpenSearchEngine(
         documents, info = self._documents, self._info("server, an external index")
         state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
         loaded = LoadedIndex(len(documents.ids), state)
-        return External(info, documents.ids, loaded, folder, documents.changed, values=documents.values)
+        return External(
+            info, documents.ids, loaded, folder, documents.changed, values=documents.values, metadata=documents
+        )
 
     def stored_texts(self, rows: Int32Array) -> list[str | None]:
         """Return the texts of documents in the searched field, None for an index that keeps no sources."""

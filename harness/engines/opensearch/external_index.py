@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.data.field_paths import field_of, field_paths
 from harness.data.types import Int32Array
 from harness.engines.external_index import DocumentKeys, as_id, unique_ids
+from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import ID_FIELD
+from harness.engines.opensearch.conditions import filterable_fields, mapped_fields, plain_value
 from harness.engines.opensearch.index import ServerIndex
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -18,7 +20,7 @@ __all__ = ["ExternalDocuments"]
 _DEFAULT_ANALYZER = "default"
 
 
-class ExternalDocuments(DocumentKeys):
+class ExternalDocuments(DocumentKeys, ExternalMetadata):
     """The documents of an index by row, in the order of its shards and of Lucene's numbers.
 
     Queries search the text ``field``, and are analysed by ``analyzer``.
@@ -30,7 +32,8 @@ class ExternalDocuments(DocumentKeys):
         Raises RejectedInputError for a field that is missing or not text, and for documents without an id.
         """
         self._index, self.field = index, str(parameters["text_field"])
-        self.analyzer = _analyzer_of(index.mapping(), self.field, index.name)
+        self.mapping = index.mapping()
+        self.analyzer = _analyzer_of(self.mapping, self.field, index.name)
         self._before = index.summary()
         id_field = str(parameters["id_field"])
         field = id_field or ID_FIELD
@@ -53,6 +56,25 @@ class ExternalDocuments(DocumentKeys):
                         text_of[row] = text
         return [text_of.get(row) for row in rows.tolist()]
 
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the indexed values of these fields; raises RejectedInputError for a field that cannot be compared."""
+        mapped = {field: filterable_fields(field, self.mapping) for field in fields}
+        names = list(dict.fromkeys(one.name for of_field in mapped.values() for one in of_field))
+        for shard in range(self._index.shards):
+            for page in self._index.pages(shard, docvalue_fields=[{"field": name} for name in names]):
+                records = [
+                    {
+                        field: [
+                            plain_value(one, value)
+                            for one in of_field
+                            for value in hit.get("fields", {}).get(one.name, ())
+                        ]
+                        for field, of_field in mapped.items()
+                    }
+                    for hit in page
+                ]
+                yield self.rows(str(hit["_id"]) for hit in page), records
+
     def changed(self) -> str | None:
         """Return a note if documents were added, changed or removed since they were listed; None if not."""
         same = self._index.summary() == self._before
@@ -61,7 +83,11 @@ class ExternalDocuments(DocumentKeys):
 
 def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
     """Return the name of the analyzer that queries of a field are analysed by; raises RejectedInputError."""
-    fields = dict(_text_fields(mapping))
+    fields = {
+        mapped.name: mapped.mapping
+        for mapped in mapped_fields(mapping)
+        if mapped.type in ("text", "match_only_text") and mapped.mapping.get("index", True)
+    }
     if field not in fields:
         fields_text = ", ".join(sorted(fields)) or "there is none"
         raise RejectedInputError(
@@ -69,14 +95,3 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
         )
     kind = fields[field]
     return str(kind.get("search_analyzer") or kind.get("analyzer") or _DEFAULT_ANALYZER)
-
-
-def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the searchable text fields with their mappings, including fields inside objects and other fields."""
-    fields: list[tuple[str, Mapping[str, Any]]] = []
-    for name, field in (mapping.get("properties") or {}).items():
-        if field.get("type") in ("text", "match_only_text") and field.get("index", True):
-            fields.append((prefix + name, field))
-        inner = {"properties": {**(field.get("properties") or {}), **(field.get("fields") or {})}}
-        fields += _text_fields(inner, f"{prefix}{name}.")
-    return fields

@@ -32,6 +32,7 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_sparse
 from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
+from harness.engines.pgvector.conditions import BoundValues, condition_on
 from harness.engines.pgvector.external_index import TableRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
 from harness.engines.pgvector.session import ADDRESS_RULES, Binary, Session, address_of, quoted
@@ -61,6 +62,8 @@ Column -1 belongs to every document that has any other column.
 """
 _MOST_EF, _DEFAULT_EF = 1000, 40
 _BATCH = 1000
+_OTHER_VALUES = 2
+"""Values of a statement besides those of conditions: the query, and the number of hits."""
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 _DELETE = "DELETE FROM {table} WHERE row = ANY($1)"
@@ -81,7 +84,9 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     _column: str = "vector"
     _id_column: str = "row"
     _index: str | None = None
-    _conditions: Mapping[str, str] = {}
+    _conditions: Sequence[str] = ()
+    _filtered_by: Sequence[object] = ()
+    """Conditions in SQL, and the values of their placeholders."""
     _last: tuple[str, tuple[object, ...]] | None = None
     _dimensions: int = 0
     _rows: TableRows
@@ -238,7 +243,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self.similarity, self._dimensions = rows.similarity, rows.dimensions
         info = self._connected("server, an external table")
         loaded = self._described(len(rows.ids), np.empty(0, dtype=np.int32))
-        return External(info, rows.ids, loaded, folder, rows.changed, rows, rows.values)
+        return External(info, rows.ids, loaded, folder, rows.changed, rows, rows.values, metadata=rows)
 
     def load(self, folder: Path) -> LoadedIndex:
         """Find the table, count its rows, and describe its index."""
@@ -321,9 +326,8 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         if self._index is not None:
             self._session.set({"hnsw.ef_search": str(self._ef(k))})
         statement = self._statement()
-        filters = tuple(self._conditions.values())
         for value in self._vectors(queries):
-            yield None if value is None else (statement, (Binary(value), k, *filters))
+            yield None if value is None else (statement, (Binary(value), k, *self._filtered_by))
 
     @abstractmethod
     def _vectors(self, queries: Any) -> Iterator[bytes | None]:
@@ -335,7 +339,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     def _distances(self) -> str:
         """Return the statement of all rows that match, as ids and distances: $1 is the query, $2 the number of hits."""
         vector = quoted(self._column)
-        conditions = [f"{column} = ${number}" for number, column in enumerate(self._conditions, start=3)]
+        conditions = [*self._conditions]
         if self.parameters["external"]:  # a row without a vector has no distance
             conditions.append(f"{vector} IS NOT NULL")
         distance = f"{vector} {OPERATORS[self.similarity].sign} $1 AS distance"
@@ -358,8 +362,13 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def filter(self, conditions: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
-        columns = field_columns(saved_fields(self.folder))
-        self._conditions = {columns[field]: value for field, value in conditions.items()}
+        bound = BoundValues(first=_OTHER_VALUES + 1)
+        if self.parameters["external"]:
+            self._conditions = condition_on(conditions, self._rows.columns, self._rows.lists, bound)
+        else:
+            columns = field_columns(saved_fields(self.folder))
+            self._conditions = [f"{columns[field]} = {bound.bind(value)}" for field, value in conditions.items()]
+        self._filtered_by = bound.values
 
     def size(self, folder: Path) -> Storage:
         """Return PostgreSQL's bytes of the table with its indexes, and of the log of a private server."""
@@ -418,7 +427,7 @@ class PgvectorEngine(_TableEngine):
 
     name = "pgvector"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, filters_external=True
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -464,7 +473,7 @@ class PgvectorSparseEngine(_TableEngine):
 
     name = "pgvector-sparse"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+        input="sparse", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, filters_external=True
     )
     _type = "sparsevec"
     _frequencies: tuple[Int32Array, Int64Array]

@@ -15,6 +15,8 @@ from harness.engines.external_index import (
     choose_column,
     choose_columns,
 )
+from harness.engines.external_metadata import ExternalMetadata
+from harness.engines.pgvector.conditions import JSON_TYPES, json_of, locations_of
 from harness.engines.pgvector.session import Session, quoted
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
@@ -28,10 +30,11 @@ _DENSE = ("vector", "halfvec")
 _FORMAT = re.compile(r"(vector|halfvec|sparsevec)\((\d+)\)")
 
 
-class TableRows(DocumentKeys, ExternalRows):
+class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
     """The rows of a table, in the order of their ids.
 
     Attributes:
+        columns: Type of each column, by name.
         column: Column of the searched vectors; ``type`` and ``dimensions`` describe these vectors.
         id_column: Column of the ids.
         similarity: Similarity of the index of the vectors, without an index the parameter's; the dot product for
@@ -55,7 +58,8 @@ class TableRows(DocumentKeys, ExternalRows):
         self._session, self._name = session, str(parameters["table"])
         self._table = quoted(*self._name.split("."))
         kinds = _DENSE if requested in _DENSE else ("sparsevec",)
-        columns = self._columns(kinds)
+        self.columns = columns = self._columns(kinds)
+        self.containers = [name for name, kind in columns.items() if kind in JSON_TYPES]
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
         plain = [
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
@@ -155,6 +159,18 @@ class TableRows(DocumentKeys, ExternalRows):
         columns = [self.id_column, self.column, self._text_column or self.id_column]
         records = self._select("reading rows", columns, condition, (list(keys),))
         return [row for row in records if row[1] is not None or self.sparse]
+
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the columns that hold these fields, as JSON; raises RejectedInputError for an unknown field."""
+        places = {place.column: place for field in fields for place in locations_of(field, self.columns)}
+        expressions = ", ".join((quoted(self.id_column), *map(json_of, places.values())))
+        statement = f"SELECT {expressions} FROM {self._table} WHERE {quoted(self.id_column)} = ANY($1)"
+        for start in range(0, len(self.ids), _PAGE):
+            records = self._session.rows("reading metadata", statement, (self._keys[start : start + _PAGE],))
+            yield (
+                self.rows(key for key, *_ in records),
+                [dict(zip(places, values, strict=True)) for _, *values in records],
+            )
 
     def _vectors(self, records: Sequence[Any]) -> Any:
         values = [vector for _, vector, _ in records]

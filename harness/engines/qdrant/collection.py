@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from harness.data.filtering import values_of_text
 from harness.engines.interface import Caveats, EngineInfo, Storage
@@ -50,9 +50,6 @@ class Collection(ABC):
             as known. names: Names of its vectors, by :data:`TERMS` and :data:`DENSE`. dimensions: Dimensions of its
             dense vectors; None before there is a collection, and without dense vectors.
     """
-
-    filters_booleans: ClassVar[bool] = True
-    """Whether the client can write a condition on a boolean."""
 
     def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:
         """Take ``client``, the module of a client library with its types."""
@@ -143,19 +140,22 @@ class Collection(ABC):
         booleans, which match if they have this text.
         """
         values = values_of_text(text) if self.settings.external is not None else (text,)
-        values = tuple(value for value in values if self.filters_booleans or not isinstance(value, bool))
         equal = [self._equal(path, value) for path in paths for value in values]
         return equal[0] if len(equal) == 1 else self.types.Filter(should=equal)
 
     def _equal(self, path: str, value: str | float) -> Any:
         types = self.types
         if not isinstance(value, float):
-            return types.FieldCondition(key=path, match=types.MatchValue(value=value))
+            return types.FieldCondition(key=path, match=types.MatchValue(value=self._matched(value)))
         in_range = [types.FieldCondition(key=path, range=self._range(gte=value, lte=value))]
         if not value.is_integer():
             return in_range[0]
         integer = types.FieldCondition(key=path, match=types.MatchValue(value=int(value)))  # has another text
         return types.Filter(must=in_range, must_not=[integer])
+
+    def _matched(self, value: str | int) -> Any:
+        """Return a value in the form in which the client writes a condition on it."""
+        return value
 
     def nearest(self, vectors: Vectors, k: int) -> Any:
         """Make a query for the points nearest to its only vector."""

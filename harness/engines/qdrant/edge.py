@@ -43,8 +43,6 @@ _LEFT_ALONE = "the shard is left as it was: see whether this version of Qdrant E
 class EdgeCollection(Collection):
     """A shard in a folder."""
 
-    filters_booleans = False  # its MatchValue(True) is the number 1 (seen with qdrant-edge-py 0.9.0)
-
     def __init__(self, folder: Path, settings: QdrantSettings) -> None:
         client = require("qdrant_edge", extra="qdrant", feature="backend qdrant")
         super().__init__(client, settings, EngineInfo("Qdrant Edge", version(PACKAGE), "embedded"))
@@ -162,6 +160,10 @@ class EdgeCollection(Collection):
     @property
     def _range(self) -> Any:
         return self.types.RangeFloat
+
+    def _matched(self, value: str | int) -> Any:
+        """Return a boolean as NumPy's: the client takes Python's for the number 1 or 0 (seen with 0.9.0)."""
+        return np.bool_(value) if isinstance(value, bool) else value
 
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
         return {"query": self.types.Query.Nearest(self._vector(vector), using=self.names[name])}

@@ -255,7 +255,8 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
         ids = self._points.ids
         loaded = LoadedIndex(len(ids), {**read, **self._collection.state()}, self._collection.dimensions)
-        return External(self._collection.info, ids, loaded, folder, changed, self._points, self._points.values)
+        points = self._points
+        return External(self._collection.info, ids, loaded, folder, changed, points, points.values, metadata=points)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return 0 vectors in graphs if every search scans."""

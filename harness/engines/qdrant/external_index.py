@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.data.field_paths import CONTAINERS, field_of, field_paths
-from harness.data.filtering import Conditions
+from harness.data.field_paths import CONTAINERS, field_paths, nested_paths
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
@@ -26,6 +25,7 @@ from harness.engines.external_index import (
     require_similarity,
     sparse_of,
 )
+from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent
 from harness.engines.qdrant.collection import Collection
@@ -177,10 +177,11 @@ def _similarity_of(name: str, schema: DenseSchema, requested: str, source: str) 
     return similarity
 
 
-class ExternalPoints(DocumentKeys, ExternalRows):
+class ExternalPoints(DocumentKeys, ExternalRows, ExternalMetadata):
     """The points of a collection by row, in the order in which Qdrant lists them."""
 
     noun = "point"
+    numbers_by_value = False
 
     def __init__(self, collection: Collection, external: ExternalSettings, progress: Progress) -> None:
         """Read all ids; raises RejectedInputError for missing or repeated ids, unless ``id_key`` names their field."""
@@ -227,17 +228,6 @@ class ExternalPoints(DocumentKeys, ExternalRows):
         """Yield these fields of all points' payloads."""
         for page in pages(self._collection, keys=[path for field in fields for path in payload_paths(field)]):
             yield self.rows(point.id for point in page), [point.payload for point in page]
-
-    def matches(self, record: Mapping[str, Any], conditions: Conditions) -> bool:
-        """Return whether a payload matches a filter; raises RejectedInputError for a boolean that has no filter."""
-        for field, text in conditions.items():
-            value = field_of(record, field)
-            if isinstance(value, bool) and not self._collection.filters_booleans and text in ("true", "false"):
-                raise RejectedInputError(
-                    f"'{field}' holds booleans, and Qdrant Edge's client cannot filter by them",
-                    fix="search the collection on a server (url=), or keep the values as text",
-                )
-        return super().matches(record, conditions)
 
     def pages(self) -> Iterator[tuple[Int32Array, Any]]:
         """Yield all vectors: the dense vectors if points have both."""
@@ -313,7 +303,7 @@ def _sparse_of(points: Sequence[StoredPoint]) -> SparseVectors:
 
 def payload_paths(field: str) -> list[str]:
     """Return Qdrant's paths to a field of the metadata: in the payload or in a container of it, with dots or nested."""
-    steps = dict.fromkeys(path for name in field_paths(field) for path in ((name,), tuple(name.split("."))))
+    steps = dict.fromkeys(path for name in field_paths(field) for path in nested_paths(name))
     return [_selector((*container, *path)) for path in steps for container in ((), *((name,) for name in CONTAINERS))]
 
 
