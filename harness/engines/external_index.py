@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
@@ -255,7 +255,10 @@ def choose_column(
 
 
 class Columns(NamedTuple):
-    """Columns of a table made outside the harness; ``text`` is "" without a text column."""
+    """Columns of a table made outside the harness.
+
+    ``id`` is "" for ids inside a column, and ``text`` without a text column.
+    """
 
     vector: str
     id: str
@@ -269,6 +272,7 @@ def choose_columns(
     plain: Sequence[str],
     texts: Sequence[str],
     id_names: Sequence[str],
+    has_field: Callable[[str], bool],
 ) -> Columns:
     """Return the columns that parameters ``vector_column``, ``id_column`` and ``text_column`` name, or usual columns.
 
@@ -279,6 +283,7 @@ def choose_columns(
         plain: See ``vectors``.
         texts: See ``vectors``.
         id_names: Usual names of the column of ids.
+        has_field: Function that returns whether a column holds a field inside it.
 
     Raises:
         RejectedInputError: There is no such column, or more than one.
@@ -286,9 +291,10 @@ def choose_columns(
     text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
     id_column = str(parameters["id_column"])
     id_column = next((path for path in field_paths(id_column) if path in plain), id_column)
+    is_inside = bool(id_column) and id_column not in plain and has_field(id_column)
     return Columns(
         choose_column(table, "vector_column", str(parameters["vector_column"]), vectors),
-        choose_column(table, "id_column", id_column, plain, id_names),
+        "" if is_inside else choose_column(table, "id_column", id_column, plain, id_names),
         choose_column(table, "text_column", text, texts) if text else "",
     )
 

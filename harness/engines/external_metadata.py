@@ -12,6 +12,7 @@ import numpy as np
 from harness.data.field_paths import CONTAINERS, occurrences, text_of
 from harness.data.filtering import BoolArray, Conditions, format_filter, numbers_of_text, values_of_text
 from harness.data.types import Ids, Int32Array
+from harness.engines.external_index import as_id
 from harness.engines.interface import FilterMatch
 from harness.errors import RejectedInputError, nearest
 
@@ -46,6 +47,10 @@ class ExternalMetadata(ABC):
 
         Raises RejectedInputError for a field by which the engine cannot filter.
         """
+
+    def id_in(self, record: Mapping[str, Any], field: str) -> str | None:
+        """Return a field of a record as an id; None if it is neither text nor a whole number."""
+        return as_id(next(occurrences(record, field, self.containers), None))
 
     def matching(self, filters: Sequence[Conditions]) -> list[FilterMatch]:
         """Return the documents that match each filter, by the metadata that the index returns.

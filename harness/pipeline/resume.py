@@ -46,7 +46,7 @@ from harness.worker.outcome import Measurements
 from harness.worker.pool import WorkerPool, engine_key
 from harness.worker.process import FinishedProcess
 
-SCHEME = 24
+SCHEME = 25
 """Increase this when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]

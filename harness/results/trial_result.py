@@ -206,7 +206,7 @@ def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> lis
     if record.hits.repeated_calls or record.hits.queries_per_call > 1:
         notes += _notes_on_calls(record.hits)
     if record.input == "dense":
-        notes += _notes_on_short_lists(record, dataset)
+        notes += [*_notes_on_unmatched_filters(record, dataset), *_notes_on_short_lists(record, dataset)]
     notes += record.caveats.notes
     if record.caveats.without_effect:
         notes += _notes_on_parameters(record.caveats.without_effect, trial.spec)
@@ -273,6 +273,20 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     if np.ndim(expected_hits) and np.ptp(expected_hits):
         return [f"{queries} got fewer hits than documents match their filter, and nothing was added"]
     return [f"{queries} got fewer than the {np.max(expected_hits):,} requested hits, and nothing was added"]
+
+
+def _notes_on_unmatched_filters(record: TrialRecord, dataset: Dataset) -> list[str]:
+    """Name the first query whose filter no document of an external index matches, and why; ``check`` names each."""
+    external, filtered = record.external, dataset.filtered
+    if external is None or filtered is None or not len(dataset.corpus):
+        return []
+    queries = [query for query, group in enumerate(filtered.group_of.tolist()) if external.unmatched[group]]
+    if not queries:
+        return []
+    first = queries[0]
+    problem = external.unmatched[int(filtered.group_of[first])]
+    have = counted(len(queries), "query has a filter", "queries have filters")
+    return [f"{have} that no document of the index matches: query '{dataset.queries.ids[first]}': {problem}"]
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:

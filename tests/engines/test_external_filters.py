@@ -1,8 +1,11 @@
-"""Filters of questions on collections and tables of the user: the engines' filters, with values compared as text."""
+"""Collections and tables of the user: questions with filters, by the engines' filters with values compared as text.
+
+And expectations that are matched by a field of their documents, and by their texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,24 @@ from external_filters import (
     inputs_of,
     require_filtered,
 )
+from external_matches import FIELDS, INPUTS, TEXTS, require_matches
 from installed import skip_without
 
+from harness.data.inputs import Inputs
+
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def remove_afterwards(postgres_url: str) -> Iterator[Callable[[str], None]]:
+    """Names a table to remove when the test is over: tests share the server."""
+    tables = list[str]()
+    yield tables.append
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for table in tables:
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
 def chroma_folder(folder: Path) -> str:
@@ -44,6 +62,14 @@ def test_chroma_compares_values_as_text(tmp_path: Path) -> None:
 def test_a_field_or_a_value_that_no_document_of_an_index_has_is_named(tmp_path: Path) -> None:
     skip_without("chromadb")
     against = chroma_folder(tmp_path / "db")
+    cases = [({"year": "1972"}, ""), ({"year": "1971", "tenant": "south"}, "")]
+    result = checked(against, tmp_path, cases)
+    (problem,) = [problem for problem in result.report.warnings if problem.check == "filter-without-documents"]
+    assert problem.message == "2 questions have filters that no document of the index matches"
+    assert problem.examples == [
+        "golden set, line 1: question 'q0': no document has year=1972 (did you mean '1971'?)",
+        "golden set, line 2: question 'q1': no document has tenant=south",
+    ]
     (trial,) = checked(against, tmp_path, [({"yaer": "1971"}, "a")]).report.trials
     assert trial.error is not None
     assert trial.error.message.startswith(
@@ -84,10 +110,13 @@ def test_lancedb_compares_columns_by_their_types(tmp_path: Path) -> None:
     )
 
 
-def test_pgvector_compares_columns_by_their_types_and_json_by_containment(tmp_path: Path, postgres_url: str) -> None:
+def test_pgvector_compares_columns_by_their_types_and_json_by_containment(
+    tmp_path: Path, postgres_url: str, remove_afterwards: Callable[[str], None]
+) -> None:
     skip_without("psycopg")
     from postgres_server import write_table
 
+    remove_afterwards("typed")
     write_table(postgres_url, "typed", inputs_of(TYPED), records=list(TYPED.values()))
     against = f"pgvector:url={postgres_url};table=typed;id_column=id;similarity=dot"
     of_columns = [case for case in OF_TYPED if "deep.er" not in case[0]]
@@ -100,11 +129,14 @@ def test_pgvector_compares_columns_by_their_types_and_json_by_containment(tmp_pa
     require_filtered(checked(against, tmp_path, cases), cases)
 
 
-def test_json_of_pgvector_may_hold_values_of_all_types(tmp_path: Path, postgres_url: str) -> None:
+def test_json_of_pgvector_may_hold_values_of_all_types(
+    tmp_path: Path, postgres_url: str, remove_afterwards: Callable[[str], None]
+) -> None:
     skip_without("psycopg")
     from postgres_server import write_table
 
     records = [{"year": value} if value is not None else {} for value in MIXED.values()]
+    remove_afterwards("mixed")
     write_table(postgres_url, "mixed", inputs_of(MIXED), metadata=records)
     against = f"pgvector:url={postgres_url};table=mixed;id_column=id;similarity=dot"
     require_filtered(checked(against, tmp_path, OF_MIXED), OF_MIXED)
@@ -128,3 +160,41 @@ def test_dynamic_fields_of_milvus_may_hold_values_of_all_types(tmp_path: Path) -
     write_file(tmp_path / "mixed.db", inputs_of(MIXED), metric="IP", dynamic=records)
     against = f"milvus:path={tmp_path / 'mixed.db'};collection={COLLECTION};id_key=docno"
     require_filtered(checked(against, tmp_path, OF_MIXED), OF_MIXED)
+
+
+def test_rows_of_lancedb_are_matched_by_a_field_of_a_struct_and_by_text(tmp_path: Path) -> None:
+    skip_without("lancedb")
+    from lancedb_tables import TABLE, write_table
+
+    write_table(tmp_path / "db", INPUTS, texts=TEXTS, metadata=FIELDS)
+    require_matches(f"lancedb:path={tmp_path / 'db'};table={TABLE};similarity=dot", tmp_path)
+
+
+def test_rows_of_pgvector_are_matched_by_a_field_of_json_and_by_text(
+    tmp_path: Path, postgres_url: str, remove_afterwards: Callable[[str], None]
+) -> None:
+    skip_without("psycopg")
+    from postgres_server import write_table
+
+    remove_afterwards("chunks")
+    write_table(postgres_url, "chunks", INPUTS, texts=TEXTS, metadata=FIELDS)
+    require_matches(f"pgvector:url={postgres_url};table=chunks;similarity=dot", tmp_path)
+
+
+def test_entities_of_milvus_are_matched_by_a_nested_field_and_by_text(tmp_path: Path) -> None:
+    skip_without("pymilvus")
+    from milvus_indexes import COLLECTION, write_file
+
+    nested = [{"metadata": fields} for fields in FIELDS]
+    write_file(tmp_path / "chunks.db", INPUTS, metric="IP", texts=TEXTS, dynamic=nested)
+    require_matches(f"milvus:path={tmp_path / 'chunks.db'};collection={COLLECTION}", tmp_path)
+
+
+def test_texts_that_milvus_analyses_are_matched_too(tmp_path: Path) -> None:
+    skip_without("pymilvus")
+    import pyarrow as pa
+    from milvus_indexes import COLLECTION, write_file
+
+    documents = Inputs(INPUTS.ids, texts=pa.chunked_array([TEXTS]))
+    write_file(tmp_path / "texts.db", documents, dynamic=FIELDS)
+    require_matches(f"milvus-bm25:path={tmp_path / 'texts.db'};collection={COLLECTION}", tmp_path, of_texts=True)

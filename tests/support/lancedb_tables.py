@@ -24,11 +24,12 @@ def write_table(
     id_column: str = "id",
     dtype: str = "float32",
     records: Sequence[Mapping[str, Any]] = (),
+    metadata: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
     """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's.
 
     ``records`` are fields of documents, which become columns, and the struct ``metadata``, with ``score`` as float32
-    in the columns.
+    in the columns; ``metadata`` is only the struct.
     """
     import lancedb
     from lancedb import index as indexes
@@ -48,6 +49,8 @@ def write_table(
         columns |= {field.name: nested.field(field.name) for field in nested.type}
         columns |= {"score": nested.field("score").cast(pa.float32()), "metadata": nested}
         columns["made"] = pa.array([0] * len(records), pa.timestamp("us"))
+    if metadata:
+        columns["metadata"] = pa.array(metadata)
     table = lancedb.connect(folder).create_table(TABLE, pa.table(columns))
     if index:
         table.create_index("embedding", config=getattr(indexes, index)(distance_type=distance))

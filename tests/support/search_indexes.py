@@ -31,19 +31,24 @@ def write_index(
     documents: Mapping[str, Mapping[str, Any]],
     *,
     analyzer: str = "whitespace",
+    fields: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> str:
-    """Write an index whose own analyzer takes the texts of :data:`FIELD` apart; returns its name."""
+    """Write an index whose own analyzer takes the texts of :data:`FIELD` apart; returns its name.
+
+    ``fields`` are the mappings of further fields; other fields get the server's own.
+    """
     name = f"theirs-{secrets.token_hex(4)}"
     kind = "LegacyBM25" if has_legacy_similarity(server, product) else "BM25"
     similarity = {"default": {"type": kind, "k1": 0.9, "b": 0.4}}
-    fields = {
+    properties = {
+        **(fields or {}),
         "body": {"properties": {"en": {"type": "text", "analyzer": analyzer}}},
         "note": {"type": "text", "index": False},
     }
     body = {
         "settings": {"number_of_shards": 1, "number_of_replicas": 0, "similarity": similarity, **settings},
-        "mappings": {"properties": fields},
+        "mappings": {"properties": properties},
     }
     server.put(f"/{name}", json=body).raise_for_status()
     lines = b"".join(

@@ -13,7 +13,7 @@ from harness.data.filtering import Conditions, numbers_of_text
 from harness.engines.external_metadata import refuse_unknown_field
 from harness.errors import RejectedInputError
 
-__all__ = ["condition_on", "containers_of", "locations_of", "plain_value"]
+__all__ = ["condition_on", "containers_of", "find_locations", "locations_of", "plain_value"]
 
 _NOTHING = "FALSE"
 
@@ -30,19 +30,22 @@ def containers_of(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if pa.types.is_struct(field.type)]
 
 
-def locations_of(field: str, schema: pa.Schema) -> list[Location]:
-    """Return the places of a field in a table; raises RejectedInputError if there is none."""
-    containers, found = containers_of(schema), list[Location]()
+def find_locations(field: str, schema: pa.Schema) -> list[Location]:
+    """Return the places of a field in a table."""
+    containers, places = containers_of(schema), list[Location]()
     for name in field_paths(field, containers):
         for path in nested_paths(name):
             for steps in (path, *((container, *path) for container in containers)):
                 kind = _type_at(schema, steps)
-                if kind is not None and Location(steps, kind) not in found:
-                    found.append(Location(steps, kind))
-    if not found:
-        nested = [f"{name}.{inner.name}" for name in containers for inner in schema.field(name).type]
-        refuse_unknown_field(field, [*schema.names, *nested])
-    return found
+                if kind is not None and Location(steps, kind) not in places:
+                    places.append(Location(steps, kind))
+    return places
+
+
+def locations_of(field: str, schema: pa.Schema) -> list[Location]:
+    """Return the places of a field in a table; raises RejectedInputError if there is none."""
+    nested = [f"{name}.{inner.name}" for name in containers_of(schema) for inner in schema.field(name).type]
+    return find_locations(field, schema) or refuse_unknown_field(field, [*schema.names, *nested])
 
 
 def _type_at(schema: pa.Schema, path: Sequence[str]) -> pa.DataType | None:

@@ -19,7 +19,7 @@ from harness.engines.external_index import (
     unique_ids,
 )
 from harness.engines.external_metadata import ExternalMetadata
-from harness.engines.lancedb.conditions import containers_of, locations_of, plain_value
+from harness.engines.lancedb.conditions import containers_of, find_locations, locations_of, plain_value
 from harness.engines.lancedb.table import ROW_ID, RowIds, describe_index, open_table
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -64,19 +64,33 @@ class ExternalTable(ExternalRows, ExternalMetadata):
         vectors = [field.name for field in schema if _is_vector(field.type)]
         plain = [field.name for field in schema if _is_plain(field.type)]
         texts = [name for name in plain if pa.types.is_string(schema.field(name).type)]
-        columns = choose_columns(source, parameters, vectors, plain, texts, _IDS)
+        columns = choose_columns(
+            source, parameters, vectors, plain, texts, _IDS, lambda field: bool(find_locations(field, schema))
+        )
         self.column, self._id_column, self._text_column = columns
         self.half = pa.types.is_float16(schema.field(self.column).type.value_type)
         self.similarity = self._similarity_of(str(parameters["similarity"]))
         self.stored_as = "direction" if self.similarity == "cosine" else "bits"
-        id_table = self._read([self._id_column])
+        requested = str(parameters["id_column"])
+        id_table = self._read([self._id_column] if self._id_column else [])
         self.row_ids = RowIds(id_table[ROW_ID].to_numpy())
-        names = [None if value is None else str(value) for value in id_table[self._id_column].to_pylist()]
-        id_source = f"value in the column '{self._id_column}'"
-        if parameters["id_column"]:
+        id_source = f"value in the column '{self._id_column or requested}'"
+        if self._id_column:
+            names = [None if value is None else str(value) for value in id_table[self._id_column].to_pylist()]
+        else:
+            names = self._names_inside(requested, len(id_table))
+        if requested:
             self.ids, self.values = ids_or_values(names, id_source, id_table[ROW_ID].to_pylist())
         else:
             self.ids = unique_ids(names, id_source)
+
+    def _names_inside(self, field: str, rows: int) -> list[str | None]:
+        """Return the ids in a field inside a column, by row."""
+        names: list[str | None] = [None] * rows
+        for page_rows, records in self.metadata([field]):
+            for row, record in zip(page_rows.tolist(), records, strict=True):
+                names[row] = self.id_in(record, field)
+        return names
 
     def _similarity_of(self, requested: str) -> str:
         index = describe_index(self.table, self.column)

@@ -90,10 +90,6 @@ class Schema(NamedTuple):
     fields: Mapping[str, ScalarField]
     dynamic: bool
 
-    def may_have(self, field: str) -> bool:
-        """Return whether entities can have this field."""
-        return self.dynamic or field in self.fields
-
 
 def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
     """Return whether a server is searched, not a file of Milvus Lite."""
@@ -288,10 +284,10 @@ class Collection(ServerClient):
             yield page
             condition = compare(self.key, ">", page[-1][self.key])
 
-    def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
-        """Return the entities of these primary keys, with all their fields."""
+    def entities(self, keys: Sequence[Any], *fields: str) -> list[Mapping[str, Any]]:
+        """Return the entities of these primary keys, with the key and the ``fields``, or without any with all."""
         condition = " or ".join(compare(self.key, "==", key) for key in keys)
-        return self._query("reading some entities", condition, ["*"])
+        return self._query("reading some entities", condition, [self.key, *(fields or ["*"])])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
         options = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
@@ -319,6 +315,9 @@ class Collection(ServerClient):
             for function in description.get("functions", ())
             for made in function["output_field_names"]
         }
+        analysed = [str(field["name"]) for field in description["fields"] if field["params"].get("enable_analyzer")]
+        if len(analysed) == 1:  # Milvus Lite lists no functions
+            made_of = {name: analysed[0] for name, its_kind in vectors.items() if its_kind == "function"} | made_of
         dynamic = bool(description["enable_dynamic_field"])
         return Schema(key, vectors, dimensions, made_of, fields, dynamic)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection as AnyCollection
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -14,10 +15,21 @@ from harness.data.filtering import Conditions, numbers_of_text, values_of_text
 from harness.engines.external_metadata import refuse_unknown_field
 from harness.errors import RejectedInputError
 
-__all__ = ["DYNAMIC", "ScalarField", "compare", "condition_on", "containers_of", "escape", "locations_of"]
+__all__ = [
+    "DYNAMIC",
+    "Location",
+    "ScalarField",
+    "compare",
+    "condition_on",
+    "containers_of",
+    "escape",
+    "find_locations",
+    "locations_of",
+]
 
 DYNAMIC = "$meta"
 """The field that holds the fields which the schema does not declare."""
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _WHOLE, _FRACTIONS, _TEXTS = ("INT8", "INT16", "INT32", "INT64"), ("FLOAT", "DOUBLE"), ("VARCHAR", "STRING")
 
 
@@ -34,6 +46,11 @@ class Location(NamedTuple):
     field: str
     kind: ScalarField
     path: tuple[str, ...]
+
+    @property
+    def output_field(self) -> str:
+        """Return the name by which a query returns it: of a dynamic field, unless expressions cannot hold its name."""
+        return self.path[0] if self.field == DYNAMIC and _NAME.fullmatch(self.path[0]) else self.field
 
 
 def compare(name: str, operator: str, value: object) -> str:
@@ -60,17 +77,20 @@ def containers_of(fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[s
     return list(dict.fromkeys([*of_json, *(CONTAINERS if dynamic else ())]))
 
 
-def locations_of(field: str, fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[Location]:
-    """Return the places of a field in a collection; raises RejectedInputError if there is none."""
+def find_locations(field: str, fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[Location]:
+    """Return the places of a field in a collection."""
     containers = containers_of(fields, dynamic=dynamic)
-    found = dict[Location, None]()
+    places = dict[Location, None]()
     for name in field_paths(field, containers):
         for path in nested_paths(name):
             for steps in (path, *((container, *path) for container in containers)):
-                found |= dict.fromkeys(_locations_at(steps, fields, dynamic))
-    if not found:
-        refuse_unknown_field(field, fields)
-    return list(found)
+                places |= dict.fromkeys(_locations_at(steps, fields, dynamic))
+    return list(places)
+
+
+def locations_of(field: str, fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[Location]:
+    """Return the places of a field in a collection; raises RejectedInputError if there is none."""
+    return find_locations(field, fields, dynamic=dynamic) or refuse_unknown_field(field, fields)
 
 
 def _locations_at(steps: Sequence[str], fields: Mapping[str, ScalarField], dynamic: bool) -> Iterator[Location]:

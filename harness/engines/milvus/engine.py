@@ -419,6 +419,10 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         texts: list[str] = column.slice(start, stop - start).to_pylist()
         return texts
 
+    def stored_texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the texts of documents in the field that Milvus analyses, None if Milvus does not name it."""
+        return self._external.texts(rows) if self._external.text_field else super().stored_texts(rows)
+
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Return that nothing can be compared: Milvus makes terms by the collection's analyzer."""
         return f"Milvus makes terms of the field '{self._external.text_field}' by an analyzer of the collection's own"

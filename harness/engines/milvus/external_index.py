@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.data.field_paths import field_paths
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
@@ -15,14 +14,13 @@ from harness.engines.external_index import (
     DocumentKeys,
     DocumentSample,
     ExternalRows,
-    as_id,
     require_similarity,
     sparse_of,
 )
 from harness.engines.external_metadata import ExternalMetadata
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.milvus.collection import METRICS, Collection
-from harness.engines.milvus.conditions import ScalarField, containers_of, locations_of
+from harness.engines.milvus.conditions import Location, ScalarField, containers_of, find_locations, locations_of
 from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
@@ -92,22 +90,35 @@ class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
         self.containers = containers_of(self._schema.fields, dynamic=self._schema.dynamic)
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
-        key = next((path for path in field_paths(key) if self._schema.may_have(path)), key)
-        if key and not self._schema.may_have(key):
+        if key and not self._places(key):
             raise RejectedInputError(
                 f"the collection '{collection.name}' has no field '{key}'",
                 fix=f"name one of {', '.join(map(repr, self._schema.fields))}: id_key=",
             )
-        field = key or (ID_FIELD if self._schema.may_have(ID_FIELD) else "")
+        field = key or ID_FIELD
         pages = (
-            (self._keys_of(page), [as_id(entity.get(field)) for entity in page])
-            for page in collection.pages(*([field] if field else []))
+            (self._keys_of(page), [self.id_in(entity, field) for entity in page])
+            for page in collection.pages(*dict.fromkeys(place.output_field for place in self._places(field)))
         )
         key_description = "" if key else f"primary key '{self._schema.key}'"
         super().__init__(pages, f"text or whole number in the field '{field}'", key_description)
 
+    def _places(self, field: str) -> list[Location]:
+        return find_locations(field, self._schema.fields, dynamic=self._schema.dynamic)
+
     def _keys_of(self, entities: Sequence[Mapping[str, Any]]) -> list[int | str]:
         return [entity[self._schema.key] for entity in entities]
+
+    def texts(self, rows: Int32Array) -> list[str | None]:
+        """Return the texts of documents: of the field that Milvus analyses, if it computes the searched field."""
+        if not self.text_field:
+            return super().texts(rows)
+        texts = dict[int, str]()
+        for start in range(0, len(rows), _PAGE_OF_VECTORS):
+            entities = self._collection.entities(self.keys(rows[start : start + _PAGE_OF_VECTORS]), self.text_field)
+            for row, entity in zip(self.rows(self._keys_of(entities)).tolist(), entities, strict=True):
+                texts[row] = str(entity[self.text_field])
+        return [texts.get(row) for row in rows.tolist()]
 
     def sample(self, rows: Int32Array) -> DocumentSample:
         """Read entities with the fields that may hold texts."""
@@ -125,7 +136,7 @@ class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
         """Yield the fields of entities that hold these fields; raises RejectedInputError for an unknown field."""
         schema = self._schema
         places = [place for field in fields for place in locations_of(field, schema.fields, dynamic=schema.dynamic)]
-        names = dict.fromkeys(place.field for place in places)
+        names = dict.fromkeys(place.output_field for place in places)
         for page in self._collection.pages(*names):
             records = [
                 {name: _plain(value, schema.fields.get(name)) for name, value in entity.items()} for entity in page

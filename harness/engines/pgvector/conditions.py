@@ -10,7 +10,7 @@ from harness.data.filtering import Conditions, numbers_of_text, values_of_text
 from harness.engines.external_metadata import refuse_unknown_field
 from harness.engines.pgvector.session import quoted, require_psycopg
 
-__all__ = ["JSON_TYPES", "BoundValues", "Location", "condition_on", "json_of", "locations_of"]
+__all__ = ["JSON_TYPES", "BoundValues", "Location", "condition_on", "find_locations", "json_of", "locations_of"]
 
 JSON_TYPES = ("json", "jsonb")
 _WHOLE = ("smallint", "integer", "bigint")
@@ -38,20 +38,23 @@ class BoundValues:
         return f"${self._first + len(self.values) - 1}"
 
 
-def locations_of(field: str, columns: Mapping[str, str]) -> list[Location]:
-    """Return the places of a field in a table of these ``columns`` (name to type); raises RejectedInputError."""
+def find_locations(field: str, columns: Mapping[str, str]) -> list[Location]:
+    """Return the places of a field in a table of these ``columns`` (name to type)."""
     of_json = [name for name, kind in columns.items() if kind in JSON_TYPES]
-    found = dict[Location, None]()
+    places = dict[Location, None]()
     for name in field_paths(field, of_json):
         for column, *path in nested_paths(name):
             if column in columns and (not path or column in of_json):
-                found[Location(column, columns[column], tuple(path))] = None
-        found |= dict.fromkeys(
+                places[Location(column, columns[column], tuple(path))] = None
+        places |= dict.fromkeys(
             Location(column, columns[column], path) for column in of_json for path in nested_paths(name)
         )
-    if not found:
-        refuse_unknown_field(field, columns)
-    return list(found)
+    return list(places)
+
+
+def locations_of(field: str, columns: Mapping[str, str]) -> list[Location]:
+    """Return the places of a field in a table; raises RejectedInputError if there is none."""
+    return find_locations(field, columns) or refuse_unknown_field(field, columns)
 
 
 def json_of(location: Location) -> str:

@@ -16,7 +16,7 @@ from harness.engines.external_index import (
     choose_columns,
 )
 from harness.engines.external_metadata import ExternalMetadata
-from harness.engines.pgvector.conditions import JSON_TYPES, json_of, locations_of
+from harness.engines.pgvector.conditions import JSON_TYPES, find_locations, json_of, locations_of
 from harness.engines.pgvector.session import Session, quoted
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
@@ -65,24 +65,35 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
         ]
         source = f"the table '{self._name}'"
-        self.column, self.id_column, self._text_column = choose_columns(source, parameters, vectors, plain, plain, _IDS)
+        self.column, self.id_column, self._text_column = choose_columns(
+            source, parameters, vectors, plain, plain, _IDS, lambda field: bool(find_locations(field, columns))
+        )
         shape = _FORMAT.fullmatch(columns[self.column])
         self.type, self.dimensions = (shape[1], int(shape[2])) if shape else self._shape_of_rows(columns[self.column])
         self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
         self.sparse, self.half = self.type == "sparsevec", self.type == "halfvec"
         self.stored_as = "direction" if self.similarity == "cosine" else "bits"
-        id_source = f"value in the column '{self.id_column}'"
-        names = [name for (name,) in self._select("listing the ids", [self.id_column])]
-        keys = names
-        if parameters["id_column"] and None not in names and len(set(names)) < len(names):  # a column that rows share
-            shared = self.id_column
-            other_columns = [name for name in plain if name != shared]
-            self.id_column = choose_column(source, "key beside id_column", "", other_columns, _IDS)
-            rows = self._select("listing the keys", [self.id_column, shared])
-            keys, names = [key for key, _ in rows], [name for _, name in rows]
+        keys, names = self._keys_and_names(str(parameters["id_column"]), source, plain)
+        id_source = f"value in the column '{parameters['id_column'] or self.id_column}'"
         ids = [None if name is None else str(name) for name in names]
         super().__init__([(keys, ids)], id_source)
         self._content = self._summary()
+
+    def _keys_and_names(self, requested: str, source: str, plain: Sequence[str]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return a key of each row and its id, which differ if rows share ids, or have them inside a column."""
+        keys = "key beside id_column"
+        if not self.id_column:
+            self.id_column = choose_column(source, keys, "", plain, _IDS)
+            rows = [key for (key,) in self._select("listing the keys", [self.id_column])]
+            name_of = {key: self.id_in(record, requested) for key, record in self._records(rows, [requested])}
+            return rows, [name_of[key] for key in rows]
+        names = [name for (name,) in self._select("listing the ids", [self.id_column])]
+        if not requested or None in names or len(set(names)) == len(names):
+            return names, names
+        shared = self.id_column  # a column that rows share
+        self.id_column = choose_column(source, keys, "", [name for name in plain if name != shared], _IDS)
+        pairs = self._select("listing the keys", [self.id_column, shared])
+        return [key for key, _ in pairs], [name for _, name in pairs]
 
     def _columns(self, kinds: Sequence[str]) -> dict[str, str]:
         columns_of_table = self._session.rows(
@@ -160,17 +171,19 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
         records = self._select("reading rows", columns, condition, (list(keys),))
         return [row for row in records if row[1] is not None or self.sparse]
 
-    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
-        """Yield the columns that hold these fields, as JSON; raises RejectedInputError for an unknown field."""
+    def _records(self, keys: Sequence[object], fields: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        """Yield the keys of rows, and the columns that hold these fields, as JSON."""
         places = {place.column: place for field in fields for place in locations_of(field, self.columns)}
         expressions = ", ".join((quoted(self.id_column), *map(json_of, places.values())))
         statement = f"SELECT {expressions} FROM {self._table} WHERE {quoted(self.id_column)} = ANY($1)"
-        for start in range(0, len(self.ids), _PAGE):
-            records = self._session.rows("reading metadata", statement, (self._keys[start : start + _PAGE],))
-            yield (
-                self.rows(key for key, *_ in records),
-                [dict(zip(places, values, strict=True)) for _, *values in records],
-            )
+        for start in range(0, len(keys), _PAGE):
+            for key, *values in self._session.rows("reading metadata", statement, (keys[start : start + _PAGE],)):
+                yield key, dict(zip(places, values, strict=True))
+
+    def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
+        """Yield the columns that hold these fields, as JSON; raises RejectedInputError for an unknown field."""
+        for key, record in self._records(self._keys, fields):
+            yield self.rows([key]), [record]
 
     def _vectors(self, records: Sequence[Any]) -> Any:
         values = [vector for _, vector, _ in records]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.exclusions import most_excluded
-from harness.data.filtering import Conditions, filters_of_unknown_documents
+from harness.data.filtering import Conditions, QueryFilters, filters_of_unknown_documents
 from harness.data.golden_set import GoldenSet, excluded_documents
 from harness.data.problems import Finding
 from harness.data.progress import Display, RenamedDisplay
@@ -24,7 +24,7 @@ from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
 from harness.pipeline.asking import SentFilters, ask_callable, run_of_answers
 from harness.pipeline.check.answered import GoldenRun, trial_of_backend
-from harness.pipeline.check.preflight import Examiner
+from harness.pipeline.check.preflight import Examiner, unmatched_filters
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
@@ -50,6 +50,7 @@ from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.failure import failure_of
+from harness.worker.jobs import TrialRecord
 
 _NAMED_EXPRESSION = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
@@ -237,8 +238,16 @@ def search_indexes(
         }
         answered = GoldenRun.of(of_index, trial.model_copy(update=update), timed=plan.request.timing)
         of_vectors = [finding] if finding is not None else []
-        searched.append(StoreSearch(answered, (*of_vectors, *truncation_findings(truncation))))
+        of_filters = unmatched_filters(golden, _filter_problems(of_index.outcome.record, alone.filtered))
+        searched.append(StoreSearch(answered, (*of_filters, *of_vectors, *truncation_findings(truncation))))
     return searched
+
+
+def _filter_problems(record: TrialRecord | None, filtered: QueryFilters | None) -> list[str]:
+    """Return why no document of an index matches each question's filter, "" if one does; empty without filters."""
+    if record is None or record.external is None or filtered is None:
+        return []
+    return [record.external.unmatched[group] for group in filtered.group_of.tolist()]
 
 
 def _without_documents(

@@ -872,6 +872,30 @@ def excluded_by_filters(golden: GoldenSet, expected: ExpectedDocuments, filtered
     ]
 
 
+def unmatched_filters(golden: GoldenSet, problems: Sequence[str]) -> list[Finding]:
+    """Find questions whose filter no document of an external index matches; ``problems`` say why, "" if one does."""
+    unmatched = [(question, problem) for question, problem in zip(golden, problems, strict=bool(problems)) if problem]
+    if not unmatched:
+        return []
+    more = [f"… and {len(unmatched) - _EXAMPLES:,} more"] if len(unmatched) > _EXAMPLES else []
+    return [
+        Finding(
+            "filter-without-documents",
+            "warning",
+            f"{counted(len(unmatched), 'question has a filter', 'questions have filters')} that no document of the "
+            "index matches",
+            "correct the filters, or name the index that has these documents",
+            (
+                *(
+                    f"{golden.source}, line {question.line}: question '{question.id}': {problem}"
+                    for question, problem in unmatched[:_EXAMPLES]
+                ),
+                *more,
+            ),
+        )
+    ]
+
+
 def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:
     """Return a finding as the report stores it."""
     return PreflightProblem(

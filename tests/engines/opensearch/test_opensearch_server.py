@@ -17,6 +17,8 @@ import orjson
 import pyarrow as pa
 import pytest
 from engine_faults import FaultsOfAServer
+from external_filters import OF_TYPED, TYPED, checked, in_container, require_filtered
+from external_matches import CHUNKS, require_matches
 from search_indexes import FIELD, has_legacy_similarity, index_names, write_index
 from small_world import write_collection
 
@@ -301,6 +303,42 @@ class ServerTests:
                 ask(engine, "a", 3)
         finally:
             engine.close()
+
+    def test_questions_are_filtered_by_the_mapping_of_an_index(self, tmp_path: Path) -> None:
+        """Its own mapping of texts has a field of keywords; each field is compared by its type."""
+        fields = {"score": {"type": "float"}, "year": {"type": "integer"}}
+        documents = {
+            name: {"body": {"en": "words"}, **record, "metadata": record, "nested": [{"a": "x"}]}
+            for name, record in TYPED.items()
+        }
+        mapping = {**fields, "nested": {"type": "nested"}, "short": {"type": "keyword", "ignore_above": 3}}
+        name = self.write_index(documents, fields=mapping)
+        against = f"{self.backend}:external=true;index={name};text_field={FIELD}"
+        cases = [*OF_TYPED, *in_container(OF_TYPED[:-1], "metadata")]
+        require_filtered(checked(against, tmp_path, cases, question="words"), cases, proven=False)
+        for conditions, says in (
+            (
+                {"body.en": "words"},
+                "the text of the field 'body.en' is analysed, so that its values cannot be compared",
+            ),
+            ({"nested.a": "x"}, "the field 'nested.a' is inside a nested object, by which the harness does not filter"),
+            (
+                {"short": "four"},
+                "the field 'short' ignores values of more than 3 characters, and a filter has one of 4",
+            ),
+            ({"tenat": "x"}, "no document of the external index has the metadata field 'tenat'"),
+        ):
+            (trial,) = checked(against, tmp_path, [(conditions, "a")], question="words").report.trials
+            assert trial.error is not None
+            assert trial.error.message.startswith(says)
+
+    def test_documents_are_matched_by_a_field_and_by_text(self, tmp_path: Path) -> None:
+        documents = {
+            name: {"body": {"en": text}, "metadata": {"source": file}} for name, (file, text) in CHUNKS.items()
+        }
+        name = self.write_index(documents, analyzer="standard")
+        against = f"{self.backend}:external=true;index={name};text_field={FIELD}"
+        require_matches(against, tmp_path, of_texts=True)
 
     def test_the_older_similarity_is_the_only_one_before_opensearch_3(self, tmp_path: Path) -> None:
         if has_legacy_similarity(self.server, self.engine.product):
