@@ -145,7 +145,7 @@ RECORDS = "records"
 GOLDEN_ROLE_NAMES = tuple(
     dict.fromkeys((*(name for role in GOLDEN_ROLES for name in (role.name, role.synonym) if name is not None), RECORDS))
 )
-GOLDEN_ONLY = frozenset({"expected", "expected_texts", "filter", "forbidden", RECORDS})
+GOLDEN_ONLY = frozenset({"expected", "expected_texts", "forbidden", RECORDS})
 """Roles of ``--columns`` that only golden sets have."""
 _ALL_ROLES = tuple(
     dict.fromkeys(

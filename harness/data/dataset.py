@@ -31,7 +31,7 @@ from harness.data.field_paths import field_holding, field_of, field_paths, text_
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_records import content_of_objects, read_questions
+from harness.data.golden_records import content_of_objects, filters_of_queries, read_questions
 from harness.data.golden_set import GoldenQuestion, excluded_documents, forbidden_documents
 from harness.data.golden_shapes import GoldenContent, read_shapes
 from harness.data.golden_shapes.base import records_of
@@ -138,13 +138,27 @@ class _Questions(NamedTuple):
         return {one.id: {each.id: each.group for each in one.expected} for one in self.questions}
 
 
-def _plain_queries(queries: object, columns: Mapping[str, str]) -> tuple[TextColumns, dict[str, tuple[str, ...]]]:
-    """Return queries that expect nothing, and the documents that they exclude."""
+class _PlainQueries(NamedTuple):
+    """Queries that expect nothing, and by query the documents that it excludes, and its filter."""
+
+    texts: TextColumns
+    excluded: Mapping[str, Sequence[str]]
+    filters: Mapping[str, Conditions]
+
+
+def _plain_queries(queries: object, columns: Mapping[str, str]) -> _PlainQueries:
+    """Return queries that expect nothing, with the fields of their records."""
     if _has_only_texts(queries):
-        return texts_of(queries, "queries", QUERY_ROLES, columns), {}
+        return _PlainQueries(texts_of(queries, "queries", QUERY_ROLES, columns), {}, {})
     records, fixed = _records(queries, "queries", QUERY_ROLES)
     questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns)
-    return questions, _exclusions(questions.ids, records)
+    problems = Problems("queries", "record")
+    of_filter = {role: field for role, field in columns.items() if role == "filter"}
+    plain_records = records_of([{str(name): plain(value) for name, value in record.items()} for record in records])
+    pairs = zip(questions.ids, plain_records, strict=True)
+    filters = filters_of_queries(pairs, GoldenColumns(of_filter, "columns"), problems, [])
+    problems.raise_if_any()
+    return _PlainQueries(questions, _exclusions(questions.ids, records), filters)
 
 
 def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions | None:
@@ -419,7 +433,7 @@ class Dataset:
             texts = {question.id: question.texts for question in golden.questions if question.texts}
             slices = {question.id: question.fields for question in golden.questions if question.fields}
         else:
-            questions, excluded = _plain_queries(queries, columns_by_role)
+            questions, excluded, filters = _plain_queries(queries, columns_by_role)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             require_whole_grades(judged, "judgments")

@@ -104,6 +104,16 @@ class GoldenColumns:
             self._note_shared(fields, line, problems)
         return GoldenFields(**fields) if problems.count == before else None
 
+    def filter_field(self, record: Mapping[str, Any], line: int, problems: Problems) -> str | None:
+        """Return the field of a record's filter; None without such a field, and for two, which are noted."""
+        column = self._columns.get("filter")
+        if column is None:
+            return self._only(_candidates(_ROLES["filter"], tuple(record)), _ROLES["filter"], line, problems)
+        if value_at(record, column) is ABSENT:
+            return None
+        self._present.add("filter")
+        return column
+
     def _note_further_names(
         self, record: Mapping[str, Any], fields: Mapping[str, str | None], line: int, problems: Problems
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -161,15 +161,32 @@ def read_questions(
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
-    if unfiltered:
-        notes += _filter_notes(unfiltered, columns.option)
+    notes += _filter_notes(unfiltered, columns.option, "is used only for slices")
     return tuple(questions.values())
 
 
-def _filter_notes(unfiltered: Sequence[str], option: str) -> list[str]:
+def filters_of_queries(
+    queries: Iterable[tuple[str, GoldenRecord]], columns: GoldenColumns, problems: Problems, notes: list[str]
+) -> dict[str, Mapping[str, str]]:
+    """Return the filter of each query that has one, by query id, as golden sets have it; ``queries`` expect nothing."""
+    filters, unfiltered, names = dict[str, Mapping[str, str]](), list[str](), dict[str, None]()
+    for query, record in queries:
+        names.update(dict.fromkeys(record.values))
+        field = columns.filter_field(record.values, record.line, problems)
+        reader = _FieldReader(record, problems)
+        conditions = reader.filter(field, unfiltered, explicit=columns.column("filter") is not None)
+        if conditions:
+            filters[query] = conditions
+    if names and columns.column("filter") is not None:
+        columns.note_unused(problems, names)
+    notes += _filter_notes(unfiltered, columns.option, "is not applied")
+    return filters
+
+
+def _filter_notes(unfiltered: Sequence[str], option: str, use: str) -> list[str]:
     """Return a sentence for each field that is called like a filter and holds none, by the field of each record."""
     return [
-        f"the field '{field}' of {counted(count, 'record')} is not {{field: value}} and is used only for slices; to "
+        f"the field '{field}' of {counted(count, 'record')} is not {{field: value}} and {use}; to "
         f"apply it as a filter: {option} filter={field}"
         for field, count in Counter(unfiltered).items()
     ]

@@ -88,7 +88,7 @@ def is_golden_file(source: Source, member: str, columns: Mapping[str, str]) -> b
             return is_golden(read_content(source, member, columns, Problems(member), []))
         except DataError:
             return False
-    records = [GoldenRecord(1, record, _is_table(member)) for record in first_records(source, member)[:1]]
+    records = [GoldenRecord(1, record, is_table(member)) for record in first_records(source, member)[:1]]
     return is_golden(GoldenContent(records, columns=columns))
 
 
@@ -189,12 +189,13 @@ def shaped_content(
 
 def _records(batches: Iterable[RecordBatch | None], member: str) -> list[GoldenRecord]:
     return [
-        GoldenRecord(number, values, _is_table(member))
+        GoldenRecord(number, values, is_table(member))
         for batch in batches
         if batch is not None
         for number, values in zip(batch.lines, batch.records, strict=True)
     ]
 
 
-def _is_table(member: str) -> bool:
+def is_table(member: str) -> bool:
+    """Return whether the values of a file's records are cells."""
     return (format_of(member) or "") in TABLES

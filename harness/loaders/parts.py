@@ -24,15 +24,18 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.exclusions import FIELDS, excluded_by
+from harness.data.filtering import Conditions
 from harness.data.golden_fields import GoldenColumns
+from harness.data.golden_records import filters_of_queries
 from harness.data.golden_set import GoldenSet, excluded_documents, forbidden_documents
+from harness.data.golden_shapes import GoldenRecord
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.containers import WORKBOOKS
-from harness.loaders.golden import is_golden_file, read_golden, shaped_content, tests_member
+from harness.loaders.golden import is_golden_file, is_table, read_golden, shaped_content, tests_member
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, TABLES, first_records, format_of, read_records, unit_of
 from harness.loaders.source import Source
@@ -161,6 +164,51 @@ def excluded_in(files: Files, columns: ColumnMap, unit: str, documents: Ids) -> 
     return excluded
 
 
+class QueryFilters(NamedTuple):
+    """The filters of queries, by query id, and notes on fields that are no filters."""
+
+    conditions: Mapping[str, Conditions]
+    notes: Sequence[str]
+
+
+def with_filters(
+    source: TextSource, files: Files, columns: ColumnMap, unit: str, columns_by_role: Mapping[str, str]
+) -> TextSource:
+    """Return the queries of tables with their filters, which are read as golden sets have them."""
+
+    @cache
+    def filters() -> QueryFilters:
+        return _filters_in(files, columns, unit, columns_by_role)
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
+        yield from source.read(problems, notes)
+        notes.extend(filters().notes if not problems.count else ())
+
+    return replace(source, read=read, filters=lambda: filters().conditions)
+
+
+def _filters_in(files: Files, columns: ColumnMap, unit: str, columns_by_role: Mapping[str, str]) -> QueryFilters:
+    """Read the filters of queries; raises DataError for a filter of another form.
+
+    A file none of whose first records has such a field is not read further, unless ``--columns`` names it.
+    """
+    problems, notes = Problems(files.label, unit), list[str]()
+    fields = GoldenColumns({role: field for role, field in columns_by_role.items() if role == "filter"})
+    queries = list[tuple[str, GoldenRecord]]()
+    for name in files.names:
+        first = first_records(files.source, name)
+        if not (fields.column("filter") or any(fields.filter_field(record, 1, Problems(name)) for record in first)):
+            continue
+        with files.source.open(name) as stream:
+            records = read_records(stream, problems, [], ending=format_of(name) or ".jsonl", nested=True)
+            for batch in text_batches(records, columns, problems):
+                for line, query, record in zip(batch.lines or (), batch.ids, batch.records or (), strict=True):
+                    queries.append((query, GoldenRecord(line, record, is_table(name))))
+    conditions = filters_of_queries(queries, fields, problems, notes)
+    problems.raise_if_any()
+    return QueryFilters(conditions, notes)
+
+
 def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
     """Return the documents of a table."""
     return _table(files, document_columns(spec))
@@ -206,9 +254,8 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
         )
     if GOLDEN_ONLY & spec.columns.keys() or is_golden_file(files.source, name, spec.columns):
         return golden_questions(files, spec.columns)
-    return Questions(
-        replace(_table(files, columns), excluded=partial(excluded_in, files, columns, unit_of(name))), None
-    )
+    source = replace(_table(files, columns), excluded=partial(excluded_in, files, columns, unit_of(name)))
+    return Questions(with_filters(source, files, columns, unit_of(name), spec.columns), None)
 
 
 def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:

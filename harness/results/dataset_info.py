@@ -48,7 +48,9 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         provenance=dict(dataset.provenance),
         excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids),
         filter=_filter_info(dataset, plan.request.relevance),
-        query_filters=query_filter_infos(dataset.filtered, len(dataset.corpus)) if not _is_shared(dataset) else [],
+        query_filters=query_filter_infos(dataset.filtered, len(dataset.corpus), dataset.queries.ids)
+        if not _is_shared(dataset)
+        else [],
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
         content=schema_base.ContentDigests(
@@ -98,14 +100,20 @@ def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
     return schema_base.CandidatesInfo(fewest=min(counts), most=max(counts), searched=len(dataset.corpus))
 
 
-def query_filter_infos(filtered: QueryFilters | None, documents: int) -> list[schema_base.QueryFilterInfo]:
-    """Describe the different filters of queries; empty without filters. No ``documents``: they are not known."""
+def query_filter_infos(
+    filtered: QueryFilters | None, documents: int, queries: Ids | None = None
+) -> list[schema_base.QueryFilterInfo]:
+    """Describe the different filters of queries; empty without filters. No ``documents``: they are not known.
+
+    ``queries`` are the ids of all queries, which are stored with their filters.
+    """
     if filtered is None:
         return []
     return [
         schema_base.QueryFilterInfo(
             fields=dict(group.conditions),
             queries=len(filtered.rows_of(number)),
+            query_ids=queries.take(filtered.rows_of(number)) if queries is not None else [],
             matching=len(group) if documents else None,
             selectivity=len(group) / documents if documents else None,
         )

@@ -94,6 +94,10 @@ class QueryFilterInfo(Record):
         description="every field has this value in a document that matches; empty for the queries without a filter"
     )
     queries: Count = Field(description="queries that have this filter")
+    query_ids: list[str] = Field(
+        default_factory=list,
+        description="their ids, in `compare`; empty in `check`, whose questions have their filters themselves",
+    )
     matching: Count | None = Field(
         description="documents that match; all of them are in every index; null if backends have their own documents"
     )

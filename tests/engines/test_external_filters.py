@@ -68,7 +68,7 @@ def test_a_field_or_a_value_that_no_document_of_an_index_has_is_named(tmp_path: 
     assert problem.message == "2 questions have filters that no document of the index matches"
     assert problem.examples == [
         "golden set, line 1: question 'q0': no document has year=1972 (did you mean '1971'?)",
-        "golden set, line 2: question 'q1': no document has tenant=south",
+        "golden set, line 2: question 'q1': no document has tenant=south (did you mean 'north'?)",
     ]
     (trial,) = checked(against, tmp_path, [({"yaer": "1971"}, "a")]).report.trials
     assert trial.error is not None

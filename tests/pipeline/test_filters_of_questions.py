@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import http.server
 import json
 import threading
@@ -22,6 +23,7 @@ from harness.metrics.parse import parse_metric
 from harness.pipeline.check.checked import CheckResult
 from harness.report.documents.check_cases import failures
 from harness.report.html.check_page import check_html
+from harness.report.html.comparison_page import comparison_html
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CASES = Path(__file__).parents[1] / "cases" / "golden"
@@ -318,3 +320,65 @@ def test_compare_refuses_filters_before_anything_runs(tmp_path: Path) -> None:
     documents = harness.Dataset.of({"a": "pump"}, records)
     with pytest.raises(UsageError, match="an object in Python, without their metadata"):
         compared(dataset=documents, queries="relevant")
+
+
+@pytest.mark.parametrize("form", ["object", "text", "cells", "column"])
+def test_filters_of_plain_queries_are_applied_as_those_of_a_golden_set(form: str, tmp_path: Path) -> None:
+    golden = questions()
+    rows = [
+        {"id": one.id, "text": one.question, ("tenant" if form == "column" else "filter"): _written(one.filter, form)}
+        for one in golden
+    ]
+    table = tmp_path / ("queries.csv" if form == "cells" else "queries.jsonl")
+    if form == "cells":
+        with table.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    judgments = tmp_path / "qrels.tsv"
+    judgments.write_text("".join(f"{one.id}\t{document.id}\t1\n" for one in golden for document in one.expected))
+    columns = {"columns": "filter=tenant"} if form == "column" else {}
+    result = compared(queries=str(table), qrels=str(judgments), metrics=[*FOUR_VALUES], **columns)
+    (trial,) = result.report.trials
+    values = [round(trial.metrics[str(parse_metric(name))].mean, 4) for name in FOUR_VALUES]
+    assert values == [*FOUR_VALUES.values()]
+    groups = {str(group.fields["tenant"]): group.query_ids for group in result.report.dataset.query_filters}
+    assert groups == {
+        tenant: [one.id for one in golden if one.filter == {"tenant": tenant}] for tenant in ("north", "south")
+    }
+    assert '"filter":"tenant=south"' in comparison_html(result)
+
+
+def _written(conditions: Mapping[str, str] | None, form: str) -> object:
+    assert conditions is not None
+    match form:
+        case "column":
+            return conditions["tenant"]
+        case "object":
+            return conditions
+        case "cells":
+            return json.dumps(conditions)
+        case _:
+            return [f"{field}={value}" for field, value in conditions.items()]
+
+
+def test_filters_of_plain_queries_are_read_from_objects_and_refused_like_others(tmp_path: Path) -> None:
+    documents = {"a": "pump", "b": "pump"}
+    dataset = harness.Dataset.of(
+        documents, [{"id": "q", "text": "pump", "filter": {"year": 1971}}, {"id": "r", "text": "x"}]
+    )
+    assert dataset.filters == {"q": {"year": "1971"}}
+    with pytest.raises(
+        DataError, match=r"record 1: 'filter' has null for 'year', expected text, a number, true or false"
+    ):
+        harness.Dataset.of(documents, [{"id": "q", "text": "pump", "filter": {"year": None}}])
+    table = tmp_path / "queries.jsonl"
+    table.write_text(json.dumps({"id": "q", "text": "pump", "filter": {"tenant": ["north"]}}))
+    with pytest.raises(DataError, match=r"line 1: 'filter' has .* for 'tenant', expected text"):
+        compared(queries=str(table))
+    table.write_text(json.dumps({"id": "q", "text": "pump", "filter": "by hand"}))
+    assert compared(queries=str(table)).report.dataset.query_filters == []
+    with pytest.raises(HarnessError, match="filter"):
+        compared(queries=str(table), columns="filter=no_such_field")

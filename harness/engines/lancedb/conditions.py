@@ -19,7 +19,7 @@ _NOTHING = "FALSE"
 
 
 class Location(NamedTuple):
-    """A place of a field in a table: its steps from a column inwards, and its type."""
+    """A location of a field in a table: its steps from a column inwards, and its type."""
 
     path: tuple[str, ...]
     kind: pa.DataType
@@ -31,19 +31,19 @@ def containers_of(schema: pa.Schema) -> list[str]:
 
 
 def find_locations(field: str, schema: pa.Schema) -> list[Location]:
-    """Return the places of a field in a table."""
-    containers, places = containers_of(schema), list[Location]()
+    """Return the locations of a field in a table."""
+    containers, locations = containers_of(schema), list[Location]()
     for name in field_paths(field, containers):
         for path in nested_paths(name):
             for steps in (path, *((container, *path) for container in containers)):
                 kind = _type_at(schema, steps)
-                if kind is not None and Location(steps, kind) not in places:
-                    places.append(Location(steps, kind))
-    return places
+                if kind is not None and Location(steps, kind) not in locations:
+                    locations.append(Location(steps, kind))
+    return locations
 
 
 def locations_of(field: str, schema: pa.Schema) -> list[Location]:
-    """Return the places of a field in a table; raises RejectedInputError if there is none."""
+    """Return the locations of a field in a table; raises RejectedInputError if there is none."""
     nested = [f"{name}.{inner.name}" for name in containers_of(schema) for inner in schema.field(name).type]
     return find_locations(field, schema) or refuse_unknown_field(field, [*schema.names, *nested])
 

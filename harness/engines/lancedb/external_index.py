@@ -116,7 +116,7 @@ class ExternalTable(ExternalRows, ExternalMetadata):
     def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
         """Yield the columns that hold these fields; raises RejectedInputError for an unknown field."""
         schema = self.table.schema
-        columns = list(dict.fromkeys(place.path[0] for field in fields for place in locations_of(field, schema)))
+        columns = list(dict.fromkeys(location.path[0] for field in fields for location in locations_of(field, schema)))
         for page in self.table.search().select(columns).with_row_id(True).to_batches(_PAGE):
             values = ([plain_value(value, page[name].type) for value in page[name].to_pylist()] for name in columns)
             records = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

@@ -41,7 +41,7 @@ class ScalarField(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A place of a field: a field of the schema or :data:`DYNAMIC`, and the ``path`` inside its JSON, or no path."""
+    """A location of a field: a field of the schema or :data:`DYNAMIC`, and the ``path`` inside its JSON, or no path."""
 
     field: str
     kind: ScalarField
@@ -78,18 +78,18 @@ def containers_of(fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[s
 
 
 def find_locations(field: str, fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[Location]:
-    """Return the places of a field in a collection."""
+    """Return the locations of a field in a collection."""
     containers = containers_of(fields, dynamic=dynamic)
-    places = dict[Location, None]()
+    locations = dict[Location, None]()
     for name in field_paths(field, containers):
         for path in nested_paths(name):
             for steps in (path, *((container, *path) for container in containers)):
-                places |= dict.fromkeys(_locations_at(steps, fields, dynamic))
-    return list(places)
+                locations |= dict.fromkeys(_locations_at(steps, fields, dynamic))
+    return list(locations)
 
 
 def locations_of(field: str, fields: Mapping[str, ScalarField], *, dynamic: bool) -> list[Location]:
-    """Return the places of a field in a collection; raises RejectedInputError if there is none."""
+    """Return the locations of a field in a collection; raises RejectedInputError if there is none."""
     return find_locations(field, fields, dynamic=dynamic) or refuse_unknown_field(field, fields)
 
 
@@ -117,8 +117,8 @@ def condition_on(
     """
     clauses = []
     for field, text in conditions.items():
-        places = locations_of(field, fields, dynamic=dynamic)
-        alternatives = [part for place in places for part in _equal(place, text, field in lists)]
+        locations = locations_of(field, fields, dynamic=dynamic)
+        alternatives = [part for location in locations for part in _equal(location, text, field in lists)]
         name = compare(key, "==", _no_key(fields[key]))
         clauses.append(" or ".join(alternatives) or f"({name} and not ({name}))")
     return " and ".join(f"({clause})" for clause in clauses)

@@ -90,7 +90,7 @@ class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
         self.containers = containers_of(self._schema.fields, dynamic=self._schema.dynamic)
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
-        if key and not self._places(key):
+        if key and not self._locations(key):
             raise RejectedInputError(
                 f"the collection '{collection.name}' has no field '{key}'",
                 fix=f"name one of {', '.join(map(repr, self._schema.fields))}: id_key=",
@@ -98,12 +98,12 @@ class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
         field = key or ID_FIELD
         pages = (
             (self._keys_of(page), [self.id_in(entity, field) for entity in page])
-            for page in collection.pages(*dict.fromkeys(place.output_field for place in self._places(field)))
+            for page in collection.pages(*dict.fromkeys(location.output_field for location in self._locations(field)))
         )
         key_description = "" if key else f"primary key '{self._schema.key}'"
         super().__init__(pages, f"text or whole number in the field '{field}'", key_description)
 
-    def _places(self, field: str) -> list[Location]:
+    def _locations(self, field: str) -> list[Location]:
         return find_locations(field, self._schema.fields, dynamic=self._schema.dynamic)
 
     def _keys_of(self, entities: Sequence[Mapping[str, Any]]) -> list[int | str]:
@@ -135,8 +135,10 @@ class ExternalEntities(DocumentKeys, ExternalRows, ExternalMetadata):
     def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
         """Yield the fields of entities that hold these fields; raises RejectedInputError for an unknown field."""
         schema = self._schema
-        places = [place for field in fields for place in locations_of(field, schema.fields, dynamic=schema.dynamic)]
-        names = dict.fromkeys(place.output_field for place in places)
+        locations = [
+            location for field in fields for location in locations_of(field, schema.fields, dynamic=schema.dynamic)
+        ]
+        names = dict.fromkeys(location.output_field for location in locations)
         for page in self._collection.pages(*names):
             records = [
                 {name: _plain(value, schema.fields.get(name)) for name, value in entity.items()} for entity in page

@@ -18,7 +18,7 @@ _NOTHING = "FALSE"
 
 
 class Location(NamedTuple):
-    """A place of a field in a table: a ``column`` with its type ``kind``, and the ``path`` inside JSON, or no path."""
+    """A location of a field: a ``column`` with its type ``kind``, and the ``path`` inside its JSON, or no path."""
 
     column: str
     kind: str
@@ -39,21 +39,21 @@ class BoundValues:
 
 
 def find_locations(field: str, columns: Mapping[str, str]) -> list[Location]:
-    """Return the places of a field in a table of these ``columns`` (name to type)."""
+    """Return the locations of a field in a table of these ``columns`` (name to type)."""
     of_json = [name for name, kind in columns.items() if kind in JSON_TYPES]
-    places = dict[Location, None]()
+    locations = dict[Location, None]()
     for name in field_paths(field, of_json):
         for column, *path in nested_paths(name):
             if column in columns and (not path or column in of_json):
-                places[Location(column, columns[column], tuple(path))] = None
-        places |= dict.fromkeys(
+                locations[Location(column, columns[column], tuple(path))] = None
+        locations |= dict.fromkeys(
             Location(column, columns[column], path) for column in of_json for path in nested_paths(name)
         )
-    return list(places)
+    return list(locations)
 
 
 def locations_of(field: str, columns: Mapping[str, str]) -> list[Location]:
-    """Return the places of a field in a table; raises RejectedInputError if there is none."""
+    """Return the locations of a field in a table; raises RejectedInputError if there is none."""
     return find_locations(field, columns) or refuse_unknown_field(field, columns)
 
 
@@ -73,7 +73,9 @@ def condition_on(
     documents have lists.
     """
     return [
-        "(" + " OR ".join(_equal(place, text, bound, field in lists) for place in locations_of(field, columns)) + ")"
+        "("
+        + " OR ".join(_equal(location, text, bound, field in lists) for location in locations_of(field, columns))
+        + ")"
         for field, text in conditions.items()
     ]
 

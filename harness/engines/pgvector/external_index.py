@@ -173,12 +173,12 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
 
     def _records(self, keys: Sequence[object], fields: Sequence[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         """Yield the keys of rows, and the columns that hold these fields, as JSON."""
-        places = {place.column: place for field in fields for place in locations_of(field, self.columns)}
-        expressions = ", ".join((quoted(self.id_column), *map(json_of, places.values())))
+        locations = {location.column: location for field in fields for location in locations_of(field, self.columns)}
+        expressions = ", ".join((quoted(self.id_column), *map(json_of, locations.values())))
         statement = f"SELECT {expressions} FROM {self._table} WHERE {quoted(self.id_column)} = ANY($1)"
         for start in range(0, len(keys), _PAGE):
             for key, *values in self._session.rows("reading metadata", statement, (keys[start : start + _PAGE],)):
-                yield key, dict(zip(places, values, strict=True))
+                yield key, dict(zip(locations, values, strict=True))
 
     def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
         """Yield the columns that hold these fields, as JSON; raises RejectedInputError for an unknown field."""

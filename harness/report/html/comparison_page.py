@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy
+from harness.data.filtering import format_filter
 from harness.data.types import Float64Array, Ids, Int32Array, Run
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.comparison_figures import comparison_figures
@@ -16,6 +17,7 @@ from harness.report.documents.verdicts import reference_of
 from harness.report.html.explorer import NO_HITS, Agreement, Explorer, unanswered
 from harness.report.html.render import render_page
 from harness.results.comparison import Comparison
+from harness.results.schema_base import DatasetInfo
 
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
@@ -62,7 +64,14 @@ def _explorer(compared: Comparison, dataset: str, labels: Sequence[str], metrics
         no_texts="" if compared.corpus is not None else compared.no_texts,
         failed=unanswered(failed, len(ids)),
         dataset=dataset,
+        filters=_filters(report.dataset, ids),
     )
+
+
+def _filters(dataset: DatasetInfo, ids: Ids) -> list[str]:
+    """Return the filter of each query in words; empty unless queries have their own."""
+    words = {query: format_filter(group.fields) for group in dataset.query_filters for query in group.query_ids}
+    return [words.get(query, "") for query in ids] if words else []
 
 
 def _queries_of(compared: Comparison, runs: Sequence[Run]) -> Ids:
