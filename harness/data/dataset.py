@@ -27,7 +27,7 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.exclusions import excluded_by
-from harness.data.field_paths import field_holding, field_of, field_paths, text_of
+from harness.data.field_paths import field_holding, field_names, field_of, field_paths, text_of
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
@@ -467,14 +467,16 @@ def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
     Raises UnknownNameError for a field that no document has.
     """
     attributes = dataset.attributes if dataset.attributes is not None else pa.table({})
+    names = dict.fromkeys(attributes.column_names)
     if dataset.documents is not None:
         records, _ = _records(dataset.documents, "fields of documents", DOCUMENT_ROLES)
+        names |= field_names({name: plain(record[name]) for name in record} for record in records)
         values = [text_of(plain(field_of(record, field))) for record in records]
         if any(value is not None for value in values):
             return pa.chunked_array([strings(values)])
     path = next((path for path in field_paths(field) if path in attributes.column_names), None)
     if path is None:
-        raise UnknownNameError("metadata field", field, attributes.column_names)
+        raise UnknownNameError("metadata field", field, names)
     return attributes.column(path)
 
 

@@ -76,6 +76,11 @@ def occurrences(document: object, name: str, containers: Sequence[str] = CONTAIN
                 yield value
 
 
+def field_names(records: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    """Return the fields of records that have a single value, as paths with dots for nested fields, in their order."""
+    return {path: None for record in records for path, _ in _fields(record)}
+
+
 def field_holding(records: Iterable[Mapping[str, Any]], values: Collection[str]) -> str | None:
     """Return the first field of records, a path with dots if it is nested, that holds all of the ``values``."""
     left: dict[str, set[str]] = {}

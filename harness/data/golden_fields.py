@@ -50,12 +50,18 @@ class GoldenColumns:
             documents and judgments are ignored.
         option: the name of the argument, for messages.
         shared_roles: roles whose field need not exist, because the documents may have it.
+        reads_texts: whether the values of the expected ids' field are read as texts (``--match text``).
     """
 
     def __init__(
-        self, columns: Mapping[str, str] | None = None, option: str = OPTION, shared_roles: Set[str] = frozenset()
+        self,
+        columns: Mapping[str, str] | None = None,
+        option: str = OPTION,
+        shared_roles: Set[str] = frozenset(),
+        *,
+        reads_texts: bool = False,
     ) -> None:
-        self.option = option
+        self.option, self.reads_texts = option, reads_texts
         self._columns = dict[str, str]()
         if columns:
             self._columns = {role.name: column for role in GOLDEN_ROLES if (column := role.column(columns))}

@@ -103,10 +103,15 @@ def golden_of_content(
     option: str = PYTHON_OPTION,
     shared_roles: Set[str] = frozenset(),
     name: str = "golden set",
+    *,
+    reads_texts: bool = False,
 ) -> GoldenSet:
-    """Return the golden set of content from objects; raises DataError with every problem."""
+    """Return the golden set of content from objects; raises DataError with every problem.
+
+    Arguments as in :class:`harness.data.golden_fields.GoldenColumns`.
+    """
     problems, notes = Problems(name), list[str]()
-    columns = GoldenColumns(content.columns, option, shared_roles)
+    columns = GoldenColumns(content.columns, option, shared_roles, reads_texts=reads_texts)
     questions = read_questions(content, columns, problems, notes)
     note_without_expectations(questions, columns, problems)
     texts = list[bytes]()
@@ -173,8 +178,8 @@ def filters_of_queries(
     for query, record in queries:
         names.update(dict.fromkeys(record.values))
         field = columns.filter_field(record.values, record.line, problems)
-        reader = _FieldReader(record, problems)
-        conditions = reader.filter(field, unfiltered, explicit=columns.column("filter") is not None)
+        explicit = columns.column("filter") is not None
+        conditions = _FieldReader(record, problems).filter(field, unfiltered, explicit=explicit) if field else None
         if conditions:
             filters[query] = conditions
     if names and columns.column("filter") is not None:
@@ -278,7 +283,11 @@ def _question(
     if not isinstance(text, str) or not text.strip():
         problems.add(record.line, f"'{fields.question}' is {abbreviated(text)}, expected a question")
     reader = _FieldReader(record, problems)
-    expected, readings = reader.expected(fields.expected, fields.grade, repeated) if fields.expected else ((), ())
+    expected: tuple[Expectation, ...] = ()
+    readings: tuple[tuple[Expectation, ...], ...] = ()
+    if fields.expected:
+        any_text = columns.reads_texts
+        expected, readings = reader.expected(fields.expected, fields.grade, repeated, any_text=any_text)
     texts = reader.texts(fields.expected_texts) if fields.expected_texts else ()
     explicit = columns.column("filter") is not None
     conditions = reader.filter(fields.filter, unfiltered, explicit=explicit) if fields.filter else None
@@ -324,17 +333,19 @@ class _FieldReader(NamedTuple):
     problems: Problems
 
     def expected(
-        self, name: str, grade_field: str | None, repeated: list[str]
+        self, name: str, grade_field: str | None, repeated: list[str], *, any_text: bool
     ) -> tuple[tuple[Expectation, ...], tuple[tuple[Expectation, ...], ...]]:
         """Return the expected ids, and other readings of a cell; repeated ids are added to ``repeated``.
 
-        The field of a grade holds the grade of all ids of the record.
+        The field of a grade holds the grade of all ids of the record. If ``any_text`` is true, a text that no id can be
+        is taken too.
         """
         value = value_at(self.record.values, name)
-        graded = self._graded(name, value)
+        cell = value.strip() if self.record.table and isinstance(value, str) else ""
+        is_text = any_text and cell and not is_structure(cell)
+        graded = [(cell, 1, None)] if is_text else self._graded(name, value)
         if grade_field is not None:
             graded = [(item, self._grade(grade_field), group) for item, _, group in graded]
-        cell = value.strip() if self.record.table and isinstance(value, str) else ""
         row_grade = _as_integer(graded[0][1]) if grade_field is not None and graded else 1
         readings = tuple(
             tuple(Expectation(part, row_grade or 0) for part in dict.fromkeys(parts))
@@ -345,8 +356,8 @@ class _FieldReader(NamedTuple):
             expected, integer_grade = _expected_id(item), _as_integer(grade)
             first = expectations.get(expected or "")
             problem = None
-            if expected is None or re.search(BAD_ID, expected):
-                problem = f"'{name}' holds {abbreviated(item)}, expected an id"
+            if expected is None or (not expected.strip() if any_text else re.search(BAD_ID, expected)):
+                problem = f"'{name}' holds {abbreviated(item)}, expected {'a text' if any_text else 'an id'}"
             elif integer_grade is None:
                 problem = f"the grade of '{expected}' is {abbreviated(grade)}, expected a whole number from 0"
             elif first is None:

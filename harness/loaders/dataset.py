@@ -288,10 +288,12 @@ def load_golden_of(
     cards: Path | None = None,
     columns: Mapping[str, str] | None = None,
     shared_roles: frozenset[str] = frozenset(),
+    reads_texts: bool = False,
 ) -> tuple[GoldenSet, bool]:
     """Return the golden set of a file or of a dataset; and whether it is from a dataset, with documents.
 
-    ``columns`` and ``shared_roles`` as in :func:`harness.loaders.golden.load_golden`; a card's columns count too.
+    ``columns``, ``shared_roles`` and ``reads_texts`` as in :func:`harness.loaders.golden.load_golden`; a card's columns
+    count too.
 
     Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
     """
@@ -299,11 +301,11 @@ def load_golden_of(
     path = location.spec.path
     if path.is_file() and path.suffix.lower() != ".zip":
         with_documents = isinstance(location.loader, GoldenFileLoader)
-        return load_golden(path, location.spec.columns, shared_roles), with_documents
+        return load_golden(path, location.spec.columns, shared_roles, reads_texts=reads_texts), with_documents
     source = open_source(path)
     fix = f"a dataset's golden set is called {GOLDEN}; or name a file of questions"
     member = golden_member(source) or source.require(GOLDEN, fix=fix)
-    golden = read_golden(source, member, location.spec.columns, shared_roles | {"id"})
+    golden = read_golden(source, member, location.spec.columns, shared_roles | {"id"}, reads_texts=reads_texts)
     if location.card is not None:
         stated = location.card.sha256.get(source.raw_name(member), golden.sha256)
         if stated != golden.sha256:

@@ -60,7 +60,11 @@ __all__ = [
 
 
 def load_golden(
-    path: str | Path, columns: Mapping[str, str] | None = None, shared_roles: Set[str] = frozenset()
+    path: str | Path,
+    columns: Mapping[str, str] | None = None,
+    shared_roles: Set[str] = frozenset(),
+    *,
+    reads_texts: bool = False,
 ) -> GoldenSet:
     """Read a golden set from a file.
 
@@ -68,6 +72,7 @@ def load_golden(
         path: the file.
         columns: role -> field or dotted path, for fields without a usual name.
         shared_roles: roles whose field in ``columns`` need not exist, because the documents may have it.
+        reads_texts: whether the values of the expected ids' field are read as texts (``--match text``).
 
     Raises:
         DataError: every problem of the file with its line: no UTF-8, malformed JSON, missing, misspelt or contradicting
@@ -75,7 +80,7 @@ def load_golden(
             or more; a file without any question, or in which no question expects anything.
     """
     resolved = user_path(path)
-    return read_golden(Source(resolved.parent), resolved.name, columns, shared_roles)
+    return read_golden(Source(resolved.parent), resolved.name, columns, shared_roles, reads_texts=reads_texts)
 
 
 def is_golden_file(source: Source, member: str, columns: Mapping[str, str]) -> bool:
@@ -156,12 +161,17 @@ def tests_member(source: Source, member: str) -> str | None:
 
 
 def read_golden(
-    source: Source, member: str, columns: Mapping[str, str] | None = None, shared_roles: Set[str] = frozenset()
+    source: Source,
+    member: str,
+    columns: Mapping[str, str] | None = None,
+    shared_roles: Set[str] = frozenset(),
+    *,
+    reads_texts: bool = False,
 ) -> GoldenSet:
     """Return the golden set in a member of a folder or archive; arguments and errors as in :func:`load_golden`."""
     problems, notes = Problems(source.label(member), unit_of(member)), list[str]()
     content = shaped_content(source, member, columns or {}, problems, notes)
-    fields = GoldenColumns(content.columns, OPTION, shared_roles)
+    fields = GoldenColumns(content.columns, OPTION, shared_roles, reads_texts=reads_texts)
     questions = read_questions(content, fields, problems, notes)
     note_without_expectations(questions, fields, problems)
     problems.raise_if_any()

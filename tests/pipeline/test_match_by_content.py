@@ -172,7 +172,7 @@ def test_files_are_matched_by_a_field_of_documents_in_python(shape: str) -> None
         corpus = pa.Table.from_pylist(records)
     dataset = harness.Dataset.of(corpus, {"q": "unused"}, name="chunks")
     assert means(checked(FILES, corpus=dataset, backends=CSR, match=FIELD)) == [1.0, 1.0, 1.0, 1.0]
-    with pytest.raises(harness.errors.HarnessError, match="sorce"):
+    with pytest.raises(harness.errors.HarnessError, match=r"(?s)sorce.*source"):
         checked(FILES, corpus=dataset, backends=CSR, match="field:sorce")
 
 
@@ -356,3 +356,34 @@ def test_checks_by_text_are_compared(tmp_path: Path) -> None:
 def test_csv_cells_hold_lists_as_python_writes_them() -> None:
     with (CASES / "ragas.csv").open(newline="") as file:
         assert next(csv.DictReader(file))["reference_contexts"].startswith("['")
+
+
+@pytest.mark.parametrize("form", ["objects", "lines", "cells"])
+def test_expected_texts_with_line_breaks_are_read_by_request(form: str, tmp_path: Path) -> None:
+    texts = {"pump": " Check the pump:\n\tlook at the fuse. ", "lamp": "The lamp lights;\nthe yard;"}
+    corpus = tmp_path / "texts.jsonl"
+    corpus.write_text(
+        "".join(json.dumps({"_id": name, "text": f"Intro. {text}"}) + "\n" for name, text in texts.items())
+    )
+    rows = [{"id": name, "question": f"the {name}", "expected": text} for name, text in texts.items()]
+    golden: object = rows
+    if form == "lines":
+        golden = tmp_path / "golden.jsonl"
+        golden.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    if form == "cells":
+        golden = tmp_path / "golden.csv"
+        pd.DataFrame(rows).to_csv(golden, index=False)
+    result = checked(golden, corpus=str(corpus), backends=CSR, match="text")
+    assert means(result)[0] == 1.0
+    with pytest.raises(harness.errors.DataError, match="expected an id"):
+        checked(golden, corpus=str(corpus), backends=CSR)
+    with pytest.raises(harness.errors.DataError, match="expected a text"):
+        checked([{"question": "q", "expected": [" \n"]}], corpus=str(corpus), backends=CSR, match="text")
+
+
+def test_ids_that_are_read_as_texts_are_said_to_be_ids() -> None:
+    golden = [{"question": "the pump is silent", "expected": ["pump#2"]}]
+    (problem,) = checked(golden, corpus=CHUNKS, backends=CSR, match="text").report.preflight
+    assert problem.check == "missing-texts"
+    assert problem.fix.startswith("they look like ids: leave --match text out, or name the field of the texts")
+    assert "text:0" not in problem.fix

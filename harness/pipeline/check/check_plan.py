@@ -170,7 +170,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
     columns = _columns(request)
-    golden, corpus = _golden(request, columns)
+    golden, corpus = _golden(request, columns, reads_texts=match.rule is MatchRule.TEXT)
     golden = golden.with_filter(parse_filter(request.filter) if request.filter else {})
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
@@ -263,7 +263,9 @@ def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> No
             raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
 
 
-def _golden(request: CheckRequest, columns: Mapping[str, str]) -> tuple[GoldenSet, str | Path | Dataset | None]:
+def _golden(
+    request: CheckRequest, columns: Mapping[str, str], *, reads_texts: bool
+) -> tuple[GoldenSet, str | Path | Dataset | None]:
     """Return the golden set, and the dataset that it came with, if any."""
     reads_documents = bool(request.corpus) or request.backends is not None or not request.against
     shared_roles = frozenset({"id"}) if reads_documents else frozenset()
@@ -273,10 +275,12 @@ def _golden(request: CheckRequest, columns: Mapping[str, str]) -> tuple[GoldenSe
         return request.golden, None
     if not isinstance(request.golden, str | Path):
         content = content_of_objects(request.golden, columns)
-        golden = golden_of_content(content, "columns", shared_roles)
+        golden = golden_of_content(content, "columns", shared_roles, reads_texts=reads_texts)
         return golden, Dataset.of(content.documents, _texts(golden)) if content.documents is not None else None
     _refuse_url(str(request.golden), "the golden set")
-    golden, of_dataset = load_golden_of(request.golden, cards=request.cards, columns=columns, shared_roles=shared_roles)
+    golden, of_dataset = load_golden_of(
+        request.golden, cards=request.cards, columns=columns, shared_roles=shared_roles, reads_texts=reads_texts
+    )
     return golden, request.golden if of_dataset else None
 
 

@@ -51,6 +51,8 @@ _ALIKE = 3
 _EXAMPLES = 20
 _SEVERAL = 2
 _ALMOST = 0.5
+_FEW_WORDS = 3
+"""Expected texts that all have fewer words look like ids."""
 _MANY = 10
 """This many questions without any expected id cannot be chance."""
 
@@ -803,7 +805,12 @@ def missing_texts(
     share = f", nor has {match.share:.0%} of the words in order" if match.share < 1 else ""
     least = min((near.share for near in nearest.values()), default=0.0)
     fix = "take the golden set's texts from these documents"
-    if least >= _ALMOST and match.share > least:
+    if match.rule is MatchRule.TEXT and all(len(text.split()) < _FEW_WORDS for text in expected.texts.values()):
+        fix = (
+            "they look like ids: leave --match text out, or name the field of the texts (--columns "
+            "expected_texts=FIELD)"
+        )
+    elif least >= _ALMOST and match.share > least:
         fix = f"{fix}; to take documents with most of a text's words: --match text:{math.floor(least * 10) / 10:g}"
     finding = Finding(
         "missing-texts",
