@@ -114,7 +114,10 @@ class GoldenColumns:
         """Return the field of a record's filter; None without such a field, and for two, which are noted."""
         column = self._columns.get("filter")
         if column is None:
-            return self._only(_candidates(_ROLES["filter"], tuple(record)), _ROLES["filter"], line, problems)
+            candidates = _candidates(_ROLES["filter"], tuple(record))
+            if len(candidates) > 1:
+                self._note_several(candidates, _ROLES["filter"], line, problems)
+            return candidates[0] if len(candidates) == 1 else None
         if value_at(record, column) is ABSENT:
             return None
         self._present.add("filter")
