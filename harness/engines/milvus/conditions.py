@@ -30,7 +30,7 @@ __all__ = [
 DYNAMIC = "$meta"
 """The field that holds the fields which the schema does not declare."""
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_WHOLE, _FRACTIONS, _TEXTS = ("INT8", "INT16", "INT32", "INT64"), ("FLOAT", "DOUBLE"), ("VARCHAR", "STRING")
+_INTEGERS, _FRACTIONS, _TEXTS = ("INT8", "INT16", "INT32", "INT64"), ("FLOAT", "DOUBLE"), ("VARCHAR", "STRING")
 
 
 class ScalarField(NamedTuple):
@@ -125,7 +125,7 @@ def condition_on(
 
 
 def _no_key(kind: ScalarField) -> object:
-    return 0 if kind.kind in _WHOLE else ""
+    return 0 if kind.kind in _INTEGERS else ""
 
 
 def _equal(location: Location, text: str, has_lists: bool) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _literal(location: Location, kind: str, text: str) -> str | None:
         return _spelt(text)
     if kind == "BOOL":
         return text if text in ("true", "false") else None
-    if kind in _WHOLE:
+    if kind in _INTEGERS:
         limits = np.iinfo(kind.lower())
         numbers = (n for n in numbers_of_text(text) if isinstance(n, int) and limits.min <= n <= limits.max)
         return next(map(_spelt, numbers), None)

@@ -14,7 +14,7 @@ from harness.errors import RejectedInputError
 
 __all__ = ["MappedField", "clauses_of", "filterable_fields", "mapped_fields", "plain_value"]
 
-_WHOLE = ("byte", "short", "integer", "long", "unsigned_long")
+_INTEGERS = ("byte", "short", "integer", "long", "unsigned_long")
 _FRACTIONS: Mapping[str, Any] = {
     "half_float": np.float16,
     "float": np.float32,
@@ -77,7 +77,7 @@ def _unusable(field: MappedField) -> str:
         return f"the field '{field.name}' is inside a nested object, by which the harness does not filter"
     if field.type == "text":
         return f"the text of the field '{field.name}' is analysed, so that its values cannot be compared"
-    if field.type not in ("keyword", "boolean", *_WHOLE, *_FRACTIONS):
+    if field.type not in ("keyword", "boolean", *_INTEGERS, *_FRACTIONS):
         return f"the field '{field.name}' has the type {field.type}, by which the harness does not filter"
     if mapping.get("normalizer"):
         return (
@@ -118,7 +118,7 @@ def _value(field: MappedField, text: str) -> str | int | float | bool | None:
         return text
     if field.type == "boolean":
         return text == "true" if text in ("true", "false") else None
-    if field.type in _WHOLE:
+    if field.type in _INTEGERS:
         lowest, highest = (0, 2**64) if field.type == "unsigned_long" else (-(2**63), 2**63)
         numbers = (n for n in numbers_of_text(text) if isinstance(n, int) and lowest <= n < highest)
         return next(numbers, None)

@@ -13,7 +13,7 @@ from harness.engines.pgvector.session import quoted, require_psycopg
 __all__ = ["JSON_TYPES", "BoundValues", "Location", "condition_on", "find_locations", "json_of", "locations_of"]
 
 JSON_TYPES = ("json", "jsonb")
-_WHOLE = ("smallint", "integer", "bigint")
+_INTEGERS = ("smallint", "integer", "bigint")
 _NOTHING = "FALSE"
 
 
@@ -88,7 +88,7 @@ def _equal(location: Location, text: str, bound: BoundValues, has_lists: bool) -
         return f"{column} = {bound.bind(text)}"
     if kind == "text[]":
         return f"{column} @> ARRAY[{bound.bind(text)}]::text[]"
-    if kind in _WHOLE:
+    if kind in _INTEGERS:
         number = next((number for number in numbers_of_text(text) if isinstance(number, int)), None)
         return _NOTHING if number is None else f"{column} = {bound.bind(number)}"
     if kind == "boolean":
