@@ -425,6 +425,7 @@ class Dataset:
         filters: Mapping[str, Conditions] = {}
         texts: Mapping[str, tuple[str, ...]] = {}
         slices: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
+        excluded: Mapping[str, Sequence[str]] = {}
         if golden is not None:
             questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
             excluded = excluded_documents(golden.questions)

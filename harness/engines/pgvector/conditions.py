@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.data.field_paths import field_paths, nested_paths
@@ -64,7 +64,7 @@ def json_of(location: Location) -> str:
 
 
 def condition_on(
-    conditions: Conditions, columns: Mapping[str, str], lists: Sequence[str], bound: BoundValues
+    conditions: Conditions, columns: Mapping[str, str], lists: Collection[str], bound: BoundValues
 ) -> list[str]:
     """Return a condition for each field; the values are added to ``bound``.
 
