@@ -136,7 +136,7 @@ def _tests_elsewhere(
     if name is None:
         return None
     content = read_content(source, name, columns, problems, notes)
-    if content.mapping is not None or _is_table(name):
+    if content.mapping is not None or is_table(name):
         return content
     tests = [dict(record.values) for record in content.records]
     return GoldenContent(mapping=with_tests(value, tests), columns=columns)
