@@ -47,7 +47,7 @@ from harness.data.texts import (
     joined,
     note_duplicates,
 )
-from harness.data.types import Corpus, Ids, Qrels, Queries
+from harness.data.types import Corpus, Ids, Qrels, Queries, Similarity
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.wording import counted
 
@@ -300,6 +300,18 @@ class DatasetFiles:
     shared_roles: frozenset[str] = frozenset()
 
 
+class DatasetVectors(NamedTuple):
+    """Vectors that a dataset has in place of texts.
+
+    ``model`` is the ``model=`` of a backend that reads them. ``similarity`` orders documents as ``distance`` does, the
+    dataset's own name of it, by which the judgments were made.
+    """
+
+    model: str
+    similarity: Similarity
+    distance: str
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """The complete input of a comparison: documents, queries, judgments, and their origin.
@@ -319,7 +331,8 @@ class Dataset:
     query forbids any. ``expected_texts`` and ``slices`` are the expected texts of a golden set and its fields by which
     results are sliced, both by query id. ``states_unknown_documents``: its card states how many judgments name unknown
     documents. ``documents`` is the object that the corpus was read from in Python, None for another source: it has the
-    documents' further fields.
+    documents' further fields. ``vectors`` are the vectors of a dataset without texts, whose texts are then its ids; None
+    for a dataset with texts.
     """
 
     name: str
@@ -342,6 +355,7 @@ class Dataset:
     unread_files: Mapping[str, int] = field(default_factory=dict)
     states_unknown_documents: bool = False
     documents: object = field(default=None, repr=False)
+    vectors: DatasetVectors | None = None
 
     @property
     def competing(self) -> float:

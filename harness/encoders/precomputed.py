@@ -1,8 +1,9 @@
-"""``precomputed:FOLDER``: stored vectors of the user, selected by id and checked against the collection."""
+"""``precomputed:PATH``: stored vectors of the user, selected by id and checked against the collection."""
 
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,23 +15,48 @@ import pyarrow as pa
 
 from harness.data.arrow import as_numpy, python_values, read_parquet
 from harness.data.inputs import Inputs
-from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors, offsets_of
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, offsets_of
 from harness.encoders.json_vectors import SUFFIXES as JSON_LINES
 from harness.encoders.json_vectors import read_json_vectors
 from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
 from harness.store.decompression import READ_ERRORS, unpacked
+from harness.store.neighbour_file import NeighbourFile
 from harness.wording import counted
 
 _SUFFIXES = (".npy", ".npz", ".parquet", *JSON_LINES)
 _IDS = ".ids.txt"
 _MAX_EXAMPLES = 20
+_OTHER_KIND = "{} vectors are wanted, and these are {}"
+_ROW_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 _NO_IDS = "no ids say whose vectors these are"
 _LAYOUT = (
     "the folder holds documents.npy, .npz, .parquet or .jsonl and the same for queries; .npy and SciPy's .npz have "
     "their ids, one per line, in documents.ids.txt and queries.ids.txt"
 )
+
+
+class _RowNumbers(NamedTuple):
+    """Ids that are row numbers, below ``end``."""
+
+    end: int
+
+    def get(self, name: str, default: int) -> int:
+        """Return the row of an id, or ``default``."""
+        row = int(name) if _ROW_NUMBER.fullmatch(name) else default
+        return row if row < self.end else default
+
+
+class _VectorsOnDisk(NamedTuple):
+    """Vectors of an HDF5 file, of which only requested rows are read."""
+
+    file: NeighbourFile
+    role: Role
+
+    def take(self, rows: Int32Array) -> Float32Array:
+        """Return rows, in their order."""
+        return self.file.vectors(self.role, rows)
 
 
 class _StoredVectors(NamedTuple):
@@ -40,15 +66,15 @@ class _StoredVectors(NamedTuple):
     """
 
     file: Path
-    rows: Mapping[str, int]
-    vectors: Float32Array | SparseVectors
+    rows: Mapping[str, int] | _RowNumbers
+    vectors: Float32Array | SparseVectors | _VectorsOnDisk
 
 
 class PrecomputedEncoder:
-    """Vectors of a folder, read when they are first needed."""
+    """Vectors of a folder or of an HDF5 file, read when they are first needed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._folder, self._encoder = Path(settings.source.name), settings.encoder
+        self._path, self._encoder = Path(settings.source.name), settings.encoder
         self._read: dict[Role, _StoredVectors] = {}
 
     @property
@@ -68,14 +94,15 @@ class PrecomputedEncoder:
         """
         source = role if len(texts) else "queries"
         if source not in self._read:
-            self._read[source] = _read(self._folder, source, sparse=self._encoder == "splade")
+            read = _read_hdf5 if self._path.is_file() else _read_folder
+            self._read[source] = read(self._path, source, sparse=self._encoder == "splade")
         stored = self._read[source]
         rows = np.array([stored.rows.get(name, -1) for name in texts.ids.to_list()], dtype=np.int32)
         missing = texts.ids.take(np.flatnonzero(rows < 0))
         if missing:
             problem = f"has no vector for {len(missing)} or more {role}: {', '.join(missing[:_MAX_EXAMPLES])}"
             raise DataError(str(stored.file), [problem], fix="make vectors of these, too")
-        if isinstance(stored.vectors, SparseVectors):
+        if isinstance(stored.vectors, SparseVectors | _VectorsOnDisk):
             return stored.vectors.take(rows)
         return np.ascontiguousarray(stored.vectors[rows], dtype=np.float32)
 
@@ -99,13 +126,28 @@ def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
 
 
 def require_files(folder: Path, role: Role) -> None:
-    """Raise DataError if a folder lacks the vectors of ``role``, or a file of their ids if they need one."""
+    """Raise DataError if a folder lacks the vectors of ``role``, or a file of their ids if they need one.
+
+    An HDF5 file is not opened.
+    """
+    if folder.is_file():
+        return
     vectors, *ids = find_files(folder, role)
     if vectors.suffix == ".npy" and not ids:
         raise DataError(str(vectors), [_NO_IDS], fix=_LAYOUT)
 
 
-def _read(folder: Path, role: Role, *, sparse: bool) -> _StoredVectors:
+def _read_hdf5(path: Path, role: Role, *, sparse: bool) -> _StoredVectors:
+    file = NeighbourFile(path)
+    if sparse:
+        file.close()
+        raise DataError(str(path), [_OTHER_KIND.format("sparse", "dense")], fix="use a dense backend")
+    return _StoredVectors(
+        path, _RowNumbers(file.documents if role == "documents" else file.queries), _VectorsOnDisk(file, role)
+    )
+
+
+def _read_folder(folder: Path, role: Role, *, sparse: bool) -> _StoredVectors:
     file, *ids_file = find_files(folder, role)
     ids: Ids | None
     try:
@@ -235,7 +277,7 @@ def _check(file: Path, ids: Ids, vectors: Any, *, distinct: int, sparse: bool) -
         problems.append("an id occurs twice")
     if isinstance(vectors, SparseVectors) != sparse:
         kinds = ("sparse", "dense") if sparse else ("dense", "sparse")
-        problems.append(f"{kinds[0]} vectors are wanted, and these are {kinds[1]}")
+        problems.append(_OTHER_KIND.format(*kinds))
     elif not sparse and (vectors.ndim != 2 or vectors.dtype.kind not in "fiu"):
         problems.append(f"numbers of shape (n, d) are wanted: {vectors.dtype} of shape {vectors.shape}")
     if problems:

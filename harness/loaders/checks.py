@@ -52,8 +52,9 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
     present = {
         "files": bool(dataset.unread_files),
         "judgments": qrels is not None,
+        "judgments of texts": qrels is not None and dataset.vectors is None,
         "repeated judgments": qrels is not None and qrels.repeated > 0,
-        "texts": True,
+        "texts": dataset.vectors is None,
         "titles": dataset.titles is not None,
     }
     checks = [find for find, (part, least) in DATASET_CHECKS.items() if present[part] and queries >= least]
@@ -384,7 +385,7 @@ DATASET_CHECKS: Mapping[Callable[[_LoadedRows], Finding | None], tuple[str, int]
     _unknown_judged_documents: ("judgments", 0),
     _repeated_judgments: ("repeated judgments", 0),
     _few_judged_queries: ("judgments", 20),
-    _pool_as_relevant: ("judgments", 5),
+    _pool_as_relevant: ("judgments of texts", 5),
     _scale_without_zero: ("judgments", 0),
     _duplicate_texts: ("texts", 0),
     _near_empty_documents: ("texts", 0),

@@ -14,6 +14,8 @@ from typing import BinaryIO, NamedTuple, cast
 
 from harness.errors import DataError
 from harness.store.decompression import lz4_stream, unpacked, zstandard_stream
+from harness.store.neighbour_file import ENDINGS as HDF5
+from harness.store.neighbour_file import SIGNATURE
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FEW_LETTERS = 4
@@ -113,6 +115,12 @@ _UNREAD = (
         WORKBOOKS,
         "openpyxl",
         "openpyxl",
+    ),
+    _Unread(
+        "an HDF5 file",
+        "a file of ann-benchmarks is read as a dataset, decompressed: --dataset FILE",
+        HDF5,
+        re.compile(re.escape(SIGNATURE)),
     ),
     _Unread("an Arrow IPC (Feather) file", "write it as Parquet", (".feather", ".arrow"), re.compile(rb"ARROW1")),
     _Unread("a tar archive", "unpack it", (".tar", ".tgz"), re.compile(rb".{257}ustar", re.DOTALL)),

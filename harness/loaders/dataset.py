@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
+from harness.data.dataset import Dataset, DatasetFiles, DatasetVectors, IdenticalIds
 from harness.data.filtering import NO_FILTER, QueryFilters, apply_filter, combine_filters, no_match
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
@@ -44,11 +44,12 @@ from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
 from harness.registry.published import PublishedNumber
 from harness.store.cache import Cache
+from harness.store.neighbour_file import ENDINGS as HDF5
 from harness.user_path import absence, user_path
 from harness.wording import counted
 
 GOLDEN = "golden.jsonl"
-_FILES = (*ENDINGS, *PACKED)
+_FILES = (*ENDINGS, *HDF5, *PACKED)
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""
 _QUERY_RULE = JoinRule(fields=("text",))
 _UNKNOWN_QUERIES_FIX = "name the judgments of these queries: --qrels FILE; or add the queries that are judged to {}"
@@ -132,6 +133,7 @@ def load_dataset(
         forbidden=query_source.forbidden(corpus.ids) or None if query_source.forbidden is not None else None,
         unread_files=loaded.unread_files,
         states_unknown_documents=location.stated_unknown(loaded.split) > 0,
+        vectors=loaded.vectors,
     )
 
 
@@ -249,6 +251,7 @@ class LoadedCorpus(NamedTuple):
     analyzer: str | None = None
     empty_left_out: int = 0
     unread_files: Mapping[str, int] = MappingProxyType({})
+    vectors: DatasetVectors | None = None
 
 
 def load_documents(
@@ -265,7 +268,15 @@ def load_documents(
     texts = prepare_texts(loaded.documents, location.rule, cache or Cache(), progress, location.expected, about=about)
     corpus = _corpus(location, texts)
     left_out = len(texts.ids) - len(corpus)
-    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, location.analyzer, left_out, loaded.unread_files)
+    return LoadedCorpus(
+        corpus,
+        loaded.identical_ids,
+        loaded.language,
+        location.analyzer,
+        left_out,
+        loaded.unread_files,
+        loaded.vectors,
+    )
 
 
 def _corpus(location: DatasetLocation, texts: Texts) -> Corpus:
@@ -422,7 +433,8 @@ def _unreadable(spec: DatasetSpec) -> DataError:
     if not path.exists():
         return DataError(spec.location, [absence(path)], fix="give a folder, a file, or a card's name")
     readable_forms = (
-        f"a folder or .zip with a file 'corpus', a folder of texts, TREC documents, or a file {', '.join(ENDINGS)}"
+        f"a folder or .zip with a file 'corpus', a folder of texts, TREC documents, or a file "
+        f"{', '.join((*ENDINGS, *HDF5))}"
     )
     if path.is_dir():
         source = open_source(path)
@@ -528,7 +540,7 @@ def _name_of(path: Path) -> str:
     if not path.is_file():
         return name
     plain = plain_name(name)
-    return plain[: -len(Path(plain).suffix)] if Path(plain).suffix.lower() in (".zip", *ENDINGS) else name
+    return plain[: -len(Path(plain).suffix)] if Path(plain).suffix.lower() in (".zip", *ENDINGS, *HDF5) else name
 
 
 def _near_file(path: Path) -> str:

@@ -14,6 +14,7 @@ from harness.loaders.files import GoldenFileLoader, GoldenLoader, TableLoader, T
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
+from harness.loaders.neighbours import NeighbourFileLoader
 from harness.loaders.other_packages import within_boundary
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.optional import entry_points
@@ -38,6 +39,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
         IrdsLoader(),
         MtebLoader(),
         HubLoader(),
+        NeighbourFileLoader(),
         BeirLoader(),
         GoldenLoader(),
         GoldenFileLoader(),

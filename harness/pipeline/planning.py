@@ -22,7 +22,7 @@ from harness.plan.capability_checks import refuse_documents_without_metadata, re
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import DatasetList, NamedDataset, parse_datasets
 from harness.plan.option_fields import Mistakes, is_set
-from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language
+from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language, with_vectors
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
 from harness.user_path import existing_path
@@ -145,12 +145,14 @@ def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] 
 
 
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
-    """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
+    """Return the plan with the analyzers of the dataset's language or its vectors, and notes on its candidates.
 
-    Raises as :func:`harness.plan.plan.set_language`.
+    Raises as :func:`harness.plan.plan.set_language` and :func:`harness.plan.plan.with_vectors`.
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
+    if dataset.vectors is not None:
+        plan = with_vectors(plan, dataset.vectors)
     if dataset.analyzer is None and not any(trial.follows_language for trial in plan.trials):
         return plan
     return set_language(plan, dataset.language, dataset.analyzer)

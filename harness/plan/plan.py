@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.data.columns import columns_text, parse_columns
-from harness.data.dataset import DatasetFiles, IdenticalIds
+from harness.data.dataset import DatasetFiles, DatasetVectors, IdenticalIds
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings
@@ -46,6 +46,8 @@ _CONTRADICTED = ("cold", "concurrency", "clients", "rate", "arrivals", "load_sec
 _IDENTICAL_IDS: Mapping[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}
 """Rules that take the place of the dataset's."""
 UNKNOWN_REFERENCE = "backend in --reference, among the compared ones:"
+_WITHOUT_TEXTS = ("precomputed", "random", "python")
+"""Sources of vectors that need no texts; a Python object gets the row numbers that are the texts of such a dataset."""
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
@@ -107,10 +109,10 @@ class Plan:
 
     ``datasets`` are the datasets of the request's expression; empty if the caller provides the only dataset.
     ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers
-    (:func:`set_language`) and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
-    ``lucene_available`` says whether Lucene's analyzers can run here. ``sweeps`` name the backend
-    of each value of each sweep. ``content`` is the content of external indexes' documents that expectations of a golden
-    set are matched with.
+    (:func:`set_language`), on candidates of second stages (:func:`among_candidates_of_dataset`) and on the
+    dataset's own vectors (:func:`with_vectors`) do. ``lucene_available`` says whether Lucene's analyzers can run here.
+    ``sweeps`` name the backend of each value of each sweep. ``content`` is the content of external indexes' documents
+    that expectations of a golden set are matched with.
     """
 
     request: CompareRequest
@@ -126,6 +128,7 @@ class Plan:
     remarks: tuple[str, ...] = ()
     on_analyzers: tuple[str, ...] = ()
     on_candidates: tuple[str, ...] = ()
+    on_vectors: tuple[str, ...] = ()
     lucene_available: bool = False
     sweeps: tuple[PlannedSweep, ...] = ()
     content: HitContent = PLAIN
@@ -139,7 +142,7 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the plan for readers of the results."""
-        return (*self.on_analyzers, *self.on_candidates, *self.remarks)
+        return (*self.on_analyzers, *self.on_candidates, *self.on_vectors, *self.remarks)
 
     def on(self, dataset: NamedDataset) -> Plan:
         """Return the plan for one of its datasets."""
@@ -316,6 +319,49 @@ def among_candidates_of_dataset(plan: Plan) -> Plan:
         "return come last in its order"
     )
     return replace(plan, on_candidates=(note,) if labels else ())
+
+
+def with_vectors(plan: Plan, vectors: DatasetVectors) -> Plan:
+    """Return the plan for a dataset that has vectors in place of texts.
+
+    Dense backends whose model is not named read its vectors, and compare them by its similarity if no other is named,
+    which a note says. Raises UsageError for backends and models that read texts, and for engines without that
+    similarity.
+    """
+    mistakes = Mistakes()
+    trials = tuple(mistakes.catch(partial(_of_vectors, trial, vectors)) or trial for trial in plan.trials)
+    mistakes.raise_if_any()
+    deviating = [
+        f"{trial.label} by {trial.parameters['similarity']}"
+        for trial in trials
+        if trial.parameters.get("similarity", "") not in ("", vectors.similarity)
+    ]
+    note = f"the dataset's neighbours are by {vectors.similarity}, and these backends compare vectors otherwise: "
+    return replace(plan, trials=trials, on_vectors=(note + ", ".join(deviating),) if deviating else ())
+
+
+def _of_vectors(trial: Trial, vectors: DatasetVectors) -> Trial:
+    """Return a trial that reads the vectors of a dataset; runs, functions and fusions stay as they are."""
+    spec, parameters = trial.spec, dict(trial.parameters)
+    if spec.kind in ("run", "callable", "fusion"):
+        return trial
+    encoder = spec.card.encoder if spec.card is not None else spec.name  # the dense second stage has its encoder's name
+    if encoder != "dense":
+        problem = f"the dataset has vectors and no texts, and backend '{trial.label}' reads texts"
+        raise UsageError(problem, fix="take dense backends, such as flat, faiss or hnswlib")
+    if spec.parameters["model"] == "":
+        parameters["model"] = vectors.model
+    elif Settings.of("dense", parameters).source.kind not in _WITHOUT_TEXTS:
+        problem = f"the dataset has vectors and no texts, which model={parameters['model']} of '{trial.label}' encodes"
+        raise UsageError(problem, fix=f"leave model= out, or give model={vectors.model}")
+    if "similarity" in parameters and "similarity" not in spec.overrides and not trial.external:
+        declared = spec.card.parameters["similarity"] if spec.card is not None else None
+        if declared is not None and not declared.takes(vectors.similarity):
+            problem = f"the dataset's distance is '{vectors.distance}', and backend '{trial.label}' has no "
+            fix = f"leave the backend out, or accept another similarity: similarity={declared.choices[0]}"
+            raise UsageError(f"{problem}similarity={vectors.similarity}", fix=fix)
+        parameters["similarity"] = vectors.similarity
+    return replace(trial, parameters=parameters)
 
 
 def set_language(plan: Plan, language: str | None, analyzer: str | None = None) -> Plan:

@@ -44,7 +44,7 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         judgments=judgments,
         sampled_from=len(full_dataset.queries) if searched < len(full_dataset.queries) else None,
         documents_sampled_from=len(full_dataset.corpus) if len(dataset.corpus) < len(full_dataset.corpus) else None,
-        identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
+        identical_ids=_identical_ids_info(dataset),
         provenance=dict(dataset.provenance),
         excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids),
         filter=_filter_info(dataset, plan.request.relevance),
@@ -77,6 +77,13 @@ def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.Data
         filter=None,
         error=error,
     )
+
+
+def _identical_ids_info(dataset: Dataset) -> schema_base.IdenticalIdsInfo | None:
+    """Return the rule; None for row numbers, which queries and documents share by chance, unless it leaves hits out."""
+    if dataset.vectors is not None and dataset.identical_ids != "drop":
+        return None
+    return identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids)
 
 
 def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema_base.IdenticalIdsInfo:

@@ -32,6 +32,7 @@ PLACES = {
     "datasets": {"loaders"},
     "duckdb": {"engines"},
     "faiss": {"engines"},
+    "h5py": {"store"},
     "hnswlib": {"engines"},
     "huggingface_hub": {"loaders", "store"},
     "ir_datasets": {"loaders"},

@@ -44,7 +44,7 @@ from harness.pipeline.compare import run_on
 from harness.pipeline.probes import probes_of
 from harness.plan.config import LOCAL, CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.plan.plan import set_language
+from harness.plan.plan import set_language, with_vectors
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
@@ -133,7 +133,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 for name, filtered in filters.items()
                 for finding in excluded_by_filters(plan.golden, expected[name], filtered)
             ]
-            plan = _set_language(plan, searched)
+            plan = _for_corpora(plan, searched)
             executor = plan.request.executor
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
                 visible_display.done("ray", str(cluster))
@@ -179,16 +179,20 @@ def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
         yield from (*question.forbidden, *question.excluded)
 
 
-def _set_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
-    """Return the plan with the analyzers of each corpus's language.
+def _for_corpora(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
+    """Return the plan with the analyzers of each corpus's language, or its vectors.
 
     Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
-    golden set came with. Raises as :func:`harness.plan.plan.set_language`.
+    golden set came with. Raises as :func:`harness.plan.plan.set_language` and :func:`harness.plan.plan.with_vectors`.
     """
     plans = {
-        name: set_language(backends, loaded[name].language, loaded[name].analyzer)
+        name: set_language(
+            with_vectors(backends, content.vectors) if content.vectors is not None else backends,
+            content.language,
+            content.analyzer,
+        )
         for name, backends in plan.plans.items()
-        if name in loaded
+        if (content := loaded.get(name)) is not None
     }
     against = plan.against
     if against is not None and against.indexes is not None:
@@ -216,7 +220,12 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     source, rule = plan.corpora[name], plan.plans[name].identical_ids
     if isinstance(source, Dataset):
         content = LoadedCorpus(
-            source.corpus, source.identical_ids, source.language, source.analyzer, unread_files=source.unread_files
+            source.corpus,
+            source.identical_ids,
+            source.language,
+            source.analyzer,
+            unread_files=source.unread_files,
+            vectors=source.vectors,
         )
     else:
         shared_roles = frozenset({"id"} & plan.golden.columns.keys())
@@ -292,7 +301,7 @@ def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Quer
 
 def _pitfalls(name: str, content: LoadedCorpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
-    dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files)
+    dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files, vectors=content.vectors)
     findings = dataset_findings(dataset, cache=cache)
     return [problem_of(finding, dataset=name) for finding in findings if finding.check != "query-is-document"]
 
