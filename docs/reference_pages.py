@@ -31,6 +31,7 @@ from harness.plan.option_fields import OptionField
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards
 from harness.registry.proven import proven_engines
+from harness.store.neighbour_file import ENTRIES, SIMILARITIES
 
 __all__ = [
     "backends_page",
@@ -262,13 +263,23 @@ a warning. Lines that begin with `#` are comments.
 | --- | --- |
 | TREC | `query 0 document grade` |
 | BEIR | `query document grade`, separated by tabs, with or without the header `query-id corpus-id score` |"""
+_ABOUT_VECTORS = """\
+## Vectors with neighbours
+
+[A dataset without texts](../how-to/dense-and-sparse-models.md#files-of-ann-benchmarks) is one HDF5 file in
+ann-benchmarks' layout, recognised by its first bytes or its ending (`.hdf5`, `.h5`) and not compressed. It is both
+`--dataset` and `model=precomputed:FILE`. Sets and vectors of bits are refused.
+
+| entry | content |
+| --- | --- |"""
+_DISTANCES_HEAD = "| `distance` | `similarity=` |\n| --- | --- |"
 _FIELDS_HEAD = "| field of a table, with a header or as JSON Lines | names, the first existing one |\n| --- | --- |"
 _OBJECTS_HEAD = "| JSON, or the same object in Python |\n| --- |"
 _EXPORTS_HEAD = "| JSON of | shape | id of a query |\n| --- | --- | --- |"
 
 
 def shapes_page() -> str:
-    """Return the page on the shapes of runs and judgments, as Markdown."""
+    """Return the page on the shapes of runs, judgments and files of vectors, as Markdown."""
     layouts = [f"| {layout.used_by} | `{layout.columns}` |" for layout in LAYOUTS]
     exports = [f"| {export.used_by} | `{export.example}` | {export.query_id} |" for export in EXPORTS]
     return "\n".join(
@@ -279,6 +290,8 @@ def shapes_page() -> str:
             *(_ABOUT_JUDGMENTS, f"| SVMrank, RankLib, LETOR, Elasticsearch's LTR, Quepid | `{SVMRANK}` |", ""),
             *(_FIELDS_HEAD, *map(_field_row, JUDGMENT_ROLES), ""),
             *(_EXPORTS_HEAD, *exports, "", _OBJECTS_HEAD, *_object_rows(QRELS.shapes[len(EXPORTS) :]), ""),
+            *(_ABOUT_VECTORS, *(f"| {name} | {content} |" for name, content in ENTRIES.items()), ""),
+            *(_DISTANCES_HEAD, *(f"| `{name}` | `{similarity}` |" for name, similarity in SIMILARITIES.items()), ""),
         ]
     )
 

@@ -419,6 +419,11 @@ class Dataset:
             DataError: a missing field, a bad id or a repeated id, no document or query at all, judgments of unknown
                 queries, or judgments most of whose documents are unknown.
         """
+        if isinstance(corpus, str | Path):
+            raise UsageError(
+                f"the documents are the text '{corpus}', and Dataset.of takes objects",
+                fix="if it is a path, give it to the function itself: dataset=, or corpus= of a check",
+            )
         if identical_ids not in ("keep", "drop", None):
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
         if not isinstance(name, str) or not name:

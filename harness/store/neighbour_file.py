@@ -28,8 +28,21 @@ SIMILARITIES: Mapping[str, Similarity] = MappingProxyType(
 """Distances that can be measured, with the similarity that orders documents as they do."""
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 """The first bytes of HDF5 files."""
+ENTRIES: Mapping[str, str] = MappingProxyType(
+    {
+        "`train`": "the documents' vectors: numbers of shape (n, d)",
+        "`test`": "the queries' vectors: numbers of shape (q, d)",
+        "`neighbors`": "rows of `train`, the nearest first: whole numbers of shape (q, K), -1 for none; "
+        "without it there are no judgments",
+        "attribute `distance`": "the distance between vectors",
+        "attributes `dimension`, `type`, `point_type`": "if given, d, `dense` and `float`",
+        "`distances`": "not read",
+    }
+)
+"""Entries of a file, and their content in Markdown."""
 _DATASETS = {"documents": "train", "queries": "test"}
 _NEIGHBOURS = "neighbors"
+_ATTRIBUTES = ("distance", "dimension", "point_type", "type")
 _LAYOUT = "the file has 'train', 'test' and 'neighbors', and the attribute 'distance', as ann-benchmarks writes them"
 _ONLY_DENSE = f"dense vectors of numbers are read, with one of the distances {', '.join(SIMILARITIES)}"
 _MOST_ROWS = 2**31 - 1
@@ -65,7 +78,8 @@ class NeighbourFile:
         self._path = path
         with ExitStack() as unless_checked, self._readable():
             self._file = unless_checked.enter_context(h5py.File(path, "r"))
-            self.attributes = {name: _plain(value) for name, value in self._file.attrs.items()}
+            stored = self._file.attrs
+            self.attributes = {name: _plain(stored[name]) for name in _ATTRIBUTES if name in stored}
             self._refuse_other_points()
             shapes = [self._vectors(role).shape for role in ("documents", "queries")]
             (self.documents, self.dimensions), (self.queries, dimensions) = shapes

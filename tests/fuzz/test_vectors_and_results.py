@@ -12,6 +12,7 @@ from fuzzing import NUMBERS, SCALARS, changed, changes, files, fuzz, survives, t
 from golden_world import CHUNKS, LABEL, QUICK, write_golden_world
 from hypothesis import given
 from hypothesis import strategies as st
+from neighbour_files import entries, write_neighbour_file
 from pyarrow import parquet
 from sample_report import sample_report
 
@@ -21,8 +22,9 @@ from harness.data.inputs import Inputs
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.precomputed import PrecomputedEncoder
-from harness.encoders.settings import Settings
+from harness.encoders.settings import Role, Settings
 from harness.exact.postings import as_sparse
+from harness.loaders import load_dataset
 from harness.plan.backend_spec import parse_backends
 from harness.plan.dataset_list import parse_datasets
 from harness.registry.cards import EncoderName, read_backend_card
@@ -32,7 +34,9 @@ from harness.report.formats import FORMATS, render
 from harness.results.baseline import read_baseline, save_baseline
 from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, StoredResult, read_report, write_result
+from harness.store.cache import Cache
 
+_ATTRIBUTES = st.sampled_from(["distance", "type", "point_type", "dimension"])
 COLUMNS = st.sampled_from(["id", "vector", "indices", "values", "x"])
 KINDS = ("check", "compare", "regress")
 
@@ -62,6 +66,41 @@ def arrays(draw: Any) -> Any:
         except (ValueError, OverflowError):
             return values
     return array if draw(st.integers(0, 5)) else array.reshape(1, -1)
+
+
+@st.composite
+def neighbour_files(draw: Any, path: Path) -> Path:
+    """Draw an HDF5 file in ann-benchmarks' layout with entries of other shapes and types, perhaps cut.
+
+    No byte is overwritten: the HDF5 library itself may then end the process.
+    """
+    content = entries(draw(st.sampled_from(["angular", "euclidean", "dot"])), n=5, d=2, q=2, depth=3)
+    for name in draw(st.lists(st.sampled_from(sorted(content)), max_size=2, unique=True)):
+        array = content[name].reshape(draw(st.sampled_from([content[name].shape, (-1,), (1, -1), (-1, 1)])))
+        kind = draw(st.sampled_from(["f2", "f4", "f8", "i1", "u8", "i8", "?", "c8", "S3", "V2"]))
+        with np.errstate(all="ignore"):
+            content[name] = np.asarray(draw(st.sampled_from([array, array[:1], array[:0], array * np.nan])))
+            content[name] = content[name].astype(kind) if kind != "V2" else np.zeros(2, dtype=kind)
+    values = st.sampled_from(["angular", "bit", "", b"\xff", 2, [1, 2]])
+    attributes = draw(st.dictionaries(_ATTRIBUTES, values, max_size=2))
+    left_out = draw(st.lists(st.sampled_from(sorted(content)), max_size=1))
+    write_neighbour_file(path, "angular", attributes=attributes, **content | dict.fromkeys(left_out))
+    if draw(st.integers(0, 3)) == 0:
+        stored = path.read_bytes()
+        path.write_bytes(stored[: draw(st.integers(0, len(stored)))])
+    return path
+
+
+@fuzz
+@given(st.data(), st.sampled_from(["documents", "queries"]))
+@pytest.mark.filterwarnings("ignore")
+def test_hdf5_files_of_neighbours(tmp_path_factory: Any, data: Any, role: Role) -> None:
+    folder = tmp_path_factory.getbasetemp() / "neighbours"
+    folder.mkdir(exist_ok=True)
+    path = data.draw(neighbour_files(folder / "small.hdf5"))
+    (spec,) = parse_backends(f"flat:model='precomputed:{path}'")
+    survives(lambda: PrecomputedEncoder(Settings.of("dense", spec.parameters)).encode(Inputs(Ids.of(["1"])), role))
+    survives(lambda: load_dataset(path, cache=Cache(folder / "cache")))
 
 
 @fuzz

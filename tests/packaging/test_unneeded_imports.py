@@ -1,6 +1,7 @@
 """No process of a command loads pandas (a third of a second and 50 MB in each), nor SciPy's matrices where none is.
 
-Nor torch and Transformers where nothing is encoded by a model: here commands run as if neither was installed.
+Nor h5py without an HDF5 file, nor torch and Transformers where nothing is encoded by a model: here commands run as if
+neither of the two was installed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MISSING = ("torch", "transformers")
 class Watch(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name in ("pandas", "scipy.sparse", *MISSING):
+        if name in ("pandas", "scipy.sparse", "h5py", *MISSING):
             note(name)
         return None if name in MISSING else super().find_spec(name, path, target)
 
@@ -135,7 +136,7 @@ def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched,
         f"eval {scored}",
     )
     assert workers(notes) >= len(backends) + 1
-    for package in ("pandas", "torch", "transformers"):
+    for package in ("pandas", "torch", "transformers", "h5py"):
         assert looked_for(package, notes) == []
 
 
