@@ -419,11 +419,6 @@ class Dataset:
             DataError: a missing field, a bad id or a repeated id, no document or query at all, judgments of unknown
                 queries, or judgments most of whose documents are unknown.
         """
-        if isinstance(corpus, str | Path):
-            raise UsageError(
-                f"the documents are the text '{corpus}', and Dataset.of takes objects",
-                fix="if it is a path, give it to the function itself: dataset=, or corpus= of a check",
-            )
         if identical_ids not in ("keep", "drop", None):
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
         if not isinstance(name, str) or not name:
@@ -433,6 +428,11 @@ class Dataset:
         columns_by_role = parse_columns(columns, "columns") if columns else {}
         queries = list(queries) if isinstance(queries, Iterator) else queries
         golden = _golden_queries(corpus if queries is None else queries, columns_by_role) if qrels is None else None
+        if queries is None and isinstance(corpus, str | Path):
+            raise UsageError(
+                f"'{corpus}' is a text or a path, and Dataset.of takes objects",
+                fix="give the path of a dataset to the function itself: dataset=, or corpus= of a check",
+            )
         if queries is None:
             if golden is None or golden.documents is None:
                 raise UsageError("there are no queries", fix="give queries, or a golden set that has a corpus")

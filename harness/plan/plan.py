@@ -329,7 +329,7 @@ def with_vectors(plan: Plan, vectors: DatasetVectors) -> Plan:
     similarity.
     """
     mistakes = Mistakes()
-    trials = tuple(mistakes.catch(partial(_of_vectors, trial, vectors)) or trial for trial in plan.trials)
+    trials = tuple(mistakes.catch(partial(_take_vectors, trial, vectors)) or trial for trial in plan.trials)
     mistakes.raise_if_any()
     deviating = [
         f"{trial.label} by {trial.parameters['similarity']}"
@@ -340,7 +340,7 @@ def with_vectors(plan: Plan, vectors: DatasetVectors) -> Plan:
     return replace(plan, trials=trials, on_vectors=(note + ", ".join(deviating),) if deviating else ())
 
 
-def _of_vectors(trial: Trial, vectors: DatasetVectors) -> Trial:
+def _take_vectors(trial: Trial, vectors: DatasetVectors) -> Trial:
     """Return a trial that reads the vectors of a dataset; runs, functions and fusions stay as they are."""
     spec, parameters = trial.spec, dict(trial.parameters)
     if spec.kind in ("run", "callable", "fusion"):

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -902,3 +903,11 @@ def test_advice_on_unknown_queries_is_about_queries(tmp_path):
 def test_a_field_whose_name_is_no_text_is_refused(name: object) -> None:
     with pytest.raises(DataError, match="the name of a field is text, not"):
         Dataset.of({"d": "text"}, {"q": {name: "x"}})
+
+
+@pytest.mark.parametrize("path", ["glove.hdf5", Path("folder")])
+def test_a_path_belongs_into_the_function(path):
+    with pytest.raises(
+        UsageError, match="is a text or a path, and Dataset.of takes objects\n  give the path of a dataset"
+    ):
+        Dataset.of(path)
