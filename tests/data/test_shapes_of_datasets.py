@@ -908,6 +908,6 @@ def test_a_field_whose_name_is_no_text_is_refused(name: object) -> None:
 @pytest.mark.parametrize("path", ["glove.hdf5", Path("folder")])
 def test_a_path_belongs_into_the_function(path):
     with pytest.raises(
-        UsageError, match="is a text or a path, and Dataset.of takes objects\n  give the path of a dataset"
+        UsageError, match=r"is a text or a path, and Dataset\.of takes objects\n  give the path of a dataset"
     ):
         Dataset.of(path)
