@@ -331,8 +331,8 @@ class Dataset:
     query forbids any. ``expected_texts`` and ``slices`` are the expected texts of a golden set and its fields by which
     results are sliced, both by query id. ``states_unknown_documents``: its card states how many judgments name unknown
     documents. ``documents`` is the object that the corpus was read from in Python, None for another source: it has the
-    documents' further fields. ``vectors`` are the vectors of a dataset without texts, whose texts are then its ids; None
-    for a dataset with texts.
+    documents' further fields. ``vectors`` are the vectors of a dataset without texts, whose texts are then its ids;
+    None for a dataset with texts.
     """
 
     name: str
