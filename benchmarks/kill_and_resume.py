@@ -1,13 +1,13 @@
 """Kill or interrupt a comparison, resume it, and compare its result with that of an undisturbed comparison.
 
-Each round has its own cache. With `--victims parents` SIGKILL or SIGINT goes only to the harness's process, so
-after SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that
-it is finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment: the
-comparison ends with exit code 3, and the worker's trial is not stored; or with 0, if the worker had no work yet. `both`
-takes turns. Then the same command runs with `--resume missing`. The exit code is 1 when any round ends otherwise than
-an undisturbed comparison, runs a backend again whose outcome was stored, or leaves anything behind: a process, a
-folder, a file that is half-written; and, in two rounds a backend or more, when some backend was never stored before the
-end.
+Each round has its own cache. With `--victims parents` SIGKILL or SIGINT goes only to the harness's process, so after
+SIGKILL its workers have to notice by themselves: every second round is ended just after one backend has said that it is
+finished, the others at a random moment. With `--victims workers` SIGKILL goes to a worker at a random moment, or to the
+first one that starts after it: the comparison ends with exit code 3, and the worker's trial is not stored; or with 0,
+if the worker had no work yet. `both` takes turns. Then the same command runs with `--resume missing`. The exit code is
+1 when any round ends otherwise than an undisturbed comparison, runs a backend again whose outcome was stored, or leaves
+anything behind: a process, a folder, a file that is half-written; and, in two rounds a backend or more, when some
+backend was never stored before the end.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def kill_and_resume(
 ) -> Round | None:
     """One round in ``folder``, which must not exist; ``wrong`` is what a user would complain about.
 
-    None when the comparison ended before the moment came, or no worker ran then that could be killed.
+    None when the comparison ended before the moment came, or before a worker could be killed.
     """
     place = Place.below(folder)
     process = place.start(arguments)
@@ -128,8 +128,7 @@ def kill_and_resume(
     running = len(place.processes())
     if not moment.worker:
         process.send_signal(number)
-    elif not _kill_a_worker(place):
-        process.kill()
+    elif not _kill_a_worker(place, process):
         process.communicate()
         _survivors(place)
         return None
@@ -156,13 +155,15 @@ def kill_and_resume(
     return Round(moment, running, finished, took_s, reused, tuple(wrong))
 
 
-def _kill_a_worker(place: Place) -> bool:
-    """Send SIGKILL to a worker of the round; false where none runs."""
-    for process in place.processes():
-        with contextlib.suppress(psutil.Error):
-            if any(part.startswith("harness.worker.") for part in process.cmdline()):
-                process.kill()
-                return True
+def _kill_a_worker(place: Place, process: subprocess.Popen[str]) -> bool:
+    """Send SIGKILL to a worker of the round as soon as there is one; false if the comparison ends without."""
+    while process.poll() is None:
+        for other in place.processes():
+            with contextlib.suppress(psutil.Error):
+                if any(part.startswith("harness.worker.") for part in other.cmdline()):
+                    other.kill()
+                    return True
+        time.sleep(0.02)
     return False
 
 

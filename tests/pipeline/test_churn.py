@@ -30,6 +30,7 @@ from harness.report.documents.compare import comparison_document
 from harness.report.render.markdown import render_markdown
 from harness.report.render.terminal import render_terminal
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 WORKLOAD = "insert=10%,delete=10%,update=20%,steps=3"
 TEXTS = {f"d{n:02}": " ".join(f"w{(n * step) % 7}" for step in range(1, 2 + n % 5)) for n in range(40)}
 QUERIES = {"q1": "w1 w2", "q2": "w3", "q3": "w5 w6 w1"}

@@ -28,6 +28,7 @@ from harness.results.regression_schema import Change
 from harness.results.schema_base import ErrorInfo
 from harness.results.snapshot import ResultSnapshot
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 GATELESS = CompareRules(Rules(allowed_drop=None))
 COUNT = 12
 

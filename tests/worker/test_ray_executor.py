@@ -51,7 +51,7 @@ from harness.worker.ray_files import SentFiles
 from harness.worker.threads import Aside
 
 skip_module_without("ray")
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]  # of what is run here
 
 TEXTS, BATCH = 300, 4
 
