@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -19,6 +18,7 @@ import yaml
 from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from installed import Deferred
 from pydantic import BaseModel
 
 import harness
@@ -30,6 +30,7 @@ from harness.data.golden_shapes import SHAPES, GoldenContent, read_shapes
 from harness.errors import DataError, UsageError
 from harness.loaders.golden import load_golden
 
+openpyxl = Deferred("openpyxl")
 IDS = st.text("abcXYZ019#./_é", min_size=1, max_size=6).filter(lambda name: name not in ("no", "null"))
 QUESTIONS = st.text("abc ?!äß'\"|;,\n", min_size=1, max_size=20).map(lambda text: f"q {text} q")
 

@@ -9,13 +9,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pytest
+from installed import Deferred
 
 from harness.errors import DataError
 from harness.loaders import load_corpus
 from harness.loaders.extra_formats import workbook_rows, yaml_value
 from harness.loaders.golden import load_golden
+
+openpyxl = Deferred("openpyxl")
 
 
 @pytest.mark.parametrize(

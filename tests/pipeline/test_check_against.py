@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from installed import skip_without
-from scipy import stats
+from installed import Deferred, skip_without
 
 import harness
 from harness.data.progress import SilentDisplay
 from harness.errors import UnknownNameError, UsageError
 
+stats = Deferred("scipy.stats")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 QUICK = {"timing": False, "isolation": "none"}

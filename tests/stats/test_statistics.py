@@ -10,11 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import Deferred
 from sample_report import sample_report
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
-from statsmodels.stats.weightstats import ttost_paired
 
 import harness.stats
 from harness.data.types import Float64Array
@@ -33,6 +30,11 @@ from harness.stats import (
 from harness.stats.paired import adjust_family
 from harness.stats.power import queries_for_equivalence
 from harness.wording import few_for_interval
+
+stats = Deferred("scipy.stats")
+multipletests = Deferred("statsmodels.stats.multitest", "multipletests")
+TTestPower = Deferred("statsmodels.stats.power", "TTestPower")
+ttost_paired = Deferred("statsmodels.stats.weightstats", "ttost_paired")
 
 
 def test_randomisation_test_is_exact_for_few_queries() -> None:

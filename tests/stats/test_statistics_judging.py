@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from installed import Deferred
 
 from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.stats import Change, NoiseFloor, gate, holm, judge, judge_family, noise_floor
 
+stats = Deferred("scipy.stats")
 RULES = {"margin": 0.02, "allowed_drop": 0.02, "seed": 7}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from installed import Deferred
 
 from harness.stats import detectable_difference, judge, judge_family, queries_needed
 from harness.stats.judging import Change
 from harness.stats.power import queries_for_equivalence
+
+stats = Deferred("scipy.stats")
 
 
 @pytest.mark.parametrize("differences", [[0.0, -0.63, 0.37], [0.1, -0.1], [0.1, 0.2, -0.3, 0.05]])

@@ -7,11 +7,12 @@ import pytest
 from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from installed import Deferred
 
 from harness.data.types import Float64Array
 from harness.stats import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge
 
+stats = Deferred("scipy.stats")
 STEPS = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])
 SIZES = st.sampled_from([0.0, 0.005, 0.02, 0.1, 0.3])
 

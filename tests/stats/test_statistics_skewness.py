@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from installed import Deferred
 
 from harness.data.types import Float64Array
 from harness.stats import NoiseFloor, equivalence, gate
 from harness.stats.mean_error import hall, hall_inverse, skewness_of_mean
 
+stats = Deferred("scipy.stats")
 GOLDEN_SET = np.repeat([-1.0, 0.0], [8, 42])  # eight documents of fifty are lost
 
 
