@@ -38,7 +38,7 @@ from harness.data.golden_shapes.base import records_of
 from harness.data.judgments import refuse_unknown, require_whole_grades
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
-from harness.data.python_values import is_missing, plain
+from harness.data.python_values import as_record, is_missing, plain
 from harness.data.texts import (
     TEXT_SCHEMA,
     JoinRule,
@@ -262,7 +262,8 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     table = as_table(value)
     if table is not None:
         return rows_of(table, subject, nested=subject != "documents"), set()
-    items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
+    is_list = isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes)
+    items = list(map(as_record, value)) if is_list else None
     if items is not None and all(isinstance(item, Mapping) for item in items):
         return [{str(name): item[name] for name in item} for item in items], set()
     fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}

@@ -28,7 +28,7 @@ from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, line
 from harness.data.golden_shapes import GoldenContent, GoldenRecord, read_shapes
 from harness.data.golden_shapes.base import records_of
 from harness.data.problems import Problems
-from harness.data.python_values import as_id, is_missing, plain
+from harness.data.python_values import as_id, as_record, is_missing, plain
 from harness.data.types import BAD_ID, BAD_ID_IS
 from harness.errors import UsageError
 from harness.wording import counted
@@ -50,7 +50,8 @@ def golden_of_objects(
 ) -> GoldenSet:
     """Return a golden set from a table of any library, or from objects in any shape of a file.
 
-    A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Arguments
+    A record is a mapping, or an object whose attributes are the fields of a file's lines: a dataclass, a named tuple, a
+    pydantic model, an object of a plain class. Arguments
     as in :class:`harness.data.golden_fields.GoldenColumns`. Raises UsageError for anything else, and as
     :func:`golden_of_records`.
     """
@@ -80,7 +81,7 @@ def content_of_objects(
     for name in _LISTS:  # datasets of deepeval and ragas, if they are no dataclasses
         value = getattr(value, name, value) if not isinstance(value, Mapping | type) else value
     is_sequence = isinstance(value, list | tuple | Iterator) and not hasattr(value, "_asdict")
-    plain_value = plain(list(value) if isinstance(value, tuple) and is_sequence else value)
+    plain_value = plain([as_record(item) for item in value] if is_sequence else value)
     columns = columns or {}
     if isinstance(plain_value, Mapping) and not isinstance(value, type):
         content = GoldenContent(
@@ -389,7 +390,9 @@ class _FieldReader(NamedTuple):
             return ()
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-            self._note(f"'{name}' is {abbreviated(value)}, expected texts")
+            nested = isinstance(texts, list | tuple) and any(isinstance(text, list | tuple) for text in texts)
+            form = "a text or a list of texts" + (": alternatives, as lists in a list, are read only of ids" * nested)
+            self._note(f"'{name}' is {abbreviated(value)}, expected {form}")
             return ()
         if not all(text.strip() for text in texts):
             self._note(f"'{name}' holds an empty text")

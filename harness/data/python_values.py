@@ -14,6 +14,7 @@ from collections.abc import Iterator, KeysView, Mapping, Set, ValuesView
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from numbers import Integral, Real
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,27 @@ def _unpacked(value: Any) -> Any:
         unpack = next((getattr(value, name) for name in _UNPACKING if hasattr(value, name)), None)
         return value if unpack is None else _plain(unpack())
     return value
+
+
+def as_record(value: Any) -> Any:
+    """Return an object whose attributes are fields as a mapping; other values, and objects without any, as they are.
+
+    Taken are dataclasses, named tuples, pydantic models, and objects of plain classes: their public attributes that
+    are not callable.
+    """
+    is_plain = value is None or isinstance(value, str | bytes | Mapping | list | Set | Iterator | type | ModuleType)
+    is_pair = isinstance(value, tuple) and not hasattr(value, "_asdict")
+    if is_plain or is_pair or as_id(value) is not None or is_number(value):
+        return value
+    unpacked = _unpacked(value)
+    if unpacked is not value or callable(value) or isinstance(value, dt.date | dt.time):
+        return unpacked
+    slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
+    names = [*getattr(value, "__dict__", {}), *slots]
+    fields_of_value = {
+        name: getattr(value, name) for name in names if not name.startswith("_") and hasattr(value, name)
+    }
+    return {name: item for name, item in fields_of_value.items() if not callable(item)} or value
 
 
 def _decoded(value: bytes) -> str | bytes:

@@ -7,7 +7,8 @@ import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset
+from harness.data.dataset import Dataset, attribute_of
 from harness.data.golden_records import golden_of_objects
 from harness.data.golden_set import GoldenSet
 from harness.data.golden_shapes import SHAPES, GoldenContent, read_shapes
@@ -406,3 +407,81 @@ def test_messages_about_objects_name_the_argument_of_python(records: Any) -> Non
             call()
         assert "--columns" not in str(error.value)
         assert "columns" in str(error.value)
+
+
+class PlainQuestion:
+    """A record of a library whose classes are no dataclasses."""
+
+    def __init__(self, question: str, expected: list[str]) -> None:
+        self.question, self.expected, self._private = question, expected, 1
+
+    def retrieve(self) -> None:
+        """Do nothing."""
+
+
+class SlottedQuestion:
+    """The same with slots."""
+
+    __slots__ = ("expected", "question")
+
+    def __init__(self, question: str, expected: list[str]) -> None:
+        self.question, self.expected = question, expected
+
+
+class TupleQuestion(NamedTuple):
+    question: str
+    expected: list[str]
+
+
+class ModelQuestion(BaseModel):
+    question: str
+    expected: list[str]
+
+
+@dataclass
+class DataQuestion:
+    question: str
+    expected: list[str]
+
+
+@pytest.mark.parametrize("kind", [PlainQuestion, SlottedQuestion, TupleQuestion, ModelQuestion, DataQuestion])
+def test_objects_with_attributes_are_records(kind: Any) -> None:
+    records = [kind(question="pump", expected=["d1"]), kind(question="oil", expected=["d2"])]
+    for value in (records, tuple(records), iter(records)):
+        golden = golden_of_objects(value)
+        assert [(one.question, one.expected[0].id, one.fields) for one in golden] == [
+            ("pump", "d1", {}),
+            ("oil", "d2", {}),
+        ]
+    dataset = Dataset.of(TWO_TEXTS, records)
+    options: dict[str, Any] = {"backends": "csr", "k": 1, "timing": False, "isolation": "none"}
+    assert harness.check(records, corpus=dataset, **options).report.trials[0].metrics["Hit@1"].mean == 1.0
+    assert dataset.qrels is not None
+    assert dataset.queries.ids.to_list() == ["line-1", "line-2"]
+
+
+class SwappedPair(NamedTuple):
+    text: str
+    id: str
+
+
+def test_documents_may_be_objects_too() -> None:
+    documents = [SimpleNamespace(id=name, text=text, source="a.pdf") for name, text in TWO_TEXTS.items()]
+    dataset = Dataset.of(documents, {"q": "pump"})
+    assert dataset.corpus.digest == Dataset.of(TWO_TEXTS, {"q": "pump"}).corpus.digest
+    assert attribute_of(dataset, "source").to_pylist() == ["a.pdf", "a.pdf"]
+    swapped = Dataset.of([SwappedPair(text, name) for name, text in TWO_TEXTS.items()], {"q": "pump"})
+    assert swapped.corpus.digest == dataset.corpus.digest
+
+
+@pytest.mark.parametrize("value", [[object()], [5], [print], [Path("x")]])
+def test_objects_without_fields_are_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match="is of type"):
+        golden_of_objects(value)
+
+
+def test_nested_texts_are_refused_with_the_nesting_that_is_read() -> None:
+    with pytest.raises(
+        DataError, match="expected a text or a list of texts: alternatives, as lists in a list, are read"
+    ):
+        golden_of_objects([{"question": "x", "reference_contexts": [["a b", "c d"]]}])
