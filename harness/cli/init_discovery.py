@@ -60,9 +60,17 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
             fix=f"name one: --golden {golden_sets[0]} with --corpus FILE, or with --against "
             f"'{indexes[0].expression(indexes[0].stored.model or 'MODEL')}'",
         )
+    brings_documents = _brings_documents(golden_sets[0], columns)
+    if brings_documents and (indexes or documents):
+        others = f"--corpus {documents[0]}" if documents else f"--against '{_only_index(indexes, golden_sets[0])}'"
+        raise UsageError(
+            f"{golden_sets[0]} has its own documents, and others are here: "
+            f"{', '.join([*documents, *(str(index.folder) for index in indexes)])}",
+            fix=f"name one: --golden {golden_sets[0]} --corpus {golden_sets[0]}, or --golden {golden_sets[0]} {others}",
+        )
     if indexes:
         return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))
-    if not documents and _brings_documents(golden_sets[0], columns):
+    if brings_documents:
         return Setting(golden_sets[0], None, ())
     if len(documents) != 1:
         problem = f"{counted(len(documents), 'file')} of documents here: {', '.join(documents)}"

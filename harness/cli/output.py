@@ -120,7 +120,8 @@ def write_baseline_file(result: Comparison | CheckResult, path: Path, failed: Se
     from harness.results.baseline import describe_baseline
 
     if failed:
-        click.echo(f"no baseline was written: {', '.join(failed)} failed", err=True)
+        reason = f"{', '.join(failed)} failed" if result.report.trials else "the input is invalid, and no backend ran"
+        click.echo(f"no baseline was written: {reason}", err=True)
         return
     replaced = f", in place of {describe_baseline(path)}" if path.exists() else ""
     result.save_baseline(path)

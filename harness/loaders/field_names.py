@@ -24,7 +24,7 @@ from harness.loaders.text_columns import NUMBER, normalised
 
 _FIRST = 100
 """Elements of a list, or of an object, whose names are looked at."""
-_DEEPEST = 4
+_DEEPEST = 10
 
 
 def refuse_absent_fields(columns: Mapping[str, str], values: Iterable[object], option: str) -> None:

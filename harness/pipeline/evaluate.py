@@ -243,7 +243,8 @@ def evaluate(
             and tests.
 
     Returns:
-        The scores; of several runs an ``EvaluatedRuns``, with a paired test of each metric and run. The scores'
+        The scores of one run. For a list of runs, or a mapping of names to runs, an ``EvaluatedRuns``, with a paired
+        test of each metric and run, and ``means()`` by run; it has no tests if the mapping has one run. The scores'
         ``findings`` are the pitfalls that the command prints. Metrics are judged when they were options: the default
         ones are not.
 

@@ -17,6 +17,7 @@ from harness.results.schema import PairedDifference
 if TYPE_CHECKING:
     import pandas as pd
 
+    from harness.metrics.scores import Summary
     from harness.pipeline.evaluate import EvaluatedRun
     from harness.plan.config import ScoreOptions
 
@@ -48,12 +49,16 @@ class EvaluatedRuns:
             reference = next(iter(runs), None)
         return cls(runs, reference, score_differences(runs, judgments, reference, how.seed), judgments)
 
+    def means(self) -> dict[str, list[Summary]]:
+        """Return the means of each run, by its name, as :meth:`harness.metrics.Scores.means` does for one run."""
+        return {name: run.means() for name, run in self.runs.items()}
+
     def metrics(self) -> pd.DataFrame:
         """Return the means: one row a run, one column a metric."""
         import pandas as pd
 
         rows = {
-            name: {str(summary.measure): summary.value for summary in run.means()} for name, run in self.runs.items()
+            name: {str(summary.measure): summary.value for summary in means} for name, means in self.means().items()
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
 

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from installed import Deferred
 from tiny_models import tiny_dense
 
+import harness
 from harness.cli import init as init_verb
 from harness.cli.app import _build
 from harness.cli.config import FILE_NAME, read_settings
@@ -181,6 +182,23 @@ def test_a_golden_set_with_its_own_documents_needs_no_others(
     assert "corpus" not in settings
 
 
+def test_documents_next_to_a_golden_set_with_its_own_are_named_with_the_options(
+    folder: Path, without_check: None
+) -> None:
+    Path("ragas.jsonl").unlink()
+    shutil.copy(CASES / "llamaindex.json", "llamaindex.json")
+    shutil.copy(CASES / "chunks.jsonl", "chunks.jsonl")
+    for options in ((), ("--golden", "llamaindex.json")):
+        problem = refused(*options)
+        assert "llamaindex.json has its own documents, and others are here: chunks.jsonl" in problem
+        assert "--golden llamaindex.json --corpus llamaindex.json, or" in problem
+    for corpus in ("llamaindex.json", "chunks.jsonl"):
+        assert run("init", "--golden", "llamaindex.json", "--corpus", corpus, "--force").exit_code == 0
+        assert read_settings(Path(FILE_NAME), "check")["corpus"] == [corpus]
+        checked = harness.check("llamaindex.json", corpus=corpus, backends="csr", timing=False, isolation="none")
+        assert checked.report.verdict != "invalid"
+
+
 def test_an_invalid_first_check_leaves_nothing_in_the_way_of_the_next(folder: Path) -> None:
     Path("ragas.jsonl").unlink()
     for name in ("files.jsonl", "chunks-uuid.jsonl"):
@@ -189,6 +207,7 @@ def test_an_invalid_first_check_leaves_nothing_in_the_way_of_the_next(folder: Pa
     assert done.exit_code == 3
     assert "--match field:metadata.source" in " ".join(done.stdout.split())
     assert "harness.toml is not written, because its check is invalid" in done.stderr
+    assert "no baseline was written: the input is invalid, and no backend ran" in done.stderr
     assert not any(path.exists() for path in (Path(FILE_NAME), WORKFLOW, BASELINE))
     assert run("init", "--match", "field:metadata.source").exit_code == 0
     assert all(path.exists() for path in (Path(FILE_NAME), WORKFLOW, BASELINE))

@@ -164,3 +164,10 @@ def test_equal_runs_and_counts_are_not_tested() -> None:
     (row,) = evaluated.tests
     assert (row.metric, row.verdict, row.p) == ("RR", "same", 1.0)
     assert "= equal on every query" in str(evaluated)
+
+
+def test_a_mapping_of_one_run_has_means_by_name():
+    one, several = (harness.evaluate(runs, QRELS, METRICS) for runs in ({"a": FIRST}, {"a": FIRST, "b": SECOND}))
+    assert list(one.means()) == ["a"]
+    assert one.means()["a"] == several.means()["a"] == harness.evaluate(FIRST, QRELS, METRICS).means()
+    assert len(one.differences()) == 0

@@ -117,9 +117,9 @@ def _grade(position: str, key: object) -> int | float:
 
 
 RATINGS = Export(
-    "Rated Ranking Evaluator (RRE), Quepid",
+    "Rated Ranking Evaluator (RRE) and Quepid; topics and groups may be missing, and queries have documents too",
     '{"topics": [{"query_groups": [{"name": …, "queries": [{"placeholders": {"$query": text}}], '
-    '"relevant_documents": {grade: [document id]}}]}]}',
+    '"relevant_documents": {grade: [document id]} or {document id: {"gain": grade}}}]}]}',
     "the `$query` placeholder, or the group's `name` with `--columns query_id=name`",
     _is_ratings,
     _ratings,

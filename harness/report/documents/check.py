@@ -155,9 +155,9 @@ def _matching(report: Result) -> Iterator[str]:
     elif not golden.match.startswith("text") and golden.with_texts < golden.evaluated:
         yield "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     if by_text:
-        some = (
-            "the golden set has" if golden.with_texts >= golden.evaluated else f"{golden.with_texts:,} questions have"
-        )
+        some = "the golden set has"
+        if golden.with_texts < golden.evaluated:
+            some = counted(golden.with_texts, "question has", "questions have")
         unasked = "" if golden.match.startswith("text") else f", as {some} texts and no ids"
         share = golden.match.partition(":")[2] if golden.match.startswith("text:") else ""
         rule = f"text ({share} of the words in order)" if share else "text"
