@@ -262,8 +262,8 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     table = as_table(value)
     if table is not None:
         return rows_of(table, subject, nested=subject != "documents"), set()
-    is_list = isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes)
-    items = list(map(as_record, value)) if is_list else None
+    items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
+    items = None if items is None else list(map(as_record, items))
     if items is not None and all(isinstance(item, Mapping) for item in items):
         return [{str(name): item[name] for name in item} for item in items], set()
     fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}

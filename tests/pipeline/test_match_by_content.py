@@ -387,3 +387,13 @@ def test_ids_that_are_read_as_texts_are_said_to_be_ids() -> None:
     assert problem.check == "missing-texts"
     assert problem.fix.startswith("they look like ids: leave --match text out, or name the field of the texts")
     assert "text:0" not in problem.fix
+
+
+def test_the_header_counts_one_question_with_texts_as_one():
+    corpus = harness.Dataset.of({"a": "the pump moves water", "b": "oil"}, {"q": "x"})
+    golden = [
+        {"question": "pump", "reference_contexts": ["the pump moves water"]},
+        {"question": "oil", "expected": "b"},
+    ]
+    header = checked(golden, corpus=corpus, backends=CSR).render("markdown")
+    assert "matched by text, as 1 question has texts and no ids" in header
