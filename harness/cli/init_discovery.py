@@ -62,11 +62,11 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
         )
     brings_documents = _brings_documents(golden_sets[0], columns)
     if brings_documents and (indexes or documents):
-        others = f"--corpus {documents[0]}" if documents else f"--against '{_only_index(indexes, golden_sets[0])}'"
+        alternative = f"--corpus {documents[0]}" if documents else f"--against '{_only_index(indexes, golden_sets[0])}'"
         raise UsageError(
             f"{golden_sets[0]} has its own documents, and others are here: "
             f"{', '.join([*documents, *(str(index.folder) for index in indexes)])}",
-            fix=f"name one: --golden {golden_sets[0]} --corpus {golden_sets[0]}, or --golden {golden_sets[0]} {others}",
+            fix=f"name one: --golden {golden_sets[0]} --corpus {golden_sets[0]}, or --golden {golden_sets[0]} {alternative}",
         )
     if indexes:
         return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))
