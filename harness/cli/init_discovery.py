@@ -66,7 +66,7 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
         raise UsageError(
             f"{golden_sets[0]} has its own documents, and others are here: "
             f"{', '.join([*documents, *(str(index.folder) for index in indexes)])}",
-            fix=f"name one: --golden {golden_sets[0]} --corpus {golden_sets[0]}, or --golden {golden_sets[0]} {alternative}",
+            fix=f"name one: --golden {golden_sets[0]} with --corpus {golden_sets[0]}, or with {alternative}",
         )
     if indexes:
         return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))

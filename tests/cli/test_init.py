@@ -191,7 +191,7 @@ def test_documents_next_to_a_golden_set_with_its_own_are_named_with_the_options(
     for options in ((), ("--golden", "llamaindex.json")):
         problem = refused(*options)
         assert "llamaindex.json has its own documents, and others are here: chunks.jsonl" in problem
-        assert "--golden llamaindex.json --corpus llamaindex.json, or" in problem
+        assert "--golden llamaindex.json with --corpus llamaindex.json, or with --corpus chunks.jsonl" in problem
     for corpus in ("llamaindex.json", "chunks.jsonl"):
         assert run("init", "--golden", "llamaindex.json", "--corpus", corpus, "--force").exit_code == 0
         assert read_settings(Path(FILE_NAME), "check")["corpus"] == [corpus]
