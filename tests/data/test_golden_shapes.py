@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from harness.data.golden_set import GoldenSet
 from harness.data.golden_shapes import SHAPES, GoldenContent, read_shapes
 from harness.errors import DataError, UsageError
 from harness.loaders.golden import load_golden
+from harness.pipeline.check.checked import CheckResult
 
 openpyxl = Deferred("openpyxl")
 IDS = st.text("abcXYZ019#./_é", min_size=1, max_size=6).filter(lambda name: name not in ("no", "null"))
@@ -485,3 +487,59 @@ def test_nested_texts_are_refused_with_the_nesting_that_is_read() -> None:
         DataError, match="expected a text or a list of texts: alternatives, as lists in a list, are read"
     ):
         golden_of_objects([{"question": "x", "reference_contexts": [["a b", "c d"]]}])
+
+
+WORDS = st.lists(
+    st.sampled_from(["pump", "water", "filter", "oil", "tank", "valve", "warranty", "reset"]), min_size=1, max_size=4
+)
+
+
+@st.composite
+def facts_of_documents(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str, list[str]]]]:
+    """Documents whose texts are distinct and contain no other, and questions with the ids that they expect."""
+    words = draw(st.lists(WORDS, min_size=2, max_size=5))
+    documents = {f"d{number}": " ".join([f"text {number} begins", *text]) for number, text in enumerate(words)}
+    expected = st.lists(st.sampled_from(sorted(documents)), min_size=1, max_size=2, unique=True)
+    questions = draw(st.lists(st.tuples(WORDS.map(" ".join), expected), min_size=1, max_size=4))
+    return documents, [(f"q{number}", text, ids) for number, (text, ids) in enumerate(questions)]
+
+
+def figures_of(checked: CheckResult) -> tuple[dict[str, Any], list[tuple[list[str], dict[str, Any], list[int | None]]]]:
+    """Means with their intervals, and the hits, values and ranks of each question."""
+    (trial,) = checked.report.trials
+    means = {name: value.model_dump() for name, value in trial.metrics.items()}
+    return means, [(one.top, one.values, [each.rank for each in one.expected]) for one in trial.questions]
+
+
+@settings(max_examples=examples(3), deadline=None)
+@given(content=facts_of_documents())
+def test_checks_by_ids_texts_and_files_give_the_same_result(
+    content: tuple[dict[str, str], list[tuple[str, str, list[str]]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    documents, questions = content
+    folder = tmp_path_factory.mktemp("matches")
+    records = [{"_id": name, "text": text, "metadata": {"source": f"{name}.pdf"}} for name, text in documents.items()]
+    corpus = folder / "chunks.jsonl"
+    corpus.write_text("".join(json.dumps(record) + "\n" for record in records))
+    options: dict[str, Any] = {"corpus": corpus, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
+
+    def write(name: str, field_name: str, value_of: Callable[[str], str]) -> Path:
+        values = [(query, text, list(map(value_of, ids))) for query, text, ids in questions]
+        lines = [{"id": query, "question": text, field_name: found} for query, text, found in values]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder / f"{name}.jsonl"
+
+    def as_table(path: Path) -> Path:
+        frame = pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
+        frame.to_csv(path.with_suffix(".csv"), index=False)
+        return path.with_suffix(".csv")
+
+    ids = write("ids", "expected", str)
+    texts = write("texts", "reference_contexts", documents.__getitem__)
+    files = write("files", "expected", lambda name: f"{name}.pdf")
+    expected = figures_of(harness.check(ids, **options))
+    for golden in (texts, as_table(texts)):
+        for match in ("exact", "text", "text:0.9"):
+            assert figures_of(harness.check(golden, **options, match=match)) == expected, (golden.name, match)
+    for golden in (files, as_table(files)):
+        assert figures_of(harness.check(golden, **options, match="field:metadata.source")) == expected, golden.name
