@@ -22,8 +22,8 @@ import pyarrow as pa
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.document.model import Document
 from harness.metrics import parse_metric, score
-from harness.report.html.explorer import Explorer
 from harness.report.html.render import render_page
+from harness.report.rankings.explorer import Explorer
 
 MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
 WORDS_IN_A_DOCUMENT, WORDS_IN_A_QUERY, JUDGED, VOCABULARY = 90, 6, 3, 60_000

@@ -13,6 +13,9 @@ from harness.errors import UsageError
 from harness.plan.config import ReportRequest
 
 if TYPE_CHECKING:
+    from harness.pipeline.check.checked import CheckResult
+    from harness.pipeline.regress.regression import Regression
+    from harness.results.comparison import Comparison
     from harness.results.schema import Result
 
 
@@ -36,8 +39,14 @@ def report(request: ReportRequest) -> None:
         return
     if request.folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
-    if request.format == _HTML:
-        print_result(_page(request.folder, request.cards, keep_text=not request.no_text))
+    if request.format == _HTML and request.query is not None:
+        raise UsageError("--query with --format html: the page has every query", fix="leave out one of them")
+    if request.format == _HTML:  # bytes, because the file declares UTF-8, whatever the encoding of the terminal is
+        page = _with_texts(request.folder, request.cards).html(keep_text=not request.no_text)
+        print_result(page.encode())
+        return
+    if request.query is not None:
+        _write_query(request.folder, request.query, request)
         return
     stored = _stored(request.folder)
     visible_result = _without_texts(stored) if request.no_text else stored
@@ -74,8 +83,18 @@ def _without_texts(report: Result) -> Result:
     return without_questions(report) if report.kind == "check" else report
 
 
-def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
-    """Return the page as bytes, because the file declares UTF-8, independent of the terminal's encoding."""
+def _write_query(folder: Path, query: str, request: ReportRequest) -> None:
+    """Print one query of a stored result."""
+    from harness.report.presenting import query_of
+
+    document = query_of(_with_texts(folder, request.cards), query, keep_text=not request.no_text)
+    if request.sort is not None:
+        document.check_sort(request.sort)
+    write_report(document, request.format, verbose=request.verbose, sort=request.sort)
+
+
+def _with_texts(folder: Path, cards: Path | None) -> CheckResult | Comparison | Regression:
+    """Read a stored result with its rankings, and with the texts of documents if the dataset can still be found."""
     from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings
@@ -90,14 +109,11 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
         and not (folder.name == REPORT_NAME and (result_folder / RUNS).is_dir())
     ):
         raise UsageError(
-            f"'{folder}' is a single file, and a page also needs the other files of its result folder",
+            f"'{folder}' is a single file, and rankings are in the other files of its result folder",
             fix="name that folder, or print this file with --format table, markdown, latex, csv or json",
         )
-    page_result: CheckResult | Comparison | Regression
     if report.kind == "check":
-        page_result = with_corpora(CheckResult.load(result_folder), cards=cards)
-    elif report.change is not None:
-        page_result = with_rankings(Regression(report), result_folder, cards=cards)
-    else:
-        page_result = with_documents(Comparison.load(result_folder), cards=cards)
-    return page_result.html(keep_text=keep_text).encode()
+        return with_corpora(CheckResult.load(result_folder), cards=cards)
+    if report.change is not None:
+        return with_rankings(Regression(report), result_folder, cards=cards)
+    return with_documents(Comparison.load(result_folder), cards=cards)

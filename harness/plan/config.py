@@ -854,6 +854,11 @@ class ReportRequest(Options):
     format: str = replace(FORMAT, choices=(*FORMATS, "html")).default("table")
     verbose: bool = VERBOSE.default(False)
     sort: str | None = SORT.default(None)
+    query: str | None = Option(
+        "Print only this query or question: values, ranks and first hits of every backend; --verbose adds texts.",
+        OUTPUT,
+        metavar="ID",
+    ).default(None)
     schema: bool = Option("Describe every field of report.json, and exit.", OUTPUT).default(False)
     no_text: bool = NO_TEXT.default(False)
     cards: Path | None = CARDS.default(None)

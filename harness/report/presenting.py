@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from harness.data.types import Corpus, Run
+from harness.document.model import Document
+from harness.errors import UsageError
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
+from harness.report.documents.query import query_document
 from harness.report.formats import render
-from harness.report.html.check_page import check_html
-from harness.report.html.comparison_page import comparison_html
-from harness.report.html.regression_page import regression_html
+from harness.report.html.pages import change_html, check_html, comparison_html
+from harness.report.rankings.of_change import change_explorers
+from harness.report.rankings.of_check import check_explorers
+from harness.report.rankings.of_comparison import comparison_explorers
 from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
 from harness.results.comparison import Comparison
@@ -29,10 +36,17 @@ class ReportPresenter:
         if isinstance(result, Comparison):
             return comparison_html(result if keep_text else result.without_texts())
         if isinstance(result, CheckResult):
-            return _check_page(result, keep_text=keep_text)
+            return check_html(*_check_parts(result, keep_text=keep_text))
         if isinstance(result, Regression):
             return _regression_page(result, keep_text=keep_text)
         raise TypeError(f"a {type(result).__name__} has no page")
+
+    def query(
+        self, result: object, query_id: str, format_name: str, *, keep_text: bool, verbose: bool, sort: str | None
+    ) -> str:
+        """Return one query of a comparison, a check or a regression in one of these formats."""
+        document = query_of(result, query_id, keep_text=keep_text)
+        return render(document, format_name, verbose=verbose, sort=sort)
 
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs as ``harness eval`` prints them."""
@@ -46,16 +60,39 @@ class ReportPresenter:
         return failures(report)
 
 
-def _check_page(result: CheckResult, *, keep_text: bool) -> str:
+def query_of(result: object, query_id: str, *, keep_text: bool) -> Document:
+    """Return the document of one query of a result.
+
+    Raises UnknownNameError for an unknown query, UsageError if the rankings of the compared results cannot be read.
+    """
+    if isinstance(result, Comparison):
+        report, explorers = result.report, comparison_explorers(result if keep_text else result.without_texts())
+    elif isinstance(result, CheckResult):
+        report, explorers = result.report, check_explorers(*_check_parts(result, keep_text=keep_text))
+    elif not isinstance(result, Regression):
+        raise TypeError(f"a {type(result).__name__} has no queries")
+    elif result.compared is None:
+        raise UsageError(f"the rankings of the compared results cannot be read: {result.no_texts}")
+    else:
+        report = result.report
+        no_texts = result.no_texts if keep_text else LEFT_OUT
+        explorers = change_explorers(result.compared, result.documents, no_texts, keep_text=keep_text)
+    return query_document(explorers, query_id, f"harness {report.harness.version} · {report.created}")
+
+
+def _check_parts(
+    result: CheckResult, *, keep_text: bool
+) -> tuple[Result, Mapping[tuple[str, str], Run], Mapping[str, Corpus], str]:
+    """Return the report, the hits, the documents, and why some have no texts."""
     report = result.report if keep_text else without_questions(result.report)
     if not keep_text or report.plan.resolved.get("no_text"):
-        return check_html(report, result.hits, {}, LEFT_OUT)
+        return report, result.hits, {}, LEFT_OUT
     missing = any(corpus.name not in result.corpora for corpus in report.corpora)
-    return check_html(report, result.hits, result.corpora, result.no_texts if missing else "")
+    return report, result.hits, result.corpora, result.no_texts if missing else ""
 
 
 def _regression_page(result: Regression, *, keep_text: bool) -> str:
     report, no_texts = result.report, result.no_texts
     if not keep_text:
         report, no_texts = report.model_copy(update={"change": without_texts(result.change)}), LEFT_OUT
-    return regression_html(report, result.compared, result.documents, no_texts, keep_text=keep_text)
+    return change_html(report, result.compared, result.documents, no_texts, keep_text=keep_text)

@@ -24,6 +24,11 @@ class Presenter(Protocol):
     def page(self, result: object, *, keep_text: bool) -> str:
         """Return a comparison, a check or a regression as one HTML file, with or without texts."""
 
+    def query(
+        self, result: object, query_id: str, format_name: str, *, keep_text: bool, verbose: bool, sort: str | None
+    ) -> str:
+        """Return one query of a result as ``table``, ``markdown``, ``latex`` or ``csv``."""
+
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs in one of these formats, with or without the values of every query."""
 
@@ -56,6 +61,22 @@ class Presentable:
         orders rows.
         """
         return presenter().text(self.report, format, verbose=verbose, sort=sort)
+
+    def render_query(
+        self,
+        query_id: str,
+        format: str = "table",  # noqa: A002 - the name of the command line's option
+        *,
+        keep_text: bool = True,
+        verbose: bool = False,
+        sort: str | None = None,
+    ) -> str:
+        """Return the values, ranks and first hits of every backend for one query, in the formats but ``json``.
+
+        ``verbose`` adds the texts of the documents, ``keep_text=False`` leaves all texts out. Raises UnknownNameError
+        for an unknown query.
+        """
+        return presenter().query(self, query_id, format, keep_text=keep_text, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as a self-contained HTML file.

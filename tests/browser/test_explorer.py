@@ -12,8 +12,8 @@ from playwright.sync_api import Page as Browser
 from playwright.sync_api import expect
 
 from harness.data.types import Ids
-from harness.report.html.explorer import Explorer
 from harness.report.html.render import render_page
+from harness.report.rankings.explorer import Explorer
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., BrowserPage]

@@ -12,8 +12,8 @@ from explorers import corpus_of, qrels_of, queries_of, run_of, small_page
 from playwright.sync_api import expect
 
 from harness.data.types import Ids
-from harness.report.html.explorer import Agreement, Explorer
 from harness.report.html.render import render_page
+from harness.report.rankings.explorer import Agreement, Explorer
 
 pytestmark = pytest.mark.integration
 

@@ -22,8 +22,7 @@ from harness.loaders.golden import load_golden
 from harness.metrics.parse import parse_metric
 from harness.pipeline.check.checked import CheckResult
 from harness.report.documents.check_cases import failures
-from harness.report.html.check_page import check_html
-from harness.report.html.comparison_page import comparison_html
+from harness.report.html.pages import check_html, comparison_html
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CASES = Path(__file__).parents[1] / "cases" / "golden"

@@ -12,9 +12,9 @@ import pytest
 from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer
 
 from harness.data.types import Ids
-from harness.report.html.explorer import Explorer, changes
 from harness.report.html.payload import TEXT_LENGTH, Element, payload_of
-from harness.report.html.pools import DEPTH, UNJUDGED, pools_of, top_of
+from harness.report.rankings.explorer import Explorer, changes
+from harness.report.rankings.pools import DEPTH, UNJUDGED, pools_of, top_of
 
 
 def read(element: Element) -> Any:

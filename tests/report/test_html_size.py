@@ -8,8 +8,8 @@ import pytest
 from explorers import small_page
 
 from harness.data.types import Corpus, Ids, Queries, Run
-from harness.report.html.explorer import Explorer
 from harness.report.html.render import LARGEST, render_page
+from harness.report.rankings.explorer import Explorer
 
 QUERIES, BACKENDS, DOCUMENTS, DEPTH = 10_000, 5, 200_000, 10
 

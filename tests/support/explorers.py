@@ -10,7 +10,7 @@ import pyarrow as pa
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.document.figures import Bar, Bars
 from harness.document.model import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
-from harness.report.html.explorer import Agreement, Explorer
+from harness.report.rankings.explorer import Agreement, Explorer
 
 
 def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:

@@ -31,7 +31,7 @@ _OF_WORKERS = (
 _OF_COMMANDS = (
     "email.parser", "harness.pipeline.compare", "harness.cli.config", "harness.pipeline.check.run_check",
     "harness.loaders.trec_write", "harness.pipeline.regress.run_regress", "harness.pipeline.regress.rerun",
-    "harness.report.html.check_page", "harness.report.html.comparison_page", "harness.report.html.regression_page",
+    "harness.report.html.pages",
     "harness.report.documents.plan", "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma",
     "pandas", "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip

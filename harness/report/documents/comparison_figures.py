@@ -30,7 +30,7 @@ from harness.document.model import Figure
 from harness.metrics import Metric, QuerySet, parse_metric, score
 from harness.pipeline.probes import PROBES
 from harness.report.documents.verdicts import reference_of
-from harness.report.html.pools import DEPTH, top_of
+from harness.report.rankings.pools import DEPTH, top_of
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
 

@@ -22,9 +22,9 @@ import orjson
 from harness.data.arrow import take_rows
 from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.metrics import lower_is_better
-from harness.report.html.explorer import Explorer, KeptRanks, changes
-from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 from harness.report.html.svg import short_names
+from harness.report.rankings.explorer import Explorer, changes
+from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
 from harness.wording import short_ids
 
 TEXT_LENGTH = 1500
@@ -146,7 +146,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     position[part.order] = np.arange(len(part.order))
     texts = _query_texts(explorer)
     relevant = _relevant(explorer)
-    ranks = _ranks(explorer, top, pools)
+    ranks = ranks_in_pools(explorer, top, pools)
     grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
     docs, ids = (pools.docs + part.first).tolist(), explorer.query_ids.to_list()
     doc_numbers = {id_: part.first + number for number, id_ in enumerate(pools.ids)} if explorer.expected else {}
@@ -203,30 +203,6 @@ def _scores(explorer: Explorer, top: Top) -> list[tuple[list[float], ...]]:
         else:
             scores.append([[float(f"{score:.6g}") for score in row if score == score] for row in ranking.tolist()])
     return list(zip(*scores, strict=True))
-
-
-def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]:
-    """Return the ranks of all pools; None if a ranking lacks a document, but may have had it below its kept hits."""
-    owner = np.repeat(np.arange(len(pools.indptr) - 1), np.diff(pools.indptr))
-    ranks: list[list[int | None]] = []
-    for number, ranking in enumerate(pools.ranks):
-        stored_depth = explorer.stored_depths[number] if explorer.stored_depths is not None else None
-        values: list[int | None] = ranking.tolist()
-        if stored_depth is not None:
-            further = explorer.stored_ranks[number] if explorer.stored_ranks is not None else None
-            for position in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= stored_depth)).tolist():
-                values[position] = _stored_rank(explorer, pools, further, int(owner[position]), position)
-        ranks.append(values)
-    return ranks
-
-
-def _stored_rank(explorer: Explorer, pools: Pools, stored: KeptRanks | None, query: int, number: int) -> int | None:
-    """Return the kept rank of a pool's document, 0 if it was not found, None if that is unknown."""
-    if stored is None:
-        return None
-    rank = stored.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[number])])
-    is_relevant = pools.grades[number] != UNJUDGED and pools.grades[number] >= explorer.relevance
-    return rank or (0 if stored.complete and is_relevant else None)
 
 
 def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:

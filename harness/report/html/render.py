@@ -18,9 +18,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table
-from harness.report.html.explorer import Explorer
 from harness.report.html.payload import payload_of
 from harness.report.html.pictures import draw
+from harness.report.rankings.explorer import Explorer
 from harness.wording import counted
 
 LARGEST = 7_600_000

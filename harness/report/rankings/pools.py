@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
+from harness.report.rankings.explorer import Explorer, KeptRanks
 
 DEPTH = 10
 """Ranks of every ranking that the page holds."""
@@ -153,3 +154,27 @@ def _find(sorted_keys: Int64Array, keys: npt.NDArray[Any]) -> Int64Array:
         return np.full(len(keys), -1, dtype=np.int64)
     number = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
     return np.where(sorted_keys[number] == keys, number, -1)
+
+
+def ranks_in_pools(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]:
+    """Return the ranks of all pools by ranking: 0 not found, None if a document may stand below the kept hits."""
+    owner = np.repeat(np.arange(len(pools.indptr) - 1), np.diff(pools.indptr))
+    ranks: list[list[int | None]] = []
+    for number, ranking in enumerate(pools.ranks):
+        stored_depth = explorer.stored_depths[number] if explorer.stored_depths is not None else None
+        values: list[int | None] = ranking.tolist()
+        if stored_depth is not None:
+            further = explorer.stored_ranks[number] if explorer.stored_ranks is not None else None
+            for position in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= stored_depth)).tolist():
+                values[position] = _stored_rank(explorer, pools, further, int(owner[position]), position)
+        ranks.append(values)
+    return ranks
+
+
+def _stored_rank(explorer: Explorer, pools: Pools, stored: KeptRanks | None, query: int, number: int) -> int | None:
+    """Return the kept rank of a pool's document, 0 if it was not found, None if that is unknown."""
+    if stored is None:
+        return None
+    rank = stored.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[number])])
+    is_relevant = pools.grades[number] != UNJUDGED and pools.grades[number] >= explorer.relevance
+    return rank or (0 if stored.complete and is_relevant else None)

@@ -1,4 +1,4 @@
-"""The page of a comparison."""
+"""The queries of a comparison with all rankings."""
 
 from __future__ import annotations
 
@@ -11,26 +11,15 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy
 from harness.data.filtering import format_filter
 from harness.data.types import Float64Array, Ids, Int32Array, Run
-from harness.report.documents.compare import comparison_document
-from harness.report.documents.comparison_figures import comparison_figures
 from harness.report.documents.verdicts import reference_of
-from harness.report.html.explorer import NO_HITS, Agreement, Explorer, unanswered
-from harness.report.html.render import render_page
+from harness.report.rankings.explorer import NO_HITS, Agreement, Explorer, unanswered
 from harness.results.comparison import Comparison
 from harness.results.schema_base import DatasetInfo
 
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 
-def comparison_html(compared: Comparison) -> str:
-    """Return the page as one HTML file."""
-    result, runs = compared.report, {}
-    if len(result.datasets) == 1:
-        runs = {trial.label: compared.run(trial.label) for trial in result.trials if trial.status == "ok"}
-    return render_page(comparison_document(result, comparison_figures(compared, runs)), _explorers(compared))
-
-
-def _explorers(compared: Comparison) -> list[Explorer]:
+def comparison_explorers(compared: Comparison) -> list[Explorer]:
     """Return every query of each dataset with all rankings; empty for a dataset on which no backend has any.
 
     If texts of queries were left out, texts of documents are too.

@@ -1,4 +1,4 @@
-"""The page of a check: a golden set compared with backends."""
+"""The questions of a check with all rankings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from harness.data.arrow import text_scalar
 from harness.data.filtering import format_filter
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
-from harness.report.documents.check import check_document
 from harness.report.documents.verdicts import compared_name, reference_of
-from harness.report.html.explorer import ExpectedDocuments, Explorer, queries_of
-from harness.report.html.render import render_page
+from harness.report.rankings.explorer import ExpectedDocuments, Explorer, queries_of
 from harness.results.schema import Result, TrialResult
 
 _MAX_CHUNKS = 3
@@ -29,18 +27,11 @@ Hits = Mapping[tuple[str, str], Run]
 """Dataset and label to the hits of a trial."""
 
 
-def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> str:
-    """Return the page as one HTML file.
-
-    ``corpora`` have the texts of the documents by the name of the corpus; if one is missing, ``no_texts`` says why.
-    """
-    return render_page(check_document(report), _explorers(report, runs, corpora, no_texts), instead_of="missed")
-
-
-def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
+def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
     """Return every question with each backend's hits for it; empty if no backend answered.
 
-    Documents of several corpora are distinguished by the corpus's name, because two corpora may share ids.
+    Documents of several corpora are distinguished by the corpus's name, because two corpora may share ids. ``corpora``
+    have the texts of the documents by the name of the corpus; if one is missing, ``no_texts`` says why.
     """
     trials = [trial for trial in report.trials if (trial.dataset, trial.label) in runs and trial.questions]
     if not trials:

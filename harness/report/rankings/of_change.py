@@ -1,8 +1,8 @@
-"""The page of ``harness regress`` and ``harness diff``: one result against an earlier one."""
+"""The common queries of two results with the rankings of both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,21 +10,15 @@ import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Run
-from harness.document.figures import Differences
-from harness.document.model import Figure
-from harness.metrics import lower_is_better
 from harness.pipeline.regress.compare_sides import SideComparison
 from harness.pipeline.regress.pairing import ComparedDataset
-from harness.report.documents.regress import change_document
-from harness.report.html.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
-from harness.report.html.render import render_page
+from harness.report.rankings.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
 from harness.results.regression_schema import Change
-from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents
 
-_ROUNDING = 1e-12
-_DRAWN = 6
+ROUNDING = 1e-12
+"""Largest difference between two values of a query that is taken for rounding."""
 
 
 class _Slot(NamedTuple):
@@ -49,60 +43,24 @@ class _Ranking(NamedTuple):
     stored_ranks: KeptRanks | None
 
 
-def regression_html(
-    report: Result,
-    compared: SideComparison | None,
-    documents: Mapping[str, Documents],
-    no_texts: str,
-    *,
-    keep_text: bool,
-) -> str:
-    """Return the page as one HTML file.
-
-    ``compared`` holds the rankings and values of all queries; if it is None, the page has the queries of the report as
-    tables, and ``no_texts`` says why. ``documents`` are each dataset's; for a dataset without them, ``no_texts`` says
-    why. Without ``keep_text`` there are no texts at all.
-    """
-    if compared is None:
-        return render_page(change_document(report, unknown=no_texts))
-    document = change_document(report, list(_figures(compared)))
-    texts = {
-        dataset.name: documents.get(dataset.name, Documents(None, no_texts)) if keep_text else Documents(None, no_texts)
-        for dataset in compared.datasets
-    }
-    return render_page(document, _explorers(compared, texts, keep_text=keep_text), instead_of="changed")
-
-
-def _figures(compared: SideComparison) -> Iterator[Figure]:
-    """Yield after minus before for metrics that changed on any query, the verdict's metrics first."""
-    order = _metrics(compared.change)
-    datasets = {dataset.name: dataset for dataset in compared.datasets}
-    judged = [(backend, metric) for backend in compared.change.backends for metric in backend.metrics]
-    changed = [pair for pair in judged if pair[1].wins + pair[1].losses]
-    for backend, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
-        values = _paired_values(datasets[backend.dataset], backend.before, backend.after, metric.metric)
-        order_of_sides = "after minus before"
-        if lower_is_better(metric.metric):
-            values, order_of_sides = -values, "before minus after"
-        drawing = Differences(
-            f"{backend.after} (after)", f"{backend.before} (before)", metric.metric, values, backend.dataset
-        )
-        note = "Query by query, sorted from the greatest loss to the greatest gain."
-        title = f"{backend.after}{compared.change.on(backend)}"
-        yield Figure(f"{metric.metric} of {title}, {order_of_sides}", drawing, note)
-
-
-def _explorers(compared: SideComparison, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:
+def change_explorers(
+    compared: SideComparison, documents: Mapping[str, Documents], no_texts: str, *, keep_text: bool
+) -> list[Explorer]:
     """Return every common query of each dataset with both rankings of each backend; empty without such queries.
 
-    A pair that one of the datasets lacks has no hits there.
+    A pair that one of the datasets lacks has no hits there. ``documents`` are each dataset's; for a dataset without
+    them, ``no_texts`` says why. Without ``keep_text`` there are no texts at all.
     """
+    absent = Documents(None, no_texts)
+    texts = {
+        dataset.name: documents.get(dataset.name, absent) if keep_text else absent for dataset in compared.datasets
+    }
     rankings = [(dataset, _rankings(compared.change, dataset)) for dataset in compared.datasets]
     depths = {slot: ranking.depth for _, of_pairs in rankings for slot, ranking in of_pairs.items()}
     if not depths:
         return []
     return [
-        _explorer(compared.change, dataset, of_pairs, depths, documents[dataset.name], keep_text=keep_text)
+        _explorer(compared.change, dataset, of_pairs, depths, texts[dataset.name], keep_text=keep_text)
         for dataset, of_pairs in rankings
     ]
 
@@ -119,7 +77,7 @@ def _explorer(
     """Return the queries of one dataset; ``depths`` has the rankings that all datasets share, some with hits there."""
     slots, failed = list(depths), [slot not in rankings_by_slot for slot in depths]
     rankings = [rankings_by_slot.get(slot, _Ranking(NO_HITS, {}, depths[slot], None)) for slot in slots]
-    metrics = _metrics(change)
+    metrics = metrics_of_change(change)
     texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
     ids = Ids.of(dataset.queries)
     against = [slots.index(slot._replace(when="before")) for slot in slots]
@@ -200,7 +158,7 @@ def _ranking(side: ResultSnapshot, label: str, *, complete: bool) -> _Ranking | 
     return _Ranking(run, side.figures[label], side.depth, stored_ranks) if run is not None else None
 
 
-def _metrics(change: Change) -> list[str]:
+def metrics_of_change(change: Change) -> list[str]:
     """Return the metrics that both sides of some backend have, the verdict's metrics first."""
     leading = [backend.dossier.metric for backend in change.backends if backend.dossier and backend.dossier.metric]
     judged = [metric.metric for backend in change.backends for metric in backend.metrics]
@@ -211,23 +169,13 @@ def _values(
     rankings: Sequence[_Ranking], against: Sequence[int], metrics: Sequence[str], queries: Sequence[str]
 ) -> Float64Array:
     """Return values as float64 (R, M, Q), NaN if a query was not evaluated; rounding alone is not a difference."""
-    values = np.array([[_column(ranking.figures, name, queries) for name in metrics] for ranking in rankings])
+    values = np.array([[values_of_queries(ranking.figures, name, queries) for name in metrics] for ranking in rankings])
     before = values[list(against)]
-    rounded: Float64Array = np.where(np.abs(values - before) <= _ROUNDING, before, values)
+    rounded: Float64Array = np.where(np.abs(values - before) <= ROUNDING, before, values)
     return rounded
 
 
-def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Sequence[str]) -> list[float]:
+def values_of_queries(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Sequence[str]) -> list[float]:
+    """Return the values of a metric by query, NaN if a query was not evaluated."""
     values = figures.get(metric, {})
     return [values.get(query, np.nan) for query in queries]
-
-
-def _paired_values(compared: ComparedDataset, before: str, after: str, metric: str) -> Float64Array:
-    """Return after minus before on every query that both sides were evaluated on, float64 (n,)."""
-
-    def side_values(side: ResultSnapshot, label: str) -> Float64Array:
-        return np.array(_column(side.figures[label], metric, compared.queries), dtype=np.float64)
-
-    moved = side_values(compared.after, after) - side_values(compared.before, before)
-    moved = moved[~np.isnan(moved)]
-    return np.where(np.abs(moved) <= _ROUNDING, 0.0, moved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,3 +137,21 @@ def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArra
         entered = np.maximum(entered, np.count_nonzero(~in_reference & (ranking >= 0), axis=1))
     order: Int64Array = np.lexsort((low, -entered, -largest)).astype(np.int64)
     return order
+
+
+def of_one_query(explorer: Explorer, query_id: str) -> Explorer:
+    """Return the same rankings for one of the queries only."""
+    ids = Ids.of([query_id])
+    row = int(explorer.query_ids.rows_of(ids)[0])
+    agreement, one = explorer.agreement, slice(row, row + 1)
+    return replace(
+        explorer,
+        query_ids=ids,
+        values=None if explorer.values is None else explorer.values[:, :, one],
+        agreement=None
+        if agreement is None
+        else replace(agreement, state=agreement.state[:, one], cause=agreement.cause[:, one]),
+        expected=None if explorer.expected is None else explorer.expected[one],
+        failed=None if explorer.failed is None else explorer.failed[:, one],
+        filters=explorer.filters[one] if explorer.filters else (),
+    )
