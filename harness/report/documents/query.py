@@ -42,7 +42,7 @@ def query_document(explorers: Sequence[Explorer], query_id: str, made_by: str) -
                 Section("values", "Values", [table for view in views for table in view.value_tables()]),
                 Section("relevant", "Relevant documents", [view.relevant_table() for view in views]),
                 Section("hits", "Hits", [view.hits_table() for view in views]),
-                Section("texts", "Texts", [block for view in views for block in view.texts()]),
+                Section("texts", "Texts", [block for view in views for block in view.texts()], detail=True),
             ]
         ),
         made_by=made_by,
@@ -208,6 +208,7 @@ class _View:
                 (self.short[name], written if len(written) <= _LONGEST_TEXT else f"{written[:_LONGEST_TEXT]} …")
                 for name, written in zip(present, texts, strict=True)
             ],
+            open=True,
         )
 
     def values(self) -> Iterator[Value]:
