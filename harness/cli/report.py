@@ -42,7 +42,7 @@ def report(request: ReportRequest) -> None:
     if request.format == _HTML and request.query is not None:
         raise UsageError("--query with --format html: the page has every query", fix="leave out one of them")
     if request.format == _HTML:  # bytes, because the file declares UTF-8, whatever the encoding of the terminal is
-        page = _with_texts(request.folder, request.cards).html(keep_text=not request.no_text)
+        page = _read_result(request.folder, request.cards).html(keep_text=not request.no_text)
         print_result(page.encode())
         return
     if request.query is not None:
@@ -87,13 +87,13 @@ def _write_query(folder: Path, query: str, request: ReportRequest) -> None:
     """Print one query of a stored result."""
     from harness.report.presenting import query_of
 
-    document = query_of(_with_texts(folder, request.cards), query, keep_text=not request.no_text)
+    document = query_of(_read_result(folder, request.cards), query, keep_text=not request.no_text)
     if request.sort is not None:
         document.check_sort(request.sort)
     write_report(document, request.format, verbose=request.verbose, sort=request.sort)
 
 
-def _with_texts(folder: Path, cards: Path | None) -> CheckResult | Comparison | Regression:
+def _read_result(folder: Path, cards: Path | None) -> CheckResult | Comparison | Regression:
     """Read a stored result with its rankings, and with the texts of documents if the dataset can still be found."""
     from harness.pipeline.check.checked import CheckResult
     from harness.pipeline.check.run_check import with_corpora

@@ -76,5 +76,5 @@ def test_a_page_of_a_file_outside_its_folder_is_refused_with_the_way_out(compari
         (tmp_path / name).write_text(comparison)
         refused = report(tmp_path / name, "--format", "html")
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.startswith(f"harness: '{tmp_path / name}' is a single file, and a page also needs")
+        assert refused.stderr.startswith(f"harness: '{tmp_path / name}' is a single file, and rankings are in")
         assert "name that folder" in refused.stderr

@@ -27,12 +27,13 @@ def query_document(explorers: Sequence[Explorer], query_id: str, made_by: str) -
 
     Raises UnknownNameError if no dataset has it.
     """
-    asked = [explorer for explorer in explorers if query_id in explorer.query_ids.to_list()]
-    if not asked:
+    matching = [explorer for explorer in explorers if query_id in explorer.query_ids.to_list()]
+    if not matching:
         names = list(dict.fromkeys(name for explorer in explorers for name in explorer.query_ids))
         raise UnknownNameError("query", query_id, names, of="the result")
     views = [
-        _View(of_one_query(explorer, query_id), f", {explorer.dataset}" if len(asked) > 1 else "") for explorer in asked
+        _View(of_one_query(explorer, query_id), f", {explorer.dataset}" if len(matching) > 1 else "")
+        for explorer in matching
     ]
     return Document(
         title=f"query {query_id}",
