@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -40,13 +40,15 @@ _LISTED_VALUES = 8
 class FilterResult:
     """Effect of a filter on a corpus of N documents.
 
-    ``conditions`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null if a
-    document lacks the field; ``matching`` bool (N,) are the matching documents.
+    ``conditions`` maps fields to values. ``metadata`` holds what engines store: one string column for each field with N
+    rows, null if a document lacks the field; ``matching`` bool (N,) are the matching documents. ``of_columns`` are the
+    conditions on these columns, None for the same: a field of lists has a column for each value that a filter names.
     """
 
     conditions: Conditions
     metadata: pa.Table
     matching: BoolArray
+    of_columns: Conditions | None = None
 
     def __len__(self) -> int:
         """Return the number of documents that match."""
@@ -125,7 +127,11 @@ class QueryFilters:
             if number == len(distinct):
                 distinct.append(fields)
             group_of.append(number)
-        groups = tuple(FilterResult(dict(fields), metadata, matching_rows(metadata, fields)) for fields in distinct)
+        columns, of_columns = without_lists(metadata, distinct)
+        groups = tuple(
+            FilterResult(dict(fields), columns, matching_rows(metadata, fields), stored)
+            for fields, stored in zip(distinct, of_columns, strict=True)
+        )
         return cls(groups, np.array(group_of, dtype=np.int32))
 
     @property
@@ -169,7 +175,7 @@ class QueryFilters:
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> QueryFilters:
         """Return the same filters on some of the documents, in the order of ``rows``."""
         metadata = self.metadata.take(numbers(rows))
-        groups = tuple(FilterResult(one.conditions, metadata, one.matching[rows]) for one in self.groups)
+        groups = tuple(replace(one, metadata=metadata, matching=one.matching[rows]) for one in self.groups)
         return QueryFilters(groups, self.group_of)
 
     def of_queries(self, rows: npt.NDArray[np.integer[Any]]) -> QueryFilters:
@@ -264,8 +270,42 @@ def combine_filters(query: str, conditions: Conditions, of_all: Conditions) -> C
     return {**conditions, **of_all}
 
 
+def without_lists(metadata: pa.Table, conditions: Sequence[Conditions]) -> tuple[pa.Table, list[Conditions | None]]:
+    """Return columns of single values and the conditions on them, None for those on ``metadata`` itself.
+
+    A column of lists is replaced by a column for each value of it that the ``conditions`` name, with the value where a
+    list has it: engines then need no lists.
+    """
+    lists = [field.name for field in metadata.schema if pa.types.is_list(field.type)]
+    if not lists:
+        return metadata, [None] * len(conditions)
+    columns = {name: metadata.column(name) for name in metadata.column_names if name not in lists}
+    names: dict[tuple[str, str], str] = {}
+    for field, value in dict.fromkeys(pair for fields in conditions for pair in fields.items()):
+        if field in lists:
+            number = sum(other == field for other, _ in names)
+            names[field, value] = name = f"{field}[{number}]"
+            has_value = _has_value(metadata.column(field), value)
+            columns[name] = pa.chunked_array([strings(value if has else None for has in has_value.tolist())])
+    stored: list[Conditions | None] = [
+        {names.get((field, value), field): value for field, value in fields.items()} for fields in conditions
+    ]
+    return pa.table(columns), stored
+
+
+def _has_value(column: pa.ChunkedArray, value: str) -> BoolArray:
+    """Return which rows of a column of texts or of lists of texts have a value."""
+    if not pa.types.is_list(column.type):
+        return as_numpy(pc.equal(column, text_scalar(value)), null=False)
+    values = column.combine_chunks()
+    has_value: BoolArray = np.zeros(len(values), dtype=np.bool_)
+    equal = as_numpy(pc.equal(pc.list_flatten(values), text_scalar(value)), null=False)
+    has_value[as_numpy(pc.list_parent_indices(values))[equal]] = True
+    return has_value
+
+
 def matching_rows(metadata: pa.Table, conditions: Conditions) -> BoolArray:
-    """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
+    """Return which rows of ``metadata`` (columns of texts or lists) match: bool (rows,), all for an empty filter.
 
     Raises UnknownNameError for a field without a column.
     """
@@ -273,7 +313,7 @@ def matching_rows(metadata: pa.Table, conditions: Conditions) -> BoolArray:
     for field, value in conditions.items():
         if field not in metadata.column_names:
             raise UnknownNameError("metadata field", field, metadata.column_names)
-        matching &= as_numpy(pc.equal(metadata.column(field), text_scalar(value)), null=False)
+        matching &= _has_value(metadata.column(field), value)
     return matching
 
 
@@ -287,7 +327,8 @@ def apply_filter(metadata: pa.Table, conditions: Conditions) -> FilterResult:
             f"no document matches {format_filter(conditions)}: each value occurs, but not together",
             fix="leave out one of them",
         )
-    return FilterResult(dict(conditions), metadata, matching)
+    columns, (of_columns,) = without_lists(metadata, [conditions])
+    return FilterResult(dict(conditions), columns, matching, of_columns)
 
 
 def filters_of_unknown_documents(conditions: Sequence[Conditions]) -> QueryFilters:
@@ -306,9 +347,9 @@ def no_match(metadata: pa.Table, conditions: Conditions) -> str:
 
 
 def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:
-    if pc.any(pc.equal(column, text_scalar(value))).as_py():
+    if _has_value(column, value).any():
         return
-    counts = pc.value_counts(pc.drop_null(column))
+    counts = pc.value_counts(pc.drop_null(pc.list_flatten(column) if pa.types.is_list(column.type) else column))
     frequent = sorted(counts.to_pylist(), key=lambda count: (-count["counts"], count["values"]))[:_SAMPLED_VALUES]
     values = [str(count["values"]) for count in frequent]
     more = f" and {len(counts) - _LISTED_VALUES:,} more" if len(counts) > _LISTED_VALUES else ""

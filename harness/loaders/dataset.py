@@ -34,7 +34,7 @@ from harness.loaders.beir import golden_member, refuse_absent
 from harness.loaders.containers import PACKED, plain_name
 from harness.loaders.files import GoldenFileLoader
 from harness.loaders.golden import load_golden, read_golden
-from harness.loaders.metadata import metadata_holding, prepare_metadata
+from harness.loaders.metadata import metadata_holding, prepare_metadata, require_single_values
 from harness.loaders.parts import Files, judgments_in, questions_in, shared_with_questions
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
@@ -179,7 +179,7 @@ def filter_dataset(
         fields = list(dict.fromkeys(field for of_query in filters for field in of_query))
     else:
         filters, fields = [], list(conditions)
-    metadata = load_metadata(fields, name_or_path, files=files, cards=cards, cache=cache, progress=progress)
+    metadata = load_metadata(fields, name_or_path, files=files, cards=cards, cache=cache, progress=progress, lists=True)
     if not filters:
         filtered = QueryFilters.of_all(apply_filter(metadata, conditions), len(dataset.queries))
         return replace(dataset, filtered=filtered)
@@ -199,6 +199,7 @@ def load_metadata(
     cards: Path | None = None,
     cache: Cache | None = None,
     progress: Progress | None = None,
+    lists: bool = False,
 ) -> pa.Table:
     """Return ``fields`` of a dataset's documents, a string column each, null if a document lacks the field.
 
@@ -208,6 +209,8 @@ def load_metadata(
     source, about = location.load(None, progress).documents, location.spec.location
     texts = prepare_texts(source, location.rule, cache, None, about=about)
     metadata = prepare_metadata(source, fields, cache=cache, progress=progress, total=len(texts.ids), about=about)
+    if not lists:
+        metadata = require_single_values(metadata, source.label)
     return metadata.take(numbers(_filled_rows(texts))) if location.drops_empty else metadata
 
 

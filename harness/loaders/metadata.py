@@ -2,7 +2,8 @@
 
 A field is looked up in a document's ``metadata`` object, as BEIR has it, and if that lacks it among the fields at the
 top, except the id and the searched text; a path with dots, such as ``metadata.source``, leads into nested objects. Its
-value is a string, a number or a boolean, kept as text; null, an empty string, a list and an object count as no value.
+value is a string, a number or a boolean, kept as text, or a list of them; null, an empty string and an object count as
+no value.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.data.arrow import strings
+from harness.data.arrow import as_numpy, numbers, strings
 from harness.data.field_paths import field_holding, field_of, text_of
 from harness.data.problems import Problems
 from harness.data.progress import Progress
@@ -24,7 +27,7 @@ from harness.store.cache import Cache
 from harness.store.cache_entries import note_user
 from harness.store.columns import load_table
 
-_SCHEME = 2
+_SCHEME = 3
 _TABLE = "metadata.arrow"
 _NESTED = "metadata"
 
@@ -32,7 +35,7 @@ _NESTED = "metadata"
 def prepare_metadata(
     source: TextSource, fields: Sequence[str], *, cache: Cache, progress: Progress | None, total: int, about: str = ""
 ) -> pa.Table:
-    """Return ``fields`` of every document: one string column each, null if a document lacks it.
+    """Return ``fields`` of every document: one column of texts each, null if a document lacks it, or of lists of texts.
 
     Rows are the ``total`` documents in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty
     files are its business. The table of a source that has a key is kept in the cache, ``about`` as of texts. Raises
@@ -60,7 +63,34 @@ def prepare_metadata(
         table = load_table(entry / _TABLE)
     if table.num_rows != total:
         raise DataError(source.label, ["changed since its texts were read"], fix="try again")
-    return table
+    return pa.table({name: _without_lists(table.column(name)) for name in table.column_names})
+
+
+def single_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of lists as a column of texts, null for a list of none or several; a column of texts itself."""
+    if not pa.types.is_list(column.type):
+        return column
+    values = column.combine_chunks()
+    texts = iter(pc.list_flatten(values).to_pylist())
+    lists = [[next(texts) for _ in range(length)] for length in as_numpy(pc.list_value_length(values)).tolist()]
+    return pa.chunked_array([strings(elements[0] if len(elements) == 1 else None for elements in lists)])
+
+
+def require_single_values(metadata: pa.Table, label: str) -> pa.Table:
+    """Return metadata without lists; raises UsageError for a field that never has a single value."""
+    columns = {name: single_values(metadata.column(name)) for name in metadata.column_names}
+    for name, column in columns.items():
+        if metadata.num_rows and column.null_count == metadata.num_rows:
+            raise UsageError(
+                f"'{name}' holds only lists of several values in {label}", fix="name a field that has single values"
+            )
+    return pa.table(columns)
+
+
+def _without_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of lists as a column of texts if no list has several."""
+    longest = pc.max(pc.list_value_length(column)).as_py()
+    return column if (longest or 0) > 1 else single_values(column)
 
 
 def metadata_holding(source: TextSource, values: Collection[str]) -> str | None:
@@ -75,7 +105,7 @@ def metadata_holding(source: TextSource, values: Collection[str]) -> str | None:
 
 
 def _schema(fields: Sequence[str]) -> pa.Schema:
-    return pa.schema([(field, pa.string()) for field in fields])
+    return pa.schema([(field, pa.list_(pa.string())) for field in fields])
 
 
 def _batches(
@@ -89,14 +119,14 @@ def _batches(
     for batch in source.read(problems, []):
         records: Sequence[Mapping[str, Any]] = batch.records or [{}] * len(batch.ids)
         reserved = batch.used | {_NESTED}
-        columns = [[_value(record, field, reserved) for record in records] for field in fields]
+        columns = [[_values(record, field, reserved) for record in records] for field in fields]
         for record in records:
             nested = record.get(_NESTED)
             present.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
             present.update(field for field in dotted if field_of(record, field) is not None)
         for field, column in zip(fields, columns, strict=True):
-            filled[field] += sum(value is not None for value in column)
-        yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))
+            filled[field] += sum(map(len, column))
+        yield pa.record_batch([_lists(values) for values in columns], schema=_schema(fields))
         if progress is not None:
             progress.advance(len(batch.ids))
     problems.raise_if_any()
@@ -115,15 +145,27 @@ def _require(field: str, present: Mapping[str, int], filled: int, label: str) ->
     if field not in present:
         raise UnknownNameError("metadata field", field, present)
     raise UsageError(
-        f"no filter by '{field}': it never holds a string, a number or a boolean in {label}",
-        fix="lists and objects cannot be used in filters: give each value its own field",
+        f"no filter by '{field}': it never holds a string, a number or a boolean, or a list of them, in {label}",
+        fix="objects cannot be used in filters: name a field inside, as field.inner",
     )
 
 
-def _value(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> str | None:
+def _lists(values: Sequence[Sequence[str]]) -> pa.ListArray:
+    ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
+    return pa.ListArray.from_arrays(numbers(ends), strings(text for texts in values for text in texts))
+
+
+def _values(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> list[str]:
+    """Return the texts of a field's values, each once."""
+    value = _value(record, field, reserved)
+    elements = value if isinstance(value, list | tuple) else (value,)
+    return list(dict.fromkeys(text for text in map(text_of, elements) if text is not None))
+
+
+def _value(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> Any:
     nested = record.get(_NESTED)
     if isinstance(nested, dict) and field in nested:
-        return text_of(nested[field])
+        return nested[field]
     if field in reserved:
         return None
-    return text_of(field_of(record, field) if "." in field and field not in record else record.get(field))
+    return field_of(record, field) if "." in field and field not in record else record.get(field)

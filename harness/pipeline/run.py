@@ -443,7 +443,7 @@ class _Trials:
             repeats=self.plan.request.repeat,
             warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.request.warm_up,
-            filters=QueryGroup.all_of(self.dataset.filtered),
+            filters=QueryGroup.all_of(self.dataset.filtered, external=trial.external),
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,

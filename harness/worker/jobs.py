@@ -116,10 +116,17 @@ class QueryGroup:
     rows: Int32Array
 
     @classmethod
-    def all_of(cls, filters: QueryFilters | None) -> tuple[QueryGroup, ...]:
-        """Return the groups of a dataset's queries; none without filters."""
-        groups = filters.groups if filters is not None else ()
-        return tuple(cls(group.conditions, filters.rows_of(number)) for number, group in enumerate(groups) if filters)
+    def all_of(cls, filters: QueryFilters | None, *, external: bool = False) -> tuple[QueryGroup, ...]:
+        """Return the groups of a dataset's queries; none without filters.
+
+        Their conditions are those on the columns of the metadata, or for an ``external`` index on its own fields.
+        """
+        if filters is None:
+            return ()
+        return tuple(
+            cls(group.conditions if external or group.of_columns is None else group.of_columns, filters.rows_of(number))
+            for number, group in enumerate(filters.groups)
+        )
 
 
 @dataclass(frozen=True, slots=True)

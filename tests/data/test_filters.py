@@ -56,6 +56,7 @@ def filtered(folder: Path, *conditions: str) -> list[str]:
         (["year=1971"], ["a", "b"]),  # a number is its text; 1971.0 is another text
         (["year=1971.0"], ["d"]),
         (["score=0.5"], ["b"]),
+        (["tags=u"], ["a"]),
         (["open=true"], ["b"]),
         (["open=false"], ["e"]),
         (["section=news", "year=1971"], ["a"]),
@@ -75,11 +76,12 @@ def test_an_unknown_field_or_value_is_refused_with_what_there_is(folder: Path) -
         filtered(folder, "section=newz")
     with pytest.raises(UsageError, match="each value occurs, but not together"):
         filtered(folder, "section=news", "open=true")
-    with pytest.raises(UsageError, match="'tags': it never holds a string, a number or a boolean"):
-        filtered(folder, "tags=u")
     for reserved in ("text=x", "title=x", "_id=a", "metadata=x"):
         with pytest.raises(UnknownNameError):
             filtered(folder, reserved)
+    (folder / "corpus.jsonl").write_text(json.dumps({"_id": "a", "text": "x", "metadata": {"box": {"inner": 1}}}))
+    with pytest.raises(UsageError, match="'box': it never holds a string, a number or a boolean, or a list of them"):
+        filtered(folder, "box=1")
 
 
 def test_documents_without_metadata_are_said_to_have_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -381,3 +382,43 @@ def test_filters_of_plain_queries_are_read_from_objects_and_refused_like_others(
     assert compared(queries=str(table)).report.dataset.query_filters == []
     with pytest.raises(HarnessError, match="filter"):
         compared(queries=str(table), columns="filter=no_such_field")
+
+
+TAGS = {
+    "a": ["red", "green"],
+    "b": "red",
+    "c": [1971, True],
+    "d": [],
+    "e": 1971,
+    "f": None,
+    "g": ["it's"],
+    "h": ["green"],
+}
+OF_TAGS = {"red": "ab", "green": "ah", "1971": "ce", "true": "c", "it's": "g"}
+
+
+def test_a_list_matches_if_one_of_its_elements_is_the_value(tmp_path: Path) -> None:
+    """In the reference and in engines that filter by a mask, by a term, by SQL, by payload and by expressions."""
+    names = [("csr", ""), ("bm25s", "bm25s"), ("sqlite", ""), ("tantivy", "tantivy"), ("qdrant", "qdrant_edge")]
+    backends = [name for name, module in names if not module or find_spec(module) is not None]
+    corpus = tmp_path / "tags.jsonl"
+    lines = [{"_id": name, "text": "same words", "metadata": {"tags": tags}} for name, tags in TAGS.items()]
+    corpus.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    golden = [
+        {"id": value, "question": "words", "expected": [found[0]], "filter": {"tags": value}}
+        for value, found in OF_TAGS.items()
+    ]
+    result = harness.check(golden, corpus=corpus, backends=backends, k=8, timing=False, isolation="none")
+    for trial in result.report.trials:
+        assert trial.error is None, trial.error
+        assert {question.id: "".join(sorted(question.top)) for question in trial.questions} == OF_TAGS, trial.label
+        assert trial.parity is not None
+        assert trial.parity.different == 0
+        assert trial.questions[0].filter == {"tags": "red"}
+    with pytest.raises(DataError, match=r"no document has tags=gren \(did you mean 'green'\?\)"):
+        harness.check([{**golden[0], "filter": {"tags": "gren"}}], corpus=corpus, backends="csr", k=8)
+    corpus.write_text(json.dumps({"_id": "a", "text": "words", "metadata": {"tags": {"inner": 1}}}))
+    with pytest.raises(
+        UsageError, match=r"no filter by 'tags': it never holds .*\n  objects cannot be used in filters"
+    ):
+        harness.check([golden[0]], corpus=corpus, backends="csr", k=8)

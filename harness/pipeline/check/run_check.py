@@ -288,7 +288,8 @@ def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Quer
         raise AssertionError("the plan refuses documents without their metadata")
     fields = list(dict.fromkeys(field for of_question in conditions for field in of_question))
     files, progress = DatasetFiles(columns=plan.columns), display.section("load")
-    metadata = load_metadata(fields, source, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+    cards = plan.request.cards
+    metadata = load_metadata(fields, source, files=files, cards=cards, cache=cache, progress=progress, lists=True)
     filtered = QueryFilters.of_each(metadata, conditions)
     problems = Problems(plan.golden.source)
     for question, matching in zip(plan.golden, filtered.counts.tolist(), strict=True):
