@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import as_numpy, python_values, strings
+from harness.data.arrow import as_numpy, python_values, strings, text_scalar
 from harness.data.grouping import build_judgments, build_ranked_run, build_run
 from harness.data.python_values import as_id, is_missing, is_number
 from harness.data.types import Qrels, Run
@@ -58,7 +58,7 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
 
 def _without_empty(ids: pa.StringArray) -> pa.StringArray:
     """Return the ids; raises TypeError for an empty one."""
-    position = pc.index(ids, "").as_py()
+    position = pc.index(ids, text_scalar("")).as_py()
     if position >= 0:
         raise TypeError(f"id {position + 1:,} of {len(ids):,} is empty, expected a string or a whole number")
     return ids
@@ -309,7 +309,7 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
         except (TypeError, ValueError) as error:
             raise DataError(source, [f"column '{column}' holds {kind}: {error}"]) from error
     chunks = [_as_text(chunk) for chunk in values.chunks]
-    if textual and any(pc.index(_distinct(chunk), "").as_py() >= 0 for chunk in chunks):
+    if textual and any(pc.index(_distinct(chunk), text_scalar("")).as_py() >= 0 for chunk in chunks):
         raise DataError(source, [f"column '{column}' holds an empty id"])
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
 
