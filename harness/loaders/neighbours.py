@@ -120,10 +120,13 @@ def _check_neighbours(file: NeighbourFile, neighbours: Int64Array) -> str:
     queries = full[_spread(len(full), _CHECKED_QUERIES)]
     rows = _checked_rows(file.documents)
     documents = file.vectors("documents", rows).astype(np.float64)
+    neighbour_rows = np.unique(neighbours[queries])
+    neighbour_vectors = file.vectors("documents", neighbour_rows)  # at once: a compressed chunk is read once
     problems = Problems(file.name)
     for query, vector in zip(queries.tolist(), file.vectors("queries", queries).astype(np.float64), strict=True):
         nearest = neighbours[query]
-        scores = _scores(vector, file.vectors("documents", nearest).astype(np.float64), similarity)
+        nearest_vectors = neighbour_vectors[np.searchsorted(neighbour_rows, nearest)]
+        scores = _scores(vector, nearest_vectors.astype(np.float64), similarity)
         unlisted = np.where(np.isin(rows, nearest), -np.inf, _scores(vector, documents, similarity))
         allowed = _TOLERANCE * _largest_score(vector, documents, similarity)
         nearer = rows[unlisted > scores[-1] + allowed]

@@ -213,3 +213,26 @@ def test_faults_of_vectors_do_not_hinder_the_check_of_neighbours(tmp_path: Path)
     train[39] = np.nan
     rows = np.where(NEIGHBOURS == 39, -1, NEIGHBOURS)
     assert load_dataset(write_neighbour_file(tmp_path / "x.hdf5", train=train, neighbors=rows)).qrels is not None
+
+
+def test_compressed_chunks_are_read_as_plain_vectors_are(tmp_path: Path) -> None:
+    path = write_neighbour_file(tmp_path / "x.hdf5", train=None)
+    with h5py.File(path, "a") as file:
+        file.attrs["dimension"] = 4
+        file.create_dataset("train", data=TRAIN, chunks=(7, 3), compression="gzip")
+    assert load_dataset(path).qrels is not None
+    with NeighbourFile(path) as vectors:
+        np.testing.assert_array_equal(vectors.vectors("documents", np.array([30, 2, 2])), TRAIN[[30, 2, 2]])
+
+
+def test_more_documents_than_are_compared(tmp_path: Path) -> None:
+    """Blocks that are spread over the documents are compared, so that a nearer document in most of them shows."""
+    train = np.tile(TRAIN, (300, 1)) + np.arange(12_000, dtype=np.float32)[:, None] * 1e-3
+    cosines = (entries()["test"] @ train.T) / np.linalg.norm(train, axis=1)
+    nearest = np.argsort(-cosines, axis=1)[:, :5]
+    path = write_neighbour_file(tmp_path / "x.hdf5", train=train, neighbors=nearest)
+    assert "6 queries and 10,000 documents" in load_dataset(path).provenance["notes"]
+    with pytest.raises(DataError, match="is nearer than the last neighbour"):
+        load_dataset(
+            write_neighbour_file(tmp_path / "y.hdf5", train=train, neighbors=np.flip(np.argsort(-cosines)[:, -5:]))
+        )
