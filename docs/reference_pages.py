@@ -316,23 +316,25 @@ read golden sets in these shapes, from files and from objects.
 
 ## Fields
 
-A field is found by its name, in any case. At most one of a role's names may be present; its further names count only
-if no other name is there, and a question or expected ids with other content beside one are refused. `--columns
-ROLE=FIELD` names a field that is called otherwise, or one of two: a field, or a dotted path into nested records
-(`expected=outputs.doc_ids`). A path goes into each element of a list, and into JSON in a cell.
+A field is found by its name, in any case. A record may have at most one of a role's names. The further names count if
+it has none of them; a question or expected ids under both, with different content, are an error. `--columns
+ROLE=FIELD`, in Python `columns=`, chooses a field with another name, or one of several: a field, or a dotted path into
+nested records (`expected=outputs.doc_ids`). A path applies to each element of a list, and to JSON in a cell.
 
 """
 
 _ABOUT_GOLDEN_SHAPES = """
 `query` is another name of the role `question`, and `query_id` of `id`. `id` names the field in questions and in
-documents, `query_id` only in questions. `labels` and `citations` are expected ids only by `--columns`.
-What a system returned is never expected: {answers}.
-Ids win if a record has ids and texts. All other fields are kept for slices.
+documents, `query_id` only in questions. `labels` and `citations` hold expected ids only if `--columns` names them.
+These fields hold what a system returned, and are never expected: {answers}.
+If a record has ids and texts, the ids count. `excluded_ids` (or `excluded_doc_ids`) are ids of documents that are left out
+of the question's hits. All other fields are kept for slices.
 
 ## Shapes
 
-A list of records (JSON Lines, a JSON or YAML list, a table in CSV, TSV, `.xlsx` or Parquet, plain or compressed; in
-Python a list of objects, or a table of any library), or one of these shapes in any of these formats:
+A golden set is a list of records: JSON Lines, a JSON or YAML list, or a table in CSV, TSV, `.xlsx` or Parquet, plain or
+compressed; in Python a list of objects, or a table of any library. Or it has one of these shapes, in any of these
+formats:
 
 """
 
@@ -355,10 +357,9 @@ def golden_sets_page() -> str:
     shapes = ["| shape | where questions and expected documents are |", "| --- | --- |"]
     shapes += [f"| {shape.name} | {shape.content.replace('|', _BAR)} |" for shape in SHAPES]
     examples = "\n\n".join(f"{shape.name}:\n\n```text\n{shape.example}\n```" for shape in SHAPES)
-    rest = (
-        "Two fields of one role, two lists and two sheets are never chosen from: the error names both, and the option."
+    return "\n".join(
+        [_ABOUT_GOLDEN + lines[0], *lines[1:], about + shapes[0], *shapes[1:], _AFTER_SHAPES, examples, ""]
     )
-    return "\n".join([_ABOUT_GOLDEN + lines[0], *lines[1:], about + shapes[0], *shapes[1:], "", rest, "", examples, ""])
 
 
 def _codes(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Documents that a query excludes: hits that count for nothing, as BRIGHT's ``excluded_ids``."""
+"""Documents that a query excludes, as BRIGHT's ``excluded_ids`` do: they are left out of its hits before scoring."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from harness.data.python_values import as_id, plain
 from harness.data.types import Ids
 
 FIELDS = ("excluded_ids", "excluded_doc_ids")
-"""Names of the field of a query that holds the ids of excluded documents."""
+"""Names of the field of a query with the ids of the documents that it excludes."""
 _NOTHING = "N/A"
-"""BRIGHT's only id of a query that excludes nothing."""
+"""The id that BRIGHT writes for a query that excludes nothing."""
 
 
 class ExcludedCounts(NamedTuple):
-    """How many queries exclude documents of the corpus, how many pairs of both there are, and how many other ids."""
+    """Counts of excluded ids.
+
+    Attributes:
+        queries: Queries that exclude at least one document of the corpus.
+        documents: Pairs of such a query and a document.
+        unknown: Excluded ids that no document has.
+    """
 
     queries: int
     documents: int
@@ -29,13 +35,13 @@ class ExcludedCounts(NamedTuple):
 
 
 class ExcludedIds(NamedTuple):
-    """The ids that a query excludes, and the other ways to read a table's cell of them."""
+    """The ids that a query excludes, and the other readings of a table's cell of ids."""
 
     ids: tuple[str, ...] = ()
     readings: tuple[tuple[str, ...], ...] = ()
 
     def among(self, documents: Ids) -> tuple[str, ...]:
-        """Return the reading with the largest share of known ids; the first of several."""
+        """Return the reading with the largest share of ids of ``documents``; the first of equal ones."""
         if not self.readings:
             return self.ids
         ways = [self.ids, *self.readings]
@@ -44,11 +50,14 @@ class ExcludedIds(NamedTuple):
 
 
 def excluded_by(record: Mapping[str, Any], *, table: bool = False) -> ExcludedIds:
-    """Return the ids that a record of a query excludes, each once; none without such a field.
+    """Return the ids of the documents that the record of a query excludes, each once.
 
-    ``table`` says that text is a cell, in which ``;`` and ``|`` may separate ids.
+    Args:
+        record: The record, which may lack the field: nothing is excluded then.
+        table: Whether the record is a row of a table, in whose cells ``;`` and ``|`` may separate ids.
 
-    Raises ValueError, in words that follow the record, for a field that holds no ids.
+    Raises:
+        ValueError: The field holds something other than ids. The message continues a sentence about the record.
     """
     ids: dict[str, None] = {}
     ways: list[dict[str, None]] = []
@@ -87,7 +96,7 @@ def excluded_digest(excluded: Mapping[str, Iterable[str]] | None, queries: Itera
 
 
 def _items(value: Any, *, table: bool) -> Iterable[Any]:
-    """Return the ids of a list, of a list in JSON, or of a cell of a table."""
+    """Return the ids in a list, in a JSON list, or in a cell of a table."""
     if value is None or value == "":
         return ()
     if isinstance(value, list | tuple):
@@ -102,7 +111,7 @@ def _items(value: Any, *, table: bool) -> Iterable[Any]:
 
 
 def count_excluded(excluded: Mapping[str, Iterable[str]], queries: Ids, documents: Ids) -> ExcludedCounts:
-    """Count what the ``queries`` exclude of the ``documents``."""
+    """Count the ``documents`` that the ``queries`` exclude, and excluded ids that no document has."""
     lists = [list(excluded.get(query, ())) for query in queries]
     is_present = documents.rows_of(strings([document for ids in lists for document in ids])) >= 0
     bounds = [0]

@@ -1,4 +1,4 @@
-"""Documents that a question expects, in the shapes in which golden sets list them."""
+"""Expected documents of a question, in every form in which golden sets list them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FORMS = "a list of ids, or {id: grade}"
 
 
 class GradedId(NamedTuple):
-    """One id that a question expects, and its grade, both unchecked.
+    """An expected id and its grade, both unchecked.
 
-    Ids of one ``group`` are alternatives; None for an id that is in no inner list.
+    Ids with the same ``group`` are alternatives. The group is None for an id outside all inner lists.
     """
 
     id: Any
@@ -26,15 +26,15 @@ class GradedId(NamedTuple):
 
 
 def expected_grades(value: Any) -> Iterator[GradedId]:
-    """Yield each id that a question expects, with grade 1 unless it has another.
+    """Yield each expected id of a question with its grade, which is 1 by default.
 
     Args:
-        value: one id, ``{id: grade}``, or a list of ids, of ``(id, grade)`` tuples, of records with an id, or of lists
-            of these, whose members are alternatives; a list around such a list; None for nothing. As
-            :func:`harness.data.python_values.plain` returns it.
+        value: One id, ``{id: grade}``, or a list. Elements of a list are ids, ``(id, grade)`` tuples, records with an
+            id, or lists of alternatives in these forms; a list may be the only element of another list. None stands
+            for no expectation. Values are as :func:`harness.data.python_values.plain` returns them.
 
     Raises:
-        ValueError: The value is none of these, in words that follow the name of the field.
+        ValueError: The value has another form. The message continues a sentence that begins with the field's name.
     """
     if is_missing(value):
         return
@@ -58,7 +58,7 @@ def expected_grades(value: Any) -> Iterator[GradedId]:
 
 
 def _unwrapped(items: Sequence[Any]) -> Sequence[Any]:
-    """Return a list without lists around its only list of lists; nothing if it only holds empty lists."""
+    """Return the innermost list of lists, without outer lists of one element; nothing for a list of empty lists."""
     filled = _without_empty(items)
     while len(filled) == 1 and isinstance(filled[0], list) and any(isinstance(item, list) for item in filled[0]):
         filled = _without_empty(filled[0])
@@ -68,7 +68,7 @@ def _unwrapped(items: Sequence[Any]) -> Sequence[Any]:
 
 
 def _without_empty(items: Sequence[Any]) -> Sequence[Any]:
-    """Return nothing for a list of empty lists; raises ValueError for an empty list beside ids or other lists."""
+    """Return a list without empty lists; raises ValueError if it has other elements next to an empty list."""
     filled = [item for item in items if item != []]
     if filled and len(filled) < len(items):
         raise ValueError(f"is {abbreviated(items)}: an inner list is empty, expected one alternative or more in each")

@@ -89,11 +89,11 @@ GRADE = ("relevance", "label", "grade", "rel", "rating", "judgment", "judgement"
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """The names of the columns of a run or of judgments, in the order in which they are taken.
+    """Names of the columns of runs or of judgments, in order of preference.
 
-    ``number`` are names of scores or grades of which a table has one only, ``otherwise`` names that are taken without
-    any of them. ``rank`` are the names of ranks, empty for judgments. ``columns`` are fields by role that the user
-    named: they come first, and a score, rank or grade that is named must exist.
+    A table may have only one of the names in ``number``, for scores or grades; the names in ``otherwise`` count if it
+    has none of them. ``rank`` are names of ranks, none for judgments. ``columns`` are the user's fields by role: they
+    come first, and a score, rank or grade among them must exist.
     """
 
     query: tuple[str, ...]
@@ -171,9 +171,9 @@ def _existing(names: Sequence[str], available: Sequence[str]) -> list[str]:
 
 
 def as_table(value: Any) -> Any | None:
-    """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for other objects.
+    """Return a pandas frame unchanged, another table (Polars, Arrow …) as an Arrow table, and None for other objects.
 
-    Arrow can read another library's table by its stream, or by the data frame interchange protocol.
+    Arrow reads tables of other libraries through their Arrow stream or the dataframe interchange protocol.
     """
     pandas = sys.modules.get("pandas")  # without the import there cannot be a frame of it
     if isinstance(value, pa.Table) or (pandas is not None and isinstance(value, pandas.DataFrame)):
@@ -197,10 +197,10 @@ def as_table(value: Any) -> Any | None:
 
 
 def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:
-    """Return the rows of a table; the index of a frame counts if it is named. Missing values are None.
+    """Return the rows of a table, with the index of a frame if it has a name; missing values are None.
 
-    Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
-    UsageError for two columns of one name in the ``subject``, DataError for values that Python lacks.
+    Without ``nested``, lists and structures in Arrow tables are left out, because embeddings take long to convert.
+    Raises UsageError for two columns with the same name in the ``subject``, DataError for values that Python lacks.
     """
     names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -220,7 +220,7 @@ def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, 
 
 
 def lacking(table: Any, names: FieldNames) -> str | None:
-    """Return, in words, a missing or repeated column of a table, and the existing ones; None for a valid table.
+    """Return a sentence about missing or repeated columns of a table, with the existing ones; None for a valid table.
 
     Args:
         table: the result of :func:`as_table`.
@@ -230,10 +230,10 @@ def lacking(table: Any, names: FieldNames) -> str | None:
 
 
 def run_from_frame(table: Any, names: FieldNames | None = None) -> Run:
-    """Return the run in a table with columns of query ids, document ids and scores, one row a hit.
+    """Return the run in a table with columns of query ids, document ids and scores, and a row for each hit.
 
-    The engine's order is the column ``rank`` if it exists, else the order of the rows. Without scores the rank is the
-    order. Whole numbers as ids become text; scores become float32.
+    The engine's order is that of the column ``rank`` if it exists, else that of the rows. Without scores, ranks decide
+    the order. Ids that are whole numbers become text; scores become float32.
 
     Args:
         table: the result of :func:`as_table`.
@@ -252,7 +252,7 @@ def run_from_frame(table: Any, names: FieldNames | None = None) -> Run:
 
 
 def qrels_from_frame(table: Any, names: FieldNames | None = None) -> Qrels:
-    """Return the judgments in a table with columns of query ids, document ids and grades, one row a judgment.
+    """Return the judgments in a table with columns of query ids, document ids and grades, and a row for each judgment.
 
     Raises DataError as :func:`run_from_frame` does, for a grade that is not a number, and for a document that is
     judged twice under one query.
@@ -264,9 +264,9 @@ def qrels_from_frame(table: Any, names: FieldNames | None = None) -> Qrels:
 
 
 def first_of(names: Sequence[str], available: Iterable[str]) -> str | None:
-    """Return the first existing one of ``names``, None if none exists.
+    """Return the first of ``names`` that is available; None if none is.
 
-    A name in other case counts if no name has the right case, and only one is there.
+    If no name has exactly the right case, a name in another case counts, unless two differ only in case.
     """
     columns = [column for column in available if isinstance(column, str)]
     exact = next((name for name in names if name in columns), None)

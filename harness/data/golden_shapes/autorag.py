@@ -9,10 +9,10 @@ QUESTIONS = "qa"
 
 
 class AutoRagShape:
-    """``qid``, ``query`` and ``retrieval_gt``: lists of alternatives, of which each is needed."""
+    """``qid``, ``query`` and ``retrieval_gt``, which holds lists of alternatives: a document of each list is needed."""
 
     name = "AutoRAG"
-    content = "`query` and `retrieval_gt`, lists of alternatives; a folder also has `corpus.parquet`"
+    content = "`query` and `retrieval_gt`, which holds lists of alternatives; the folder also has `corpus.parquet`"
     example = '{"qid": "q1", "query": "why?", "retrieval_gt": [["d1", "d2"], ["d3"]]}'
     names = frozenset({"retrieval_gt"})
 

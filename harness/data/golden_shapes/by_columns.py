@@ -12,7 +12,7 @@ class ColumnsShape:
     """An object with a list, or an object of rows, for each field; or pandas' ``split``."""
 
     name = "JSON by columns"
-    content = "one list a field, or pandas' `columns` and `split`"
+    content = "a list for each field, or the orientations `columns` and `split` of pandas"
     example = '{"question": ["why?", "who?"], "expected": [["d1"], ["d2"]]}'
     names = frozenset[str]()
 

@@ -11,7 +11,7 @@ class ByIdShape:
     """``{id: record}``."""
 
     name = "JSON by id"
-    content = "one record an id"
+    content = "an object with a record for each id"
     example = '{"q1": {"question": "why?", "expected": ["d1"]}}'
     names = frozenset[str]()
 

@@ -16,7 +16,7 @@ class DeepEvalShape:
     """``input`` with a list ``context``; deepeval's CSV joins the texts of a context with ``|``."""
 
     name = "deepeval"
-    content = "`input`; the texts of `context`, in CSV joined by `|`"
+    content = "`input` and the texts of `context`, which CSV joins by `|`"
     example = '{"input": "why?", "context": ["The text that answers it."], "expected_output": "…"}'
     names = _NAMES
 

@@ -14,7 +14,7 @@ class LangSmithShape:
     """A question with a usual name in ``inputs``, expected documents with a usual name in ``outputs``."""
 
     name = "LangSmith"
-    content = "the question in `inputs`, expected documents in `outputs` or `metadata`; other names by `--columns`"
+    content = "the question in `inputs`, and expected documents in `outputs` or `metadata`; other names by `--columns`"
     example = '{"inputs": {"question": "why?"}, "outputs": {"relevant_doc_ids": ["d1"]}}'
     names = frozenset({_INPUTS})
 

@@ -17,7 +17,8 @@ class LongTableShape:
 
     name = "a row for each expected document"
     content = (
-        "the question; `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; perhaps `grade`, `relevance` or `score`"
+        "the question, and `doc_id`, `docid`, `docno`, `document_id` or `chunk_id`; optionally `grade`, `relevance` or "
+        "`score`"
     )
     example = "question,doc_id,grade\nwhy?,d1,2\nwhy?,d2,1"
     names = _DOCUMENT_IDS

@@ -16,7 +16,8 @@ class PromptfooShape:
 
     name = "promptfoo"
     content = (
-        "`tests`, each with the question and expected ids or texts in `vars` or `metadata`; other names by `--columns`"
+        "`tests`, or the file that it names: each test has the question and expected ids or texts in `vars` or "
+        "`metadata`; other names by `--columns`"
     )
     example = '{"tests": [{"vars": {"question": "why?", "expected_ids": ["d1"]}}]}'
     names = frozenset({_TESTS, _VARIABLES})

@@ -12,7 +12,7 @@ class RagasShape:
     """``user_input`` with ``reference_context_ids`` or ``reference_contexts``; samples of a test set."""
 
     name = "ragas"
-    content = "`user_input`; `reference_context_ids`, or the texts of `reference_contexts`"
+    content = "`user_input`, with `reference_context_ids` or the texts of `reference_contexts`"
     example = '{"user_input": "why?", "reference_context_ids": ["d1"], "reference": "…"}'
     names = frozenset({"user_input", "eval_sample"})
 
