@@ -327,8 +327,8 @@ _ABOUT_GOLDEN_SHAPES = """
 `query` is another name of the role `question`, and `query_id` of `id`. `id` names the field in questions and in
 documents, `query_id` only in questions. `labels` and `citations` hold expected ids only if `--columns` names them.
 These fields hold what a system returned, and are never expected: {answers}.
-If a record has ids and texts, the ids count. `excluded_ids` (or `excluded_doc_ids`) are ids of documents that are left out
-of the question's hits. All other fields are kept for slices.
+If a record has ids and texts, the ids count. `excluded_ids` (or `excluded_doc_ids`) are ids of documents that are left
+out of the question's hits. All other fields are kept for slices.
 
 ## Shapes
 
