@@ -73,7 +73,7 @@ def test_work_of_this_process_is_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     while time.process_time() < ended:
         pass
     after = read_cpu()
-    assert after.process_s - before.process_s >= 0.04
+    assert after.process_s - before.process_s > 0.03  # counted in hundredths of a second, each end rounded down
     assert after.all_s is not None
     assert before.all_s is not None
     assert after.all_s >= before.all_s
