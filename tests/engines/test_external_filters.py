@@ -5,6 +5,7 @@ And expectations that are matched by a field of their documents, and by their te
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from external_filters import (
 from external_matches import FIELDS, INPUTS, TEXTS, require_matches
 from installed import skip_without
 
+import harness
 from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.testing.expected import embed_words
 
 pytestmark = pytest.mark.integration
 
@@ -198,3 +202,40 @@ def test_texts_that_milvus_analyses_are_matched_too(tmp_path: Path) -> None:
     documents = Inputs(INPUTS.ids, texts=pa.chunked_array([TEXTS]))
     write_file(tmp_path / "texts.db", documents, dynamic=FIELDS)
     require_matches(f"milvus-bm25:path={tmp_path / 'texts.db'};collection={COLLECTION}", tmp_path, of_texts=True)
+
+
+def test_compare_notes_a_filter_that_no_document_of_an_index_matches(tmp_path: Path) -> None:
+    """The corpus has such documents, and the index has other metadata."""
+    skip_without("lancedb")
+    from lancedb_tables import TABLE, write_table
+
+    texts = {"a": "light rail", "b": "a dog", "c": "the garden"}
+    documents = Inputs(Ids.of(texts), dense=embed_words(list(texts.values())))
+    write_table(tmp_path / "db", documents, metadata=[{"tenant": tenant} for tenant in ("nord", "south", "south")])
+    corpus, queries = tmp_path / "corpus.jsonl", tmp_path / "queries.jsonl"
+    tenants = {"a": "north", "b": "south", "c": "south"}
+    corpus.write_text(
+        "".join(
+            json.dumps({"_id": name, "text": text, "metadata": {"tenant": tenants[name]}}) + "\n"
+            for name, text in texts.items()
+        )
+    )
+    queries.write_text(
+        "".join(
+            json.dumps({"_id": tenant, "text": "the dog", "filter": {"tenant": tenant}}) + "\n"
+            for tenant in ("north", "south")
+        )
+    )
+    index = f"lancedb:external=true;path={tmp_path / 'db'};table={TABLE};similarity=dot"
+    result = harness.compare(
+        f"{index};model=python:word_vectors:Words", str(corpus), queries=str(queries), k=3, isolation="none"
+    )
+    (trial,) = result.report.trials
+    assert trial.error is None, trial.error
+    run = result.run(trial.label)
+    assert sorted(run.doc_ids.take(run.rows)) == ["b", "c"]
+    (note,) = [note for note in trial.notes if "that no document of the index matches" in note]
+    assert note == (
+        "1 query has a filter that no document of the index matches: query 'north': no document has tenant=north (did "
+        "you mean 'nord'?)"
+    )
