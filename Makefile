@@ -14,6 +14,10 @@ FUZZ_SECONDS ?= 600
 # Where there is room in memory, tests write there: engines wait for a disk at every write.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 { print "/dev/shm" }')
 
+# In front of a command: its temporary files are in memory, and gone afterwards.
+IN_MEMORY = place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && \
+	trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && TMPDIR="$$place"
+
 # What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -42,15 +46,14 @@ demo: $(or $(firstword $(wildcard $(VENV)/.installed-all*)),$(VENV)/.installed-d
 # folders, so that unit tests, whose files are short, come last and no core is left waiting.
 test:
 	@$(MAKE) --no-print-directory --jobs 2 check chromium kernels
-	@place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && \
-	TMPDIR="$$place" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
+	@$(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
 
 # The checks side by side with the tests that start no engine, no command and no worker: see tests/conftest.py.
 quick:
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check unit
 
 unit: $(VENV)/.installed-all,test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m unit $(TESTS)
+	@$(IN_MEMORY) $(BIN)/python -m pytest -q -n 2 --dist loadfile -m unit $(TESTS)
 
 # Whole rounds of new examples until the time is over, or until one of them fails, which is then printed.
 fuzz: export HARNESS_FUZZ := random
