@@ -98,15 +98,24 @@ def is_golden_file(source: Source, member: str, columns: Mapping[str, str]) -> b
 
 
 def read_content(
-    source: Source, member: str, columns: Mapping[str, str], problems: Problems, notes: list[str]
+    source: Source,
+    member: str,
+    columns: Mapping[str, str],
+    problems: Problems,
+    notes: list[str],
+    *,
+    follow: bool = True,
 ) -> GoldenContent:
-    """Return the content of a file as its format has it, before its shape is known; faults are noted."""
+    """Return the content of a file as its format has it, before its shape is known; faults are noted.
+
+    ``follow`` reads the file that promptfoo's configuration names in place of tests.
+    """
     ending = format_of(member) or ".jsonl"
     with source.open(member) as stream:
         if is_value(ending):
             value = read_value(stream, problems, notes, ending=ending)
             if isinstance(value, dict):
-                content = _tests_elsewhere(source, member, value, columns, problems, notes)
+                content = _tests_elsewhere(source, member, value, columns, problems, notes) if follow else None
                 return content or GoldenContent(mapping=value, columns=columns)
             if value is not None and not isinstance(value, list | RecordBatch):
                 problems.add(None, f"a list of objects is expected, not {abbreviated(value)}")
@@ -135,7 +144,7 @@ def _tests_elsewhere(
     name = _tests_member(source, member, value)
     if name is None:
         return None
-    content = read_content(source, name, columns, problems, notes)
+    content = read_content(source, name, columns, problems, notes, follow=False)
     if content.mapping is not None or is_table(name):
         return content
     tests = [dict(record.values) for record in content.records]

@@ -380,6 +380,13 @@ def test_promptfoo_s_tests_elsewhere_are_named(tmp_path: Path, tests: str) -> No
         load_golden(path)
 
 
+def test_files_of_tests_that_name_each_other_are_refused(tmp_path: Path) -> None:
+    for name, other in (("a.yaml", "b.yaml"), ("b.yaml", "a.yaml")):
+        (tmp_path / name).write_text(yaml.dump({"prompts": ["x"], "tests": f"file://{other}"}))
+    with pytest.raises(DataError, match=r"the tests are in 'a\.yaml', which cannot be read"):
+        load_golden(tmp_path / "a.yaml")
+
+
 def test_fields_of_nested_records_are_proposed(tmp_path: Path) -> None:
     tests = [{"vars": {"question": "pump"}, "assert": [{"type": "contains", "value": "the pump moves water"}]}]
     path = tmp_path / "promptfoo.json"
