@@ -98,16 +98,16 @@ def test_the_first_worker_is_started_before_anything_is_imported(repository: Pat
     assert third_party(loaded) == set()
 
 
-def test_a_page_imports_nothing_of_other_kinds_of_pages(repository: Path) -> None:
+def test_rankings_of_one_kind_of_result_import_nothing_of_other_kinds(repository: Path) -> None:
     """Each in turn, in one process that forgets the harness in between: most of the time is other packages'."""
-    kinds = ("comparison", "check", "regression")
+    kinds = ("comparison", "check", "change")
     program = f"""
 import importlib, json, sys
 for kind in {kinds}:
     for name in [name for name in sys.modules if name.partition(".")[0] == "harness"]:
         del sys.modules[name]
-    importlib.import_module(f"harness.report.html.{{kind}}_page")
-    print(json.dumps([one for one in {kinds} if f"harness.report.html.{{one}}_page" in sys.modules]))
+    importlib.import_module(f"harness.report.rankings.of_{{kind}}")
+    print(json.dumps([one for one in {kinds} if f"harness.report.rankings.of_{{one}}" in sys.modules]))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True, check=True)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[kind] for kind in kinds]
