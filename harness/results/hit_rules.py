@@ -138,7 +138,7 @@ def excluded_hits_note(left_out: int) -> list[str]:
 def short_lists_note(queries: int, k: int) -> list[str]:
     """Return a sentence that counts the queries with fewer than k hits left, though more were returned; none for 0."""
     shorter = counted(queries, "query has", "queries have")
-    return [f"{shorter} fewer than {k} hits left without the documents that it excludes"] if queries else []
+    return [f"{shorter} fewer than {k} hits left after leaving out excluded documents"] if queries else []
 
 
 def _keys(run: Run, candidates: Run) -> Int64Array:

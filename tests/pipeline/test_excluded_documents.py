@@ -288,6 +288,26 @@ def test_shared_values_of_an_index_are_compared_with_excluded_ids():
     assert rules.filter_hits(run, None).rows.tolist() == [0, 1]
 
 
+def test_documents_that_are_not_excluded_by_their_ids_are_left_out_of_an_index_with_a_note():
+    ids = Ids.of(["1", "2", "3", "4"])
+    run = Run(Ids.of(["q"]), ids, np.array([0, 4]), np.arange(4, dtype=np.int32), -np.arange(4.0))
+    values = pa.chunked_array([strings(["a", "a", "a", "b"])])
+    run = replace(run, content=DocumentContent(values))
+    seen = []
+
+    def find_excluded(searched: Run) -> Mapping[str, Sequence[str]]:
+        seen.append(searched.content.values.to_pylist())
+        return {"q": ["1", "2", "3"]}
+
+    rules = HitRules(Ids.of([]), False, None, {"q": ["a"]}, most_excluded=1, find_excluded=find_excluded)
+    assert rules.filter_hits(run, 3).rows.tolist() == [3]
+    assert rules.notes(run, 3) == [
+        "3 hits are left out because the query excludes the document",
+        "1 query has fewer than 3 hits left after leaving out excluded documents",
+    ]
+    assert seen == [["a", "a", "a", "b"]] * 2
+
+
 def _golden_file(folder: Path, golden: Sequence[Mapping[str, Any]]) -> Path:
     path = folder / "golden-questions.jsonl"
     path.write_text(lines(golden))
