@@ -217,6 +217,26 @@ class GoldenSet:
         """Return the values of one field, sorted; empty for a field that no question has."""
         return tuple(sorted({value for question in self.questions for value in question.fields.get(name, ())}))
 
+    @property
+    def expects_texts(self) -> bool:
+        """Whether a question expects texts."""
+        return any(question.texts for question in self.questions)
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether two expectations of a question are alternatives."""
+        return any(question.has_alternatives for question in self.questions)
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether an id may be read in another way: a cell of several ids, or a number with decimals."""
+        return any(
+            question.has_readings
+            or any(_DECIMAL.match(expected.id) for expected in question.expected)
+            or any(map(_DECIMAL.match, (*question.forbidden, *question.excluded)))
+            for question in self.questions
+        )
+
     def require_ids(self) -> GoldenSet:
         """Return the set; raises DataError for a question with expected texts, which are not matched to documents."""
         by_text = [question for question in self if question.texts and not question.expected]

@@ -6,7 +6,6 @@ from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 from harness.metrics.measure import Metric
 from harness.metrics.parse import (
-    counts_forbidden,
     improvement,
     lower_is_better,
     official_metrics,
@@ -14,6 +13,7 @@ from harness.metrics.parse import (
     parse_metrics,
     with_condensed,
 )
+from harness.metrics.registry import counts_forbidden
 from harness.metrics.scores import (
     QueryCounts,
     QuerySet,

@@ -38,13 +38,12 @@ class CountedGroups(NamedTuple):
 def count_groups_once(run: Run, qrels: Qrels, ties: TieRule, level: float) -> CountedGroups:
     """Return judgments by which each group of alternatives counts once in a run.
 
-    The first hit of a group with at least grade ``level`` counts, else the first with a grade above 0. Judgments
-    without groups are returned as they are. Raises UsageError under the tie rule ``average``, under which no hit is the
-    first, RankingError as :func:`harness.data.ranking.order` does.
+    The first hit of a group with at least grade ``level`` counts, else the first with a grade above 0. Raises
+    UsageError under the tie rule ``average``, under which no hit is the first, RankingError as
+    :func:`harness.data.ranking.order` does.
     """
-    tied = np.zeros(len(qrels.query_ids), dtype=np.bool_)
     if qrels.groups is None:
-        return CountedGroups(qrels, tied)
+        raise AssertionError("judgments without groups of alternatives")
     if ties is TieRule.AVERAGE:
         raise UsageError(
             "--ties average with groups of alternatives: no hit of a group is the first",
@@ -54,6 +53,7 @@ def count_groups_once(run: Run, qrels: Qrels, ties: TieRule, level: float) -> Co
     ordered = wide if ties is TieRule.ENGINE else ranking.order(wide)
     judged_rows, answers = qrels.doc_ids.rows_of(ordered.doc_ids), ordered.query_ids.rows_of(qrels.query_ids)
     grades, best = qrels.grades.copy(), qrels.grades.copy()
+    tied = np.zeros(len(qrels.query_ids), dtype=np.bool_)
     for query in np.flatnonzero(_repeats(qrels)).tolist():
         start, stop = int(qrels.indptr[query]), int(qrels.indptr[query + 1])
         hits = ordered.of_query(int(answers[query])) if answers[query] >= 0 else slice(0)

@@ -91,11 +91,6 @@ def with_condensed(measures: Iterable[Metric]) -> list[Metric]:
     return list(dict.fromkeys(both))
 
 
-def counts_forbidden(metric: Metric) -> bool:
-    """Return whether a metric counts the documents that questions forbid, not the relevant ones."""
-    return kind_of(metric.name).judgments == "forbidden"
-
-
 @cache
 def lower_is_better(name: str) -> bool:
     """Return whether less of a figure is better, by its displayed name; False for a name that is not a metric's.

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from harness.errors import MetricError
 from harness.metrics.functions import QueryFaultError, call_foreign, guarded, metric
 from harness.metrics.kind import Kind, Release
+from harness.metrics.measure import Metric
 from harness.metrics.table import KINDS
 from harness.registry.optional import entry_points
 
@@ -38,6 +39,11 @@ class InstalledMetrics(NamedTuple):
 def kind_of(name: str) -> Kind:
     """Return the row of a metric by its canonical name, as in a parsed measure; raises KeyError."""
     return KINDS[name] if name in KINDS else installed().kinds[name]
+
+
+def counts_forbidden(metric: Metric) -> bool:
+    """Return whether a metric counts the documents that questions forbid, not the relevant ones."""
+    return kind_of(metric.name).judgments == "forbidden"
 
 
 def kinds() -> dict[str, Kind]:

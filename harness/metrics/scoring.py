@@ -20,9 +20,8 @@ from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kind, Parameter
 from harness.metrics.measure import Metric
-from harness.metrics.parse import counts_forbidden
 from harness.metrics.placement import judge_hits
-from harness.metrics.registry import kind_of, kinds
+from harness.metrics.registry import counts_forbidden, kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
 from harness.metrics.unjudged import values_if_relevant
 
@@ -67,7 +66,9 @@ def score(
     # which document of a group counts depends on the lowest relevant grade
     for level in dict.fromkeys([relevance] if qrels.groups is None else [relevance, *levels.tolist()]):
         chosen = np.flatnonzero((levels == level) | (qrels.groups is None))
-        counted = count_groups_once(run, qrels, ties, level)
+        counted = CountedGroups(qrels, np.zeros(len(qrels.query_ids), dtype=np.bool_))
+        if qrels.groups is not None:
+            counted = count_groups_once(run, qrels, ties, level)
         judged = judge_hits(run, counted.qrels, ties, unjudged=unjudged)
         if level == relevance:
             selected, counts = _choose(run, counted.qrels, judged, queries, relevance)

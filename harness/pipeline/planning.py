@@ -15,6 +15,7 @@ from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
+from harness.metrics import Metric
 from harness.pipeline.probes import probes_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.callables import Function, refuse_unsent_filters
@@ -137,9 +138,17 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
         )
 
 
-def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({})) -> Plan:
-    """Return the plan of a request for a dataset that the caller brings along: the request's is only a name."""
-    plan = make_plan(request, functions)
+def plan_of_backends(
+    request: CompareRequest,
+    functions: Mapping[str, Function] = MappingProxyType({}),
+    *,
+    measures: Sequence[Metric] | None = None,
+) -> Plan:
+    """Return the plan of a request for a dataset that the caller brings along: the request's is only a name.
+
+    ``measures`` are parsed metrics in place of the request's.
+    """
+    plan = make_plan(request, functions, measures=measures)
     refuse_impossible(plan)
     return plan
 

@@ -223,12 +223,13 @@ def make_plan(
     functions: Mapping[str, Function] = MappingProxyType({}),
     *,
     lucene_available: bool | None = None,
+    measures: Sequence[Metric] | None = None,
 ) -> Plan:
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
     Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``; None looks only if an
     analyzer is not named), else Snowball's, until :func:`set_language` sets the dataset's language. ``functions`` are
-    as in :func:`parse_backends`.
+    as in :func:`parse_backends`. ``measures`` are parsed metrics in place of the request's.
 
     Raises:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
@@ -247,9 +248,10 @@ def make_plan(
     if is_set(request, *_CONTRADICTED):
         mistakes.errors += load_contradictions(request)
     filtered = mistakes.catch(partial(parse_filter, request.filter)) if request.filter else None
-    measures: Sequence[Metric] | None = _DEFAULT_MEASURES
-    if is_set(request, "metrics", "judged_only", "ties"):
-        measures = mistakes.catch(lambda: _measures(request, ties))
+    if measures is None and not is_set(request, "metrics", "judged_only", "ties"):
+        measures = _DEFAULT_MEASURES
+    elif measures is None or ties is TieRule.AVERAGE:
+        measures = mistakes.catch(partial(_measures, request, ties, measures))
     parsed = mistakes.catch(lambda: _backends(request, functions))
     named_specs, sweeps = parsed if parsed is not None else ([], ())
     specs = with_components(named_specs) if any(spec.components for spec in named_specs) else named_specs
@@ -443,9 +445,9 @@ def _analyzer_for(spec: BackendSpec, language: str, requested: str | None = None
     )
 
 
-def _measures(request: CompareRequest, ties: TieRule) -> list[Metric]:
-    """Return the requested metrics; raises UsageError for metrics that cannot be computed."""
-    measures = parse_metrics(request.metrics)
+def _measures(request: CompareRequest, ties: TieRule, parsed: Sequence[Metric] | None) -> list[Metric]:
+    """Return the ``parsed`` or the requested metrics; raises UsageError for metrics that cannot be computed."""
+    measures = list(parsed) if parsed is not None else parse_metrics(request.metrics)
     require_judgments(measures)
     if ties is TieRule.AVERAGE:
         require_closed_form(measures)

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.exclusions import count_excluded, excluded_digest
-from harness.data.filtering import QueryFilters
+from harness.data.filtering import FilterResult, QueryFilters
 from harness.data.types import Ids
 from harness.plan.plan import Plan
 from harness.results import schema_base
@@ -32,7 +32,8 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
     candidates = dataset.candidates_digest if dataset.candidates is not None else None
     excluded = excluded_digest(dataset.excluded, dataset.queries.ids) if dataset.excluded else None
     content += judgments_content + f"{candidates or ''}{excluded or ''}".encode()
-    searched = len(dataset.queries)
+    searched, filtered = len(dataset.queries), dataset.filtered
+    shared = filtered.shared if filtered is not None else None
     return schema_base.DatasetInfo(
         name=dataset.name,
         sha256=hashlib.sha256(content).hexdigest(),
@@ -46,10 +47,10 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         documents_sampled_from=len(full_dataset.corpus) if len(dataset.corpus) < len(full_dataset.corpus) else None,
         identical_ids=_identical_ids_info(dataset),
         provenance=dict(dataset.provenance),
-        excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids),
-        filter=_filter_info(dataset, plan.request.relevance),
-        query_filters=query_filter_infos(dataset.filtered, len(dataset.corpus), dataset.queries.ids)
-        if not _is_shared(dataset)
+        excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids) if dataset.excluded else None,
+        filter=_filter_info(dataset, shared, plan.request.relevance) if shared is not None else None,
+        query_filters=query_filter_infos(filtered, len(dataset.corpus), dataset.queries.ids)
+        if filtered is not None and shared is None
         else [],
         candidates=_candidates_info(dataset) if dataset.candidates is not None else None,
         unread_files=dict(dataset.unread_files),
@@ -93,11 +94,9 @@ def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) 
     )
 
 
-def excluded_info(
-    excluded: Mapping[str, Sequence[str]] | None, queries: Ids, documents: Ids
-) -> schema_base.ExcludedInfo | None:
-    """Count what queries exclude; None if they exclude nothing."""
-    return schema_base.ExcludedInfo(**count_excluded(excluded, queries, documents)._asdict()) if excluded else None
+def excluded_info(excluded: Mapping[str, Sequence[str]], queries: Ids, documents: Ids) -> schema_base.ExcludedInfo:
+    """Count what queries exclude."""
+    return schema_base.ExcludedInfo(**count_excluded(excluded, queries, documents)._asdict())
 
 
 def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
@@ -108,14 +107,12 @@ def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
 
 
 def query_filter_infos(
-    filtered: QueryFilters | None, documents: int, queries: Ids | None = None
+    filtered: QueryFilters, documents: int, queries: Ids | None = None
 ) -> list[schema_base.QueryFilterInfo]:
-    """Describe the different filters of queries; empty without filters. No ``documents``: they are not known.
+    """Describe the different filters of queries. No ``documents``: they are not known.
 
     ``queries`` are the ids of all queries, which are stored with their filters.
     """
-    if filtered is None:
-        return []
     return [
         schema_base.QueryFilterInfo(
             fields=dict(group.conditions),
@@ -128,14 +125,8 @@ def query_filter_infos(
     ]
 
 
-def _is_shared(dataset: Dataset) -> bool:
-    return dataset.filtered is not None and dataset.filtered.shared is not None
-
-
-def _filter_info(dataset: Dataset, relevance: int) -> schema_base.FilterInfo | None:
-    filtered, qrels = dataset.filtered.shared if dataset.filtered is not None else None, dataset.qrels
-    if filtered is None:
-        return None
+def _filter_info(dataset: Dataset, filtered: FilterResult, relevance: int) -> schema_base.FilterInfo:
+    qrels = dataset.qrels
     relevant = reachable = 0
     if qrels is not None:
         searched = np.repeat(dataset.queries.ids.rows_of(qrels.query_ids) >= 0, np.diff(qrels.indptr))

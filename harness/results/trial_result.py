@@ -66,10 +66,9 @@ def trial_results(
     results: dict[str, schema.TrialResult] = {}
     for backend, of_backend in zip(scored, parts, strict=True):
         result = _trial_result(backend, of_backend, dataset, plan, summaries)
-        run = backend.outcome.run
-        qrels = dataset.qrels if judge is None or run is None else judge(run)
-        changes, vectors = dict[str, object](), backend.outcome.vectors
+        changes, vectors, run = dict[str, object](), backend.outcome.vectors, backend.outcome.run
         if backend.outcome.combined is not None or (vectors is not None and vectors.texts):
+            qrels = dataset.qrels if judge is None or run is None else judge(run)
             changes["truncation"] = truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
         if result.stages is not None:  # its times include its components', which come before it
             components = [results[label] for label in result.stages.components if label in results]

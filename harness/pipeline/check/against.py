@@ -22,6 +22,7 @@ from harness.data.types import Corpus, Ids, Queries, Run
 from harness.engines.callable.answers import PLAIN, Answer, HitContent, separate_ids
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
+from harness.metrics import Metric
 from harness.pipeline.asking import SentFilters, ask_callable, run_of_answers
 from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.preflight import Examiner, unmatched_filters
@@ -117,12 +118,15 @@ class AgainstPlan:
 
 
 def plan_against(
-    expressions: Sequence[tuple[str, str | Function]], request: CompareRequest, content: HitContent = PLAIN
+    expressions: Sequence[tuple[str, str | Function]],
+    request: CompareRequest,
+    measures: Sequence[Metric],
+    content: HitContent = PLAIN,
 ) -> AgainstPlan:
     """Resolve expressions and callables, each with its name, "" for none.
 
-    ``request`` is the request that searches indexes, without its backends. ``content`` is the content of documents that
-    is matched besides their ids.
+    ``request`` is the request that searches indexes, without its backends, ``measures`` are the metrics. ``content`` is
+    the content of documents that is matched besides their ids.
 
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named, and for one that names a field of ids besides the field of
@@ -143,7 +147,7 @@ def plan_against(
     if content.field:
         cards = find_cards("backends", request.cards)
         backends = [_add_field(backend, cards, content.field) for backend in backends]
-    plan = replace(plan_of_backends(replace(request, backends=backends)), content=content)
+    plan = replace(plan_of_backends(replace(request, backends=backends), measures=measures), content=content)
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:

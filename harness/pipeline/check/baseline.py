@@ -15,7 +15,7 @@ from harness.pipeline.regress.pairing import refuse_missing
 from harness.pipeline.regress.read_snapshot import check_snapshots, read_snapshots
 from harness.pipeline.regress.regression import without_texts
 from harness.plan.config import GATE_OPTIONS, CheckRequest, GateOptions
-from harness.plan.option_fields import is_set, option_fields
+from harness.plan.option_fields import option_fields
 from harness.results.check_schema import Verdict
 from harness.results.snapshot import THIS_RUN, ResultSnapshot
 
@@ -25,7 +25,7 @@ _WORST: tuple[Verdict, ...] = ("invalid", "failed", "passed")
 class BaselineGate:
     """The baseline of a plan, read before anything runs, and the rules by which the check is compared with it.
 
-    Without a baseline it judges nothing. ``saves`` is the baseline that this check writes: if that is the one to
+    ``saves`` is the baseline that this check writes: if that is the one to
     compare with, and it does not exist, this check makes it.
 
     Raises:
@@ -39,8 +39,7 @@ class BaselineGate:
         self._before: list[ResultSnapshot] = []
         self._rules = CompareRules()
         if request.baseline is None:
-            _refuse_options(request)
-            return
+            raise AssertionError("a gate without a baseline")
         gate = GateOptions(**{name: getattr(request, name) for name in GATE_OPTIONS})
         self._rules = compare_rules(replace(gate, max_drop=0.0) if gate.max_drop is None else gate, request.seed)
         if not request.baseline.exists():
@@ -79,15 +78,6 @@ class BaselineGate:
         for pair in self._rules.pairs:
             refuse_missing(pair.before, labels)
             refuse_missing(pair.after, [label for _, label in self._plan.trials])
-
-
-def _refuse_options(request: CheckRequest) -> None:
-    fields = option_fields(CheckRequest)
-    for name in GATE_OPTIONS:
-        if is_set(request, name):
-            raise UsageError(
-                f"{fields[name].flag} without --baseline: there is nothing to compare with", fix="add --baseline FILE"
-            )
 
 
 def _missing(plan: CheckPlan, path: Path) -> UsageError:

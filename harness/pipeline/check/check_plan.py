@@ -35,12 +35,14 @@ from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import refuse_unsent_filters, with_names
 from harness.plan.capability_checks import refuse_documents_without_metadata, refuse_filters
 from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ScoringOptions
-from harness.plan.option_fields import command_words, flat, option_fields, require
+from harness.plan.option_fields import command_words, flat, is_set, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.plan import UNKNOWN_REFERENCE, Plan, label_of, refuse_all_pairs
 from harness.results.schema import trial_name
 
 DEFAULT_BACKENDS = "lucene,csr"
+_TABLE_METRICS = {name: parse_metric(f"{name}@1") for name in ("Hit", "MRR", "Recall", "nDCG", "Complete", "Forbidden")}
+"""The metrics of the tables by their displayed names, parsed once; their cutoff becomes the k of the request."""
 
 
 class TrialName(NamedTuple):
@@ -169,24 +171,30 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     require(request)
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
-    columns = _columns(request)
+    if request.baseline is None and is_set(request, *GATE_OPTIONS):
+        _refuse_gate_options(request)
+    columns = _columns(request) if request.columns else {}
     golden, corpus = _golden(request, columns, reads_texts=match.rule is MatchRule.TEXT)
-    golden = golden.with_filter(parse_filter(request.filter) if request.filter else {})
+    if request.filter:
+        golden = golden.with_filter(parse_filter(request.filter))
     if not isinstance(request.golden, str | Path | Dataset):
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
-    golden = expect_texts(golden, all_questions=match.rule is MatchRule.TEXT, keep_text=keep_text)
+    if match.rule is MatchRule.TEXT or golden.expects_texts:
+        golden = expect_texts(golden, all_questions=match.rule is MatchRule.TEXT, keep_text=keep_text)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
     corpora = {} if existing and not request.corpus and request.backends is None else _corpora(request, corpus)
     metrics = _reported_metrics(request, requirements, golden)
-    _refuse_without_forbidden(golden, metrics)
+    if request.metrics or requirements:
+        _refuse_without_forbidden(golden, metrics)
     judged = [metric for metric in metrics.values() if not counts_forbidden(metric)]
-    compared = _compare_request(request, golden.name, list(map(str, judged or [parse_metric(f"Hit@{request.k}")])))
-    plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in corpora}
+    judged = judged or [replace(_TABLE_METRICS["Hit"], cutoff=request.k)]
+    compared = _compare_request(request, golden.name)
+    plans = {name: plan_of_backends(replace(compared, dataset=name), measures=judged) for name in corpora}
     by_text = match.rule is MatchRule.TEXT and any(question.forbidden or question.excluded for question in golden)
-    content = HitContent(match.field, by_text or any(question.texts for question in golden))
-    against = plan_against(existing, compared, content) if existing else None
+    content = HitContent(match.field, by_text or golden.expects_texts)
+    against = plan_against(existing, compared, judged, content) if existing else None
     if request.identical_ids == "drop" and against is not None:
         raise UsageError(
             "--identical-ids drop with --against: an existing backend is judged by all of its answers",
@@ -194,13 +202,15 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         )
     if against is not None:
         _refuse_shared_labels(plans, against)
-    _refuse_without_threshold(request, golden, requirements)
+    if requirements or request.answer_threshold is not None:
+        _refuse_without_threshold(request, golden, requirements)
     timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
     if timed and not request.timing:
         problem = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
         raise UsageError(problem, fix="leave out one of them")
-    match.require_order(TieRule(request.ties), texts=any(question.texts for question in golden))
-    _refuse_unordered_alternatives(golden, TieRule(request.ties))
+    if TieRule(request.ties) is TieRule.AVERAGE:
+        match.require_order(texts=golden.expects_texts)
+        _refuse_unordered_alternatives(golden)
     _refuse_filters(golden, corpora, plans, against)
     plan = CheckPlan(request, golden, match, metrics, requirements, slices, corpora, plans, against, columns, keep_text)
     return plan if request.reference is None else replace(plan, reference=_reference(plan, request.reference))
@@ -328,8 +338,6 @@ def _stem(path: Path) -> str:
 
 def _columns(request: CheckRequest) -> dict[str, str]:
     """Return role -> field of the documents and of the golden set."""
-    if not request.columns:
-        return {}
     columns = parse_columns(request.columns)
     role_names = list(dict.fromkeys((*(role.name for role in DOCUMENT_ROLES), *GOLDEN_ROLE_NAMES)))
     for role in columns:
@@ -369,10 +377,10 @@ def _refuse_without_threshold(request: CheckRequest, golden: GoldenSet, requirem
         )
 
 
-def _refuse_unordered_alternatives(golden: GoldenSet, ties: TieRule) -> None:
+def _refuse_unordered_alternatives(golden: GoldenSet) -> None:
     """Refuse the rule ``average``, under which no hit is the first, for questions with alternatives."""
     question = next((question for question in golden if question.has_alternatives), None)
-    if ties is TieRule.AVERAGE and question is not None:
+    if question is not None:
         raise UsageError(
             f"--ties average, and question '{question.id}' has alternatives: no hit of a group is the first",
             fix="use --ties engine",
@@ -390,9 +398,12 @@ def _reported_metrics(
     request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet
 ) -> dict[str, Metric]:
     """Return metrics by their displayed names: metrics of the tables, then of requirements, each once."""
-    texts = metric_texts(request.metrics)
+    texts = metric_texts(request.metrics) if request.metrics else []
     names: dict[Metric, str] = {}
-    for text in texts or [f"{name}@{request.k}" for name in _default_metrics(golden)]:
+    if not texts:
+        for name in _default_metrics(golden):
+            names[replace(_TABLE_METRICS[name], cutoff=request.k)] = f"{name}@{request.k}"
+    for text in texts:
         metric = cut_metric(text, request.k)
         if not is_mean(metric):
             raise UsageError(
@@ -429,7 +440,16 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
     return tuple(fields)
 
 
-def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:
+def _refuse_gate_options(request: CheckRequest) -> None:
+    """Refuse the first option of the gate that is set: without a baseline there is nothing to compare with."""
+    name = next(name for name in GATE_OPTIONS if is_set(request, name))
+    raise UsageError(
+        f"{option_fields(CheckRequest)[name].flag} without --baseline: there is nothing to compare with",
+        fix="add --baseline FILE",
+    )
+
+
+def _compare_request(request: CheckRequest, corpus: str) -> CompareRequest:
     """Return the request of the backends' comparison: settings that it shares with the check's request are the same."""
     arguments = request.arguments()
     shared = {name: arguments[name] for name in option_fields(ScoringOptions)}
@@ -438,6 +458,5 @@ def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str])
         backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,
         dataset=corpus,
         k=request.k,
-        metrics=metrics,
         ties=request.ties,
     )

@@ -70,11 +70,11 @@ def _expectations(
 ) -> list[schema.ExpectationResult]:
     """Describe what a question expects, with its rank among the hits and the exact reference's hits."""
     hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
-    matched_by = {
-        expectation.id: expected.matched_by(expectation, hits[expectation.id].doc_id)
-        for expectation in question.expected
-        if expectation.id in hits
-    }
+    matched_by, documents = dict[str, str | None](), dict[str, list[str]]()
+    for expectation in question.expected if not expected.is_exact else ():
+        documents[expectation.id] = list(expected.matching_documents(expectation)[:_MOST_DOCUMENTS])
+        if expectation.id in hits:
+            matched_by[expectation.id] = expected.matched_by(expectation, hits[expectation.id].doc_id)
     return [
         schema.ExpectationResult(
             id=expectation.id,
@@ -84,7 +84,7 @@ def _expectations(
             hit=hits[expectation.id].doc_id if expectation.id in hits else None,
             reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
             matched_by=matched_by.get(expectation.id),
-            documents=list(expected.matching_documents(expectation)[:_MOST_DOCUMENTS]),
+            documents=documents.get(expectation.id, []),
         )
         for expectation in question.expected
     ]
@@ -120,14 +120,15 @@ class CheckJudge:
     def trial(self, answered: GoldenRun, expected: ExpectedDocuments) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
         trial, figures = answered.trial, self._figures(answered)
+        threshold = self._plan.request.answer_threshold
         ids = [question.id for question in self._golden]
         return trial.model_copy(
             update={
                 "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
                 "metrics": self._metrics(figures, ids),
-                "slices": self._slices(figures) if figures else [],
+                "slices": self._slices(figures) if figures and self._plan.slices else [],
                 "questions": self._questions(answered, expected, figures),
-                "no_answer": self._no_answer(answered),
+                "no_answer": self._no_answer(answered, threshold) if threshold is not None else None,
             }
         )
 
@@ -172,10 +173,9 @@ class CheckJudge:
                 metrics[name] = _metric(scores, column, chosen, self._seed)
         return metrics
 
-    def _no_answer(self, answered: GoldenRun) -> schema.NoAnswerStats | None:
-        """Return how often nothing above the threshold is returned; None without a threshold."""
-        threshold = self._plan.request.answer_threshold
-        if threshold is None or answered.run is None:
+    def _no_answer(self, answered: GoldenRun, threshold: float) -> schema.NoAnswerStats | None:
+        """Return how often nothing above the threshold is returned; None for a backend that failed."""
+        if answered.run is None:
             return None
         above, questions = self._above_threshold(answered), len(self._unanswerable)
         stats = schema.NoAnswerStats(
@@ -276,7 +276,7 @@ class CheckJudge:
                         if question.id in rows[name]
                     },
                     forbidden=list(question.forbidden),
-                    forbidden_hits=expected.forbidden_hits(question, top),
+                    forbidden_hits=expected.forbidden_hits(question, top) if question.forbidden else [],
                     top=top,
                     failed=question.id in answered.unanswered,
                     above_threshold=above[question.id] if isinstance(above, dict) else None,

@@ -19,12 +19,16 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data import ranking
+from harness.data.arrow import strings
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, excluded_documents
+from harness.data.grouping import build_qrels
 from harness.data.id_spelling import respellings, spelled_otherwise
-from harness.data.memory import qrels_from_dict, run_from_dict
+from harness.data.memory import run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import DocumentContent, Ids, Qrels, Run
 from harness.errors import UsageError
@@ -118,12 +122,12 @@ class Match:
         """Return whether expected ids are compared with ids, not with texts or with a field."""
         return self.rule in _BY_ID
 
-    def require_order(self, ties: TieRule, *, texts: bool = False) -> None:
-        """Raise UsageError for ``average``, under which no hit is the first, unless ids match exactly.
+    def require_order(self, *, texts: bool = False) -> None:
+        """Raise UsageError for ties under ``average``, where no hit is the first, unless ids match exactly.
 
         ``texts`` is whether the golden set expects texts.
         """
-        if ties is TieRule.AVERAGE and (texts or self.rule is not MatchRule.EXACT):
+        if texts or self.rule is not MatchRule.EXACT:
             problem = (
                 f"--ties average with {'expected texts' if texts else f'--match {self}'}: no hit of an expectation"
             )
@@ -188,7 +192,7 @@ class ExpectedDocuments:
 
     def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None, *, all_texts: bool = True) -> None:
         self.golden, self.match, self.corpus_ids = golden, match, corpus_ids
-        self.texts = expected_texts(golden)
+        self.texts = expected_texts(golden) if golden.expects_texts else {}
         self._all_texts = all_texts
         self._expectations = {
             question.id: {expectation.id: expectation for expectation in question.expected} for question in golden
@@ -218,7 +222,7 @@ class ExpectedDocuments:
         return documents
 
     @property
-    def _is_exact(self) -> bool:
+    def is_exact(self) -> bool:
         """True if every expectation is the id of its only document."""
         return self.match.rule is MatchRule.EXACT and not self.match.values and not self.match.texts
 
@@ -242,7 +246,7 @@ class ExpectedDocuments:
         """Return the documents of the corpus that match what a question expects; none if they are not known."""
         return [doc_id for expectation in question.expected for doc_id in self.members(expectation)]
 
-    @property
+    @cached_property
     def missing(self) -> list[Missing]:
         """Every expectation that no document of the corpus can meet, in the order of the golden set."""
         if self._members is None:
@@ -280,7 +284,7 @@ class ExpectedDocuments:
         unjudged.
         """
         ordered = run
-        if not self._is_exact and ties is not TieRule.ENGINE:
+        if not self.is_exact and ties is not TieRule.ENGINE:
             ordered = ranking.order(run, wide=ties is TieRule.TREC_EVAL_10)
         position_of = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         judged: dict[str, dict[str, int]] = {}
@@ -301,7 +305,8 @@ class ExpectedDocuments:
                 taken.add(doc_id)
                 of_question[doc_id] = max(expectation.grade, of_question.get(doc_id, expectation.grade))
                 groups.setdefault(question.id, {}).setdefault(doc_id, expectation.group)
-        return qrels_from_dict(judged).with_groups(groups)
+        judgments = _judgments_of(judged)
+        return judgments.with_groups(groups) if self.golden.has_alternatives else judgments
 
     def forbidden(self, run: Run) -> Qrels:
         """Return the hits of a run that its questions forbid, as judgments with grade 1.
@@ -318,13 +323,11 @@ class ExpectedDocuments:
                 judged[question.id] = dict.fromkeys(self.forbidden_hits(question, run.doc_ids.take(hits)), 1) or (
                     dict.fromkeys(question.forbidden, 1)
                 )
-        return qrels_from_dict(judged)
+        return _judgments_of(judged)
 
     def forbidden_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> list[str]:
         """Return the ``ranked`` documents that a question forbids, in their order."""
         forbidden = frozenset(question.forbidden)
-        if not forbidden:
-            return []
         return [doc_id for doc_id in ranked if not forbidden.isdisjoint(self.match.names(doc_id))]
 
     @cached_property
@@ -363,6 +366,14 @@ class ExpectedDocuments:
     def _compares_ids_only(self) -> bool:
         """True if forbidden and excluded ids are those of documents."""
         return self.match.rule is MatchRule.EXACT and not self.match.values
+
+
+def _judgments_of(grades_by_question: Mapping[str, Mapping[str, int]]) -> Qrels:
+    """Return the judgments of questions: the grade of each document by its id."""
+    pairs = [(question, doc_id) for question, grades in grades_by_question.items() for doc_id in grades]
+    questions, documents = (pa.chunked_array([strings(pair[side] for pair in pairs)]) for side in (0, 1))
+    grades = np.array([grades_by_question[question][doc_id] for question, doc_id in pairs], dtype=np.int32)
+    return build_qrels(questions, documents, grades)
 
 
 def bind_content(match: Match, golden: GoldenSet, ids: Ids, content: DocumentContent) -> Match:
@@ -409,7 +420,7 @@ def plain_judgments(golden: GoldenSet) -> Qrels:
     """Return the expectations as judgments of the expected ids themselves."""
     judged = {question.id: {one.id: one.grade for one in question.expected} for question in golden}
     groups = {question.id: {one.id: one.group for one in question.expected} for question in golden}
-    return qrels_from_dict(judged).with_groups(groups)
+    return _judgments_of(judged).with_groups(groups)
 
 
 def ideal_run(golden: GoldenSet, k: int) -> Run:

@@ -93,7 +93,8 @@ class Answers(NamedTuple):
 
 def preflight(answers: Answers, accept: Collection[str] = (), earlier: Sequence[Finding] = ()) -> list[Finding]:
     """Return ``earlier`` findings and all about the answers, errors first; checks to ``accept`` are warnings."""
-    findings = [*earlier, *(_accepted(finding, accept) for rule in _RULES for finding in rule(answers))]
+    rules = _RULES if answers.documents is not None else (*_RULES, *_RULES_OF_UNKNOWN_DOCUMENTS)
+    findings = [*earlier, *(_accepted(finding, accept) for rule in rules for finding in rule(answers))]
     findings = findings or list(_nothing_judged(answers))  # another finding explains it
     return sorted(findings, key=lambda finding: finding.severity)
 
@@ -303,10 +304,12 @@ def _itself(answers: Answers) -> Iterator[Finding]:
 
 def _split_ids(answers: Answers) -> Iterator[Finding]:
     """Find hits that have a cell of CSV as their id, which was read as several expected ids."""
+    cells = [(question, question.readings[-1][0].id) for question, _ in answers.pairs if question.readings]
+    if not cells:
+        return
     owners = {
         owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)
     }
-    cells = [(question, question.readings[-1][0].id) for question, _ in answers.expecting if question.readings]
     split = [(question, cell) for question, cell in cells if cell in owners]
     if split:
         cell = split[0][1]
@@ -326,7 +329,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     are of two kinds, however few questions there are, or if many were missed: with ten questions, even a backend that
     finds a quarter of the expected documents misses all in only 6 % of cases.
     """
-    if answers.documents is not None or any(_split_ids(answers)):
+    if any(_split_ids(answers)):
         return
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
     expected_ids = {expectation.id for question, _ in expecting for expectation in question.expected}
@@ -374,8 +377,6 @@ def _no_text_matched(answers: Answers, count: int) -> Finding:
 
 def _spelled_otherwise(answers: Answers) -> Iterator[Finding]:
     """Find expected ids that hits have in another spelling, if the documents cannot be listed and some ids match."""
-    if answers.documents is not None:
-        return
     by_id = [question for question, _ in answers.expecting if not question.texts]
     expected_ids = {expectation.id for question in by_id for expectation in question.expected}
     hits = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
@@ -419,9 +420,9 @@ _RULES: tuple[Callable[[Answers], Iterator[Finding]], ...] = (
     _unsorted,
     _itself,
     _split_ids,
-    _foreign,
-    _spelled_otherwise,
 )
+_RULES_OF_UNKNOWN_DOCUMENTS: tuple[Callable[[Answers], Iterator[Finding]], ...] = (_foreign, _spelled_otherwise)
+"""Rules about ids, for documents that cannot be listed: otherwise the expected ids were compared with theirs before."""
 
 
 def _counted(count: int, answers: Answers) -> str:
@@ -553,12 +554,10 @@ class Examiner:
             return CheckFindings(answered, self.expected, tuple(_failure_findings(answered)))
         findings, expected = self.findings(answered.run), self._expected_of(answered.run)
         errors = _errors(findings)
-        forbidden = None if errors else self._forbidden(answered.run, expected)
+        forbidden = self._forbidden(answered.run, expected) if self.forbidden_metrics and not errors else None
         return CheckFindings(replace(answered, problems=errors, forbidden=forbidden), expected, findings)
 
-    def _forbidden(self, run: Run, expected: ExpectedDocuments) -> Scores | None:
-        if not self.forbidden_metrics:
-            return None
+    def _forbidden(self, run: Run, expected: ExpectedDocuments) -> Scores:
         return score_forbidden(run, expected.forbidden(run), self.forbidden_metrics, ties=self.ties)
 
     def excluded(self, run: Run) -> Mapping[str, Sequence[str]]:
@@ -585,7 +584,8 @@ class Examiner:
                 relevance=relevance,
                 if_relevant=self.if_relevant,
             )
-            forbidden, no_scores = self._forbidden(answered.run, expected), _why_no_scores(answers, findings)
+            forbidden = self._forbidden(answered.run, expected) if self.forbidden_metrics else None
+            no_scores = _why_no_scores(answers, findings)
             answered = replace(answered, scores=scores, forbidden=forbidden, no_scores=no_scores)
         return CheckFindings(replace(answered, problems=_errors(findings)), expected, findings)
 
@@ -621,7 +621,6 @@ class Examiner:
         if not len(hits):
             return []
         content, findings = self._content_of(run), []
-        expects_texts = any(question.texts for question in self.golden)
         if self.match.rule is MatchRule.FIELD:
             findings += _absent(
                 take_rows(_column(content.values, run), hits),
@@ -629,7 +628,7 @@ class Examiner:
                 "return documents with that field, give the corpus that has it (--corpus), or name another field "
                 "(--match field:NAME)",
             )
-        if expects_texts:
+        if self.golden.expects_texts:
             findings += _absent(
                 take_rows(_column(content.texts, run), hits),
                 "text",
@@ -850,9 +849,9 @@ def unknown_names(expected: ExpectedDocuments, corpus_name: str) -> list[Finding
     return findings
 
 
-def excluded_by_filters(golden: GoldenSet, expected: ExpectedDocuments, filtered: QueryFilters | None) -> list[Finding]:
+def excluded_by_filters(golden: GoldenSet, expected: ExpectedDocuments, filtered: QueryFilters) -> list[Finding]:
     """Find expected documents that the filter of their own question excludes: no backend can return them."""
-    if filtered is None or expected.corpus_ids is None:
+    if expected.corpus_ids is None:
         return []
     excluded = []
     for number, question in enumerate(golden):

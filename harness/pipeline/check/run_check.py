@@ -100,61 +100,68 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> CheckResult:
     """Run a plan that :func:`plan_check` made; see :func:`check`. ``output`` only appears in its command."""
     visible_display: Display = display if display is not None else SilentDisplay()
-    gate = BaselineGate(plan, output.save_baseline if isinstance(output, CheckOutput) else None)
+    gate = None
+    if plan.request.baseline is not None:
+        gate = BaselineGate(plan, output.save_baseline if isinstance(output, CheckOutput) else None)
     cache, examined = Cache(), list[CheckFindings]()
     warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
     with cache.intact():
         loaded = {name: _load(plan, name, cache, visible_display) for name in plan.corpora}
         corpora = {name: content.corpus for name, content in loaded.items()}
         contents = {name: _content(plan, name, corpora[name], cache, visible_display) for name in corpora}
-        plan = replace(plan, golden=_resolved(plan, contents))
+        if plan.golden.has_readings:
+            plan = replace(plan, golden=_resolved(plan, contents))
         queries = _queries(plan.golden)
         expected = {name: _expected(plan, content) for name, content in contents.items()}
         missing = [
             (finding, problem_of(finding, dataset=name))
             for name, corpus in corpora.items()
+            if expected[name].missing
             for finding in _missing(plan, expected[name], corpus, name)
         ]
         problems = [problem for finding, problem in missing if finding.severity == "error"]
         warnings += [problem for finding, problem in missing if finding.severity == "warning"]
         wrong = {problem.dataset for problem in problems}
-        filters: dict[str, QueryFilters | None] = {}
-        searched = {name: content for name, content in loaded.items() if name not in wrong}
-        if searched or not loaded:
-            filters = {name: _filters(plan, name, cache, visible_display) for name in searched}
-            warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
+        filters: dict[str, QueryFilters] = {}
+        right = [name for name in loaded if name not in wrong]
+        if right or not loaded:
+            excludes = any(question.excluded for question in plan.golden)
+            if plan.golden.filters:
+                filters = {name: _filters(plan, name, cache, visible_display) for name in right}
+            searched = {
+                name: Dataset(
+                    name,
+                    loaded[name].corpus,
+                    queries,
+                    None,
+                    identical_ids=loaded[name].identical_ids,
+                    language=loaded[name].language,
+                    analyzer=loaded[name].analyzer,
+                    excluded=expected[name].excluded if excludes else None,
+                    filtered=filters.get(name),
+                    unread_files=loaded[name].unread_files,
+                    vectors=loaded[name].vectors,
+                )
+                for name in right
+            }
             warnings += [
                 problem_of(finding, dataset=name)
-                for name in searched
-                for finding in unknown_names(expected[name], f"the corpus '{name}'")
-            ]
-            warnings += [
-                problem_of(finding, dataset=name)
-                for name, filtered in filters.items()
-                for finding in excluded_by_filters(plan.golden, expected[name], filtered)
+                for name, dataset in searched.items()
+                for finding in _pitfalls(plan, dataset, expected[name], cache)
             ]
             plan = _for_corpora(plan, searched)
             executor = plan.request.executor
             if executor != LOCAL and (cluster := reach_cluster(executor)) is not None:
                 visible_display.done("ray", str(cluster))
-            for name, content in searched.items():
-                dataset = Dataset(
-                    name,
-                    content.corpus,
-                    queries,
-                    None,
-                    identical_ids=content.identical_ids,
-                    language=content.language,
-                    analyzer=content.analyzer,
-                    excluded=expected[name].excluded or None,
-                    filtered=filters[name],
-                )
+            for name, dataset in searched.items():
                 examined += _searched(plan, dataset, expected[name], cache, visible_display)
             if plan.against is not None:
                 loaded_content = tuple(contents.values())
                 examined += _against(plan, plan.against, queries, corpora, loaded_content, cache, visible_display)
     command = [*plan.command(), *command_words(output or Output())]
-    matched = [count for name in expected for count in _matched(expected[name], name, None)]
+    matched = [
+        count for name in expected if not expected[name].is_exact for count in _matched(expected[name], name, None)
+    ]
     for answered, of_backend, _ in examined:
         if answered.run is not None and answered.trial.dataset not in expected:
             matched += _matched(of_backend, answered.trial.dataset, answered.label)
@@ -168,7 +175,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         for answered, _, _ in examined
         if answered.run is not None
     }
-    return gate.judge(CheckResult(redacted(result), hits=hits, corpora=corpora))
+    checked = CheckResult(redacted(result), hits=hits, corpora=corpora)
+    return checked if gate is None else gate.judge(checked)
 
 
 def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
@@ -179,7 +187,7 @@ def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
         yield from (*question.forbidden, *question.excluded)
 
 
-def _for_corpora(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
+def _for_corpora(plan: CheckPlan, loaded: Mapping[str, Dataset]) -> CheckPlan:
     """Return the plan with the analyzers of each corpus's language, or its vectors.
 
     Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
@@ -256,7 +264,9 @@ def _resolved(plan: CheckPlan, contents: Mapping[str, LoadedContent]) -> GoldenS
 
 
 def _expected(plan: CheckPlan, loaded: LoadedContent) -> ExpectedDocuments:
-    match = bind_content(plan.match, plan.golden, loaded.ids, loaded.content)
+    match = plan.match
+    if loaded.content.values is not None or match.rule is MatchRule.TEXT or plan.golden.expects_texts:
+        match = bind_content(match, plan.golden, loaded.ids, loaded.content)
     return ExpectedDocuments(plan.golden, match, loaded.ids)
 
 
@@ -276,14 +286,12 @@ def _missing(plan: CheckPlan, expected: ExpectedDocuments, corpus: Corpus, name:
     ]
 
 
-def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> QueryFilters | None:
-    """Return the filters of the questions on a corpus, None if no question has one.
+def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> QueryFilters:
+    """Return the filters of the questions on a corpus.
 
     Raises UsageError for a field that no document has, DataError for filters that no document matches.
     """
     conditions, source = plan.golden.filters, plan.corpora[name]
-    if not conditions:
-        return None
     if isinstance(source, Dataset):
         raise AssertionError("the plan refuses documents without their metadata")
     fields = list(dict.fromkeys(field for of_question in conditions for field in of_question))
@@ -300,11 +308,17 @@ def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Quer
     return filtered
 
 
-def _pitfalls(name: str, content: LoadedCorpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
-    """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
-    dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files, vectors=content.vectors)
-    findings = dataset_findings(dataset, cache=cache)
-    return [problem_of(finding, dataset=name) for finding in findings if finding.check != "query-is-document"]
+def _pitfalls(plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, cache: Cache) -> list[Finding]:
+    """Return the pitfalls of a corpus, and forbidden and expected documents that no backend can return from it.
+
+    Whether questions are among the hits is a question of each backend.
+    """
+    findings = [finding for finding in dataset_findings(dataset, cache=cache) if finding.check != "query-is-document"]
+    if any(question.forbidden or question.excluded for question in plan.golden):
+        findings += unknown_names(expected, f"the corpus '{dataset.name}'")
+    if dataset.filtered is not None:
+        findings += excluded_by_filters(plan.golden, expected, dataset.filtered)
+    return findings
 
 
 def _queries(golden: GoldenSet) -> Queries:
@@ -399,7 +413,9 @@ def _result(
 ) -> Result:
     judge = CheckJudge(plan)
     trials = [judge.trial(answered, expected) for answered, expected, _ in examined]
-    requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
+    requirements = list[RequirementResult]()
+    if plan.requirements:
+        requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
     errors = [*problems, *_problems(examined, "error")]
     notes = _notes(plan, datasets) if trials else []
     executor = plan.request.executor
@@ -517,11 +533,11 @@ def _datasets(
     plan: CheckPlan,
     loaded: Mapping[str, LoadedCorpus],
     queries: Queries,
-    filters: Mapping[str, QueryFilters | None],
+    filters: Mapping[str, QueryFilters],
     expected: Mapping[str, ExpectedDocuments],
 ) -> list[DatasetInfo]:
     """Describe each corpus with the golden set, and only the golden set if backends have their own documents."""
-    golden = plan.golden
+    golden, excludes = plan.golden, any(question.excluded for question in plan.golden)
     questions = [
         GoldenContent(
             question.id,
@@ -540,15 +556,15 @@ def _datasets(
             content.empty_left_out,
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
             content.unread_files,
-            excluded_info(expected[name].excluded, queries.ids, content.corpus.ids),
-            query_filter_infos(filters.get(name), len(content.corpus)),
+            excluded_info(expected[name].excluded, queries.ids, content.corpus.ids) if excludes else None,
+            query_filter_infos(filters[name], len(content.corpus)) if name in filters else [],
         )
         for name, content in loaded.items()
     ]
     if plan.against is not None:
         conditions = golden.filters
-        unknown = filters_of_unknown_documents(conditions) if conditions else None
-        corpora.append(CorpusContent(plan.document_source, filters=query_filter_infos(unknown, 0)))
+        unknown = query_filter_infos(filters_of_unknown_documents(conditions), 0) if conditions else []
+        corpora.append(CorpusContent(plan.document_source, filters=unknown))
     expecting = len(golden.expecting(plan.request.relevance))
     without_id = sum(not question.has_id for question in golden)
     return [
