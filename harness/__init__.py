@@ -70,7 +70,8 @@ register_presenter(_presenter)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'harness' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -300,11 +300,15 @@ def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", sou
 
 
 class Shape(NamedTuple, Generic[Built]):
-    """One shape: its notation, a test whether an object has it, and its reader."""
+    """One shape: its notation, a test whether an object has it, and its reader.
+
+    An object of a shape with ``keys`` has one of them; only then is it tested.
+    """
 
     examples: tuple[str, ...]
     matches: Callable[[Any], bool]
     read: Callable[[Any], Built]
+    keys: frozenset[str] = frozenset()
 
 
 class InputShapes(NamedTuple, Generic[Built]):
@@ -430,7 +434,7 @@ def _export_shape(export: Export, columns: Mapping[str, str]) -> Shape[Qrels]:
         notes = list[str]()
         return replace(qrels_from_dict(export.judgments(value, columns.get("query_id"), notes)), notes=tuple(notes))
 
-    return Shape((f"{export.example}, {export.used_by}",), export.matches, read)
+    return Shape((f"{export.example}, {export.used_by}",), export.matches, read, export.keys)
 
 
 RUNS = run_shapes()
@@ -450,7 +454,9 @@ def read_shape(value: object, accepted: InputShapes[Built]) -> Built:
     value = value if table is None else table
     if isinstance(value, Mapping) and any(isinstance(inner, Iterator | MappingView) for inner in value.values()):
         value = {query: _once(inner) for query, inner in value.items()}
-    shape = next((shape for shape in accepted.shapes if shape.matches(value)), None)
+    keys = value if isinstance(value, Mapping) else ()
+    candidates = (shape for shape in accepted.shapes if not shape.keys or any(key in keys for key in shape.keys))
+    shape = next((shape for shape in candidates if shape.matches(value)), None)
     if shape is None:
         raise UsageError(f"{accepted.subject} {described_shape(value, accepted)}", fix=examples_of(accepted))
     return shape.read(value)

@@ -90,6 +90,11 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     ) -> None:
         self.recipe: AnyRecipe = recipe
         self._threads, self._divided = threads, divided
+        self._parts = divided if divided is not None and divided.divides(len(recipe.doc_ids)) else None
+        """The search of the documents in parts; None if they are searched at once."""
+        masks = recipe.matching.masks if recipe.matching is not None else ()
+        self.mask: BoolArray | None = masks[0] if len(masks) == 1 else None
+        """The documents that the one filter of the queries leaves; None without a filter, and for several filters."""
         self.complete: Self | None = complete if complete is None or complete.complete is None else complete.complete
         self.retrieved: tuple[int, Run] | None = None
         """The deepest retrieval: its k, and its run."""
@@ -107,7 +112,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     def _best(self, k: int) -> Run:
         """Return the best ``k`` of the documents that the filter of each query leaves."""
         matching = self.recipe.matching
-        if matching is None or len(matching.masks) == 1:
+        if matching is None or self.mask is not None:
             return self.best_of_group(k)
         rows = [np.flatnonzero(matching.group_of == group) for group in range(len(matching.masks))]
         parts = [self.of_queries(group.astype(np.int32)).best_of_group(k) for group in rows]
@@ -125,22 +130,10 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
                 # malformed data raises again here, with an error that names the rows of the corpus, not of a part
                 if not isinstance(error, RemoteError) or error.type_name != DataError.__name__:
                     _log.warning("a part of the exact reference failed (%s): searched here instead", error.problem)
-                self._divided = None
+                self._divided = self._parts = None
         if top is None:
             top = self._search_locally(k)
         return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
-
-    @property
-    def mask(self) -> BoolArray | None:
-        """The documents that the one filter of the queries leaves; None without a filter, and for several filters."""
-        matching = self.recipe.matching
-        return matching.masks[0] if matching is not None and len(matching.masks) == 1 else None
-
-    @property
-    def _parts(self) -> DividedSearch | None:
-        """Return the search of the documents in parts; None if they are searched at once."""
-        divided = self._divided
-        return divided if divided is not None and divided.divides(len(self.recipe.doc_ids)) else None
 
     @abstractmethod
     def _search_locally(self, k: int) -> TopK: ...
@@ -172,35 +165,6 @@ class _WeightedVectors(NamedTuple):
     weigh: Callable[[SparseVectors], SparseVectors]
     arithmetic: Arithmetic
     tie_break: UInt32Array
-
-
-def _weighted(recipe: Recipe) -> _WeightedVectors:
-    """Weigh documents and queries so that a document's score depends on no other document any more."""
-    ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
-    if recipe.mode == "lucene" and recipe.counts is not None:
-        if recipe.order is not None:
-            ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
-        counts = recipe.counts
-        if recipe.documents is not counts.documents:
-            counts = replace(counts, documents=all_rows(recipe.documents))
-        documents, queries = LuceneWeights.of(
-            counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
-        )
-        return _WeightedVectors(documents, queries.weigh, "lucene", ties)
-    if recipe.formula is not None:
-        return _WeightedVectors(
-            recipe.documents, lambda queries: queries, "float32" if recipe.formula.float32_sums else "textbook", ties
-        )
-    idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
-    documents, shards = recipe.documents, recipe.shards
-    if shards is not None:
-        documents = spread_documents(documents, shards)
-
-    def weigh(queries: SparseVectors) -> SparseVectors:
-        spread = queries if shards is None else spread_queries(queries, shard_count(shards))
-        return spread if idf is None else with_idf(spread, idf.ravel())
-
-    return _WeightedVectors(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
 
 
 class SparseReference(_IndexReference[Recipe]):
@@ -246,8 +210,34 @@ class SparseReference(_IndexReference[Recipe]):
 
     @cached_property
     def weighted(self) -> _WeightedVectors:
-        """Weighted documents."""
-        return _weighted(self.recipe) if self.complete is None else self.complete.weighted
+        """Documents and queries weighted so that a document's score depends on no other document any more."""
+        if self.complete is not None:
+            return self.complete.weighted
+        recipe = self.recipe
+        ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
+        if recipe.mode == "lucene" and recipe.counts is not None:
+            if recipe.order is not None:
+                ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
+            counts = recipe.counts
+            if recipe.documents is not counts.documents:
+                counts = replace(counts, documents=all_rows(recipe.documents))
+            documents, queries = LuceneWeights.of(
+                counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
+            )
+            return _WeightedVectors(documents, queries.weigh, "lucene", ties)
+        if recipe.formula is not None:
+            arithmetic: Arithmetic = "float32" if recipe.formula.float32_sums else "textbook"
+            return _WeightedVectors(recipe.documents, lambda queries: queries, arithmetic, ties)
+        idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
+        documents, shards = recipe.documents, recipe.shards
+        if shards is not None:
+            documents = spread_documents(documents, shards)
+
+        def weigh(queries: SparseVectors) -> SparseVectors:
+            spread = queries if shards is None else spread_queries(queries, shard_count(shards))
+            return spread if idf is None else with_idf(spread, idf.ravel())
+
+        return _WeightedVectors(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
 
     def search_of_all(self, k: int) -> SparseSearch:
         """Return the search of all documents for every query."""

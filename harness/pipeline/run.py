@@ -429,7 +429,7 @@ class _Trials:
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
     ) -> TrialJob:
-        folders = vectors.folders if vectors is not None else ()
+        folders, filtered = vectors.folders if vectors is not None else (), self.dataset.filtered
         return TrialJob(
             engine=card.engine,
             parameters=trial.parameters,
@@ -443,7 +443,7 @@ class _Trials:
             repeats=self.plan.request.repeat,
             warm_up_queries=warm_up_queries(self.plan.request, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.request.warm_up,
-            filters=QueryGroup.all_of(self.dataset.filtered, external=trial.external),
+            filters=QueryGroup.all_of(filtered, external=trial.external) if filtered is not None else (),
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,

@@ -304,7 +304,7 @@ class _Parser(Mistakes):
         name = name.strip()
         if not name:
             raise UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value")
-        if self._is_label(name):
+        if (self._labelled or self._definitions) and self._is_label(name):
             return self._parse_label(name, rest if colon else None)
         if name == _RUN:
             return self._run(item, rest)
@@ -322,14 +322,14 @@ class _Parser(Mistakes):
                 fix="separate parameters with ';', backends with ',', and quote a value that has one: "
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
-        valid_names = {*self.labels, *self.cards, *fusions(), *CALLABLE_KINDS, _RUN}
-        if card is None and named_part in valid_names and not re.fullmatch(LABEL, label):
-            plain = re.sub(r"[^\w.-]+", "-", label).strip("-") or "label"
-            raise UsageError(
-                f"'{label}' is not a label: a label has letters, digits, '.', '_' and '-' only",
-                fix=f"write {plain}={named_part}",
-            )
         if card is None:
+            valid_names = {*self.labels, *self.cards, *fusions(), *CALLABLE_KINDS, _RUN}
+            if named_part in valid_names and not re.fullmatch(LABEL, label):
+                plain = re.sub(r"[^\w.-]+", "-", label).strip("-") or "label"
+                raise UsageError(
+                    f"'{label}' is not a label: a label has letters, digits, '.', '_' and '-' only",
+                    fix=f"write {plain}={named_part}",
+                )
             suggestions = (*self.labels, *self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
             quoting = f'quote a value that has a comma: "{self._uncut}"; ' if self._uncut else ""
             not_a_card = reason_not_a_card("backends", named_part or name)

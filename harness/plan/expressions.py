@@ -27,6 +27,8 @@ from harness.errors import UsageError
 _QUOTED = r"\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'"
 _BEGINS = re.compile(rf"(?P<before>(?:^|[=:,;+(|])\s*)(?P<quoted>{_QUOTED}|[\"'])")
 """Quoted text, or an unclosed quote, where a name or a value begins."""
+_ENCLOSES = re.compile(r"[()\"']")
+"""A character that may begin or end text in which nothing separates."""
 _SPECIAL = re.compile(r"[,;|()\"']|^\s|\s$")
 
 
@@ -46,7 +48,9 @@ class Swept(NamedTuple):
 
 
 def split_outside(text: str, separator: str) -> list[str]:
-    """Split ``text`` at every ``separator`` (one character) that lies outside all parentheses."""
+    """Split ``text`` at every ``separator`` (one character) that lies outside all parentheses and quotes."""
+    if _ENCLOSES.search(text) is None:
+        return text.split(separator)
     return _cut(text, [position for position in _outside(text) if text[position] == separator])
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Literal, cast, overload
 
 import harness
@@ -33,6 +34,8 @@ ENTRY_POINT_GROUP = "harness.backends"
 Kind = Literal["backends", "datasets"]
 
 _log = logging.getLogger("harness")
+_agreed: dict[int, tuple[BackendCard, type]] = {}
+"""Cards, by their identity, with the engine that agreed with them: a card is checked once per process."""
 _PACKAGE = Path(harness.__file__).parent
 _FAMILY = "members"
 """The key that distinguishes a family of datasets from a card."""
@@ -153,10 +156,29 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
 
     """
     module_name, _, class_name = card.engine.partition(":")
+    module = sys.modules.get(module_name) or _import_module(module_name, card)
+    engine = getattr(module, class_name, None)
+    if not isinstance(engine, type):
+        raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
+    kind = getattr(getattr(engine, "capabilities", None), "input", None)
+    if kind not in _INPUT_KINDS:
+        raise CardError(
+            f"card '{card.path}': '{class_name}' in '{module_name}' is not an engine: it reads {kind!r}",
+            fix=f"subclass harness.engines.base.Engine, and declare what it reads: {', '.join(_INPUT_KINDS)}",
+        )
+    check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
+    if check_card is not None and _agreed.get(id(card), (card, None))[1] is not engine:
+        check_card(card)
+        _agreed[id(card)] = card, engine
+    return cast("type[EngineInterface]", engine)
+
+
+def _import_module(module_name: str, card: BackendCard) -> ModuleType:
+    """Import the module of a card's engine; errors as in :func:`load_engine`."""
     try:
         importing = f"card '{card.path}': importing module '{module_name}' of 'engine'"
         with foreign_code(importing, CardError, "correct the module", passing=(ImportError,)):
-            module = importlib.import_module(module_name)
+            return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
         if module_name == missing or module_name.startswith(f"{missing}."):
@@ -171,19 +193,6 @@ def load_engine(card: BackendCard) -> type[EngineInterface]:
         ) from error
     except ImportError as error:
         raise EngineUnavailableError(f"backend {card.name} cannot be imported: {error}", fix="reinstall it") from error
-    engine = getattr(module, class_name, None)
-    if not isinstance(engine, type):
-        raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
-    kind = getattr(getattr(engine, "capabilities", None), "input", None)
-    if kind not in _INPUT_KINDS:
-        raise CardError(
-            f"card '{card.path}': '{class_name}' in '{module_name}' is not an engine: it reads {kind!r}",
-            fix=f"subclass harness.engines.base.Engine, and declare what it reads: {', '.join(_INPUT_KINDS)}",
-        )
-    check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
-    if check_card is not None:
-        check_card(card)
-    return cast("type[EngineInterface]", engine)
 
 
 def is_shipped(path: Path) -> bool:

@@ -116,13 +116,11 @@ class QueryGroup:
     rows: Int32Array
 
     @classmethod
-    def all_of(cls, filters: QueryFilters | None, *, external: bool = False) -> tuple[QueryGroup, ...]:
-        """Return the groups of a dataset's queries; none without filters.
+    def all_of(cls, filters: QueryFilters, *, external: bool = False) -> tuple[QueryGroup, ...]:
+        """Return the groups of a dataset's queries.
 
         Their conditions are those on the columns of the metadata, or for an ``external`` index on its own fields.
         """
-        if filters is None:
-            return ()
         return tuple(
             cls(group.conditions if external or group.of_columns is None else group.of_columns, filters.rows_of(number))
             for number, group in enumerate(filters.groups)

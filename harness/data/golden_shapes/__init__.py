@@ -29,11 +29,11 @@ def read_shapes(content: GoldenContent) -> GoldenContent:
 
     Raises ValueError for an object of no known shape, and for content that may be read in two ways.
     """
-    names = content.names
+    names = _names(content)
     for shape in SHAPES:
         may_fit = not shape.names.isdisjoint(names) if shape.names else content.mapping is not None
         if may_fit and (closer := shape.read(content)) is not None:
-            content, names = closer, closer.names
+            content, names = closer, _names(closer)
     if content.mapping is None and RECORDS in content.columns:
         path = content.columns[RECORDS]
         raise ValueError(f"{content.option} {RECORDS}={path}: the questions are in one list already, leave it out")
@@ -42,6 +42,12 @@ def read_shapes(content: GoldenContent) -> GoldenContent:
         subject = f"an object with the keys {keys}" if keys else "an empty object"
         raise ValueError(f"a list of questions is expected, not {subject}")
     return content
+
+
+def _names(content: GoldenContent) -> frozenset[str]:
+    """Return the object's keys, or the names of the records' fields, in lower case."""
+    objects = [content.mapping] if content.mapping is not None else [record.values for record in content.records]
+    return frozenset(str(name).lower() for value in objects for name in value)
 
 
 def is_golden(content: GoldenContent) -> bool:

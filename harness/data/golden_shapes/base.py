@@ -40,12 +40,6 @@ class GoldenContent:
         """The fields of the records."""
         return GoldenColumns(self.columns, self.option)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The object's keys, or the names of the records' fields, in lower case."""
-        objects = [self.mapping] if self.mapping is not None else [record.values for record in self.records]
-        return frozenset(str(name).lower() for value in objects for name in value)
-
 
 class GoldenShape(Protocol):
     """One way to write a golden set, which is neither a list of records nor a table of one question a row."""

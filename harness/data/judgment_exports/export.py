@@ -22,7 +22,8 @@ class Export(NamedTuple):
         used_by: who writes it.
         example: the shape in short.
         query_id: what becomes the query's id, for the reference page.
-        matches: whether an object has the shape, by the keys that only it has.
+        keys: an object of this shape has one of them.
+        matches: whether an object with such a key has the shape.
         judgments: its judgments; gets the object, the field of query ids that the user named (None without a name), and
             a list for notes about accepted oddities. Raises DataError for content that fits no reading, or several.
     """
@@ -30,7 +31,8 @@ class Export(NamedTuple):
     used_by: str
     example: str
     query_id: str
-    matches: Callable[[Any], bool]
+    keys: frozenset[str]
+    matches: Callable[[Mapping[Any, Any]], bool]
     judgments: Callable[[Any, str | None, list[str]], Graded]
 
 

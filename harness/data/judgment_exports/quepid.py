@@ -19,8 +19,8 @@ def _query_of(item: Mapping[str, Any]) -> str | None:
     return next((name for name in _QUERY if name in item), None)
 
 
-def _is_case(value: Any) -> bool:
-    queries = value.get("queries") if isinstance(value, Mapping) else None
+def _is_case(value: Mapping[Any, Any]) -> bool:
+    queries = value.get("queries")
     return isinstance(queries, list) and any(
         isinstance(query, Mapping) and "ratings" in query and _query_of(query) is not None for query in queries
     )
@@ -44,8 +44,8 @@ def _case(value: Any, _query_field: str | None, notes: list[str]) -> Graded:
     return grouped(ratings(), notes)
 
 
-def _is_book(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("query_doc_pairs"), list)
+def _is_book(value: Mapping[Any, Any]) -> bool:
+    return isinstance(value.get("query_doc_pairs"), list)
 
 
 def _book(value: Any, _query_field: str | None, notes: list[str]) -> Graded:
@@ -66,6 +66,7 @@ CASE = Export(
     "Quepid (ratings of a case, or the case)",
     '{"queries": [{"query": text, "ratings": {document id: rating}}]}',
     "the query's text",
+    frozenset({"queries"}),
     _is_case,
     _case,
 )
@@ -73,6 +74,7 @@ BOOK = Export(
     "Quepid (a book of judgements)",
     '{"query_doc_pairs": [{"query_text": text, "doc_id": document id, "judgements": [{"rating": rating}]}]}',
     "the query's text",
+    frozenset({"query_doc_pairs"}),
     _is_book,
     _book,
 )

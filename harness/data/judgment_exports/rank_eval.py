@@ -9,8 +9,8 @@ from harness.data.judgment_exports.export import Export, Graded, Rating, grouped
 from harness.errors import DataError
 
 
-def _is_request(value: Any) -> bool:
-    requests = value.get("requests") if isinstance(value, Mapping) else None
+def _is_request(value: Mapping[Any, Any]) -> bool:
+    requests = value.get("requests")
     return isinstance(requests, list) and any(
         isinstance(request, Mapping) and "ratings" in request for request in requests
     )
@@ -40,6 +40,7 @@ REQUEST = Export(
     "Elasticsearch's and OpenSearch's `_rank_eval` (with templates too)",
     '{"requests": [{"id": query id, "ratings": [{"_index": …, "_id": document id, "rating": rating}]}]}',
     "the request's `id`",
+    frozenset({"requests"}),
     _is_request,
     _request,
 )

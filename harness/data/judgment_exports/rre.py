@@ -15,6 +15,7 @@ from harness.errors import DataError
 
 _TEXT, _NAME = "$query", "name"
 _JUDGED = "relevant_documents"
+_LEVELS = ("topics", "query_groups", "queries")
 
 
 class _Query(NamedTuple):
@@ -29,19 +30,14 @@ class _Query(NamedTuple):
 def _holds_judged(value: Any, levels: int = 3) -> bool:
     if not isinstance(value, Mapping):
         return False
-    lists = [value.get(key) for key in ("topics", "query_groups", "queries") if levels]
+    lists = [value.get(key) for key in _LEVELS if levels]
     inner = [item for items in lists if isinstance(items, list) for item in items]
     return _JUDGED in value or any(_holds_judged(item, levels - 1) for item in inner)
 
 
-def _is_ratings(value: Any) -> bool:
-    keys = ("topics", "query_groups", "queries")
-    return (
-        isinstance(value, Mapping)
-        and any(isinstance(value.get(key), list) for key in keys)
-        and _JUDGED not in value
-        and _holds_judged(value)
-    )
+def _is_ratings(value: Mapping[Any, Any]) -> bool:
+    has_level = any(isinstance(value.get(key), list) for key in _LEVELS)
+    return has_level and _JUDGED not in value and _holds_judged(value)
 
 
 def _queries(value: Mapping[str, Any], position: str = "", name: Any = None, judged: Any = None) -> Iterator[_Query]:
@@ -121,6 +117,7 @@ RATINGS = Export(
     '{"topics": [{"query_groups": [{"name": …, "queries": [{"placeholders": {"$query": text}}], '
     '"relevant_documents": {grade: [document id]} or {document id: {"gain": grade}}}]}]}',
     "the `$query` placeholder, or the group's `name` with `--columns query_id=name`",
+    frozenset(_LEVELS),
     _is_ratings,
     _ratings,
 )
