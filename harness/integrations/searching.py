@@ -14,8 +14,8 @@ from harness.data.dataset import Dataset
 from harness.data.types import Run
 from harness.errors import UsageError
 from harness.pipeline.compare import compare
-from harness.pipeline.planning import plan_of_backends
 from harness.plan.backend_spec import parse_backends
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest
 from harness.plan.option_fields import from_keywords
 from harness.results.comparison import Comparison

@@ -35,6 +35,7 @@ __all__ = [
     "LoadedDataset",
     "Loader",
     "LocalFiles",
+    "Location",
     "SubsetLoader",
     "TextSource",
     "is_offline",
@@ -223,8 +224,16 @@ class SubsetLoader(Protocol):
         """Return the specs of the datasets; empty if the spec names one dataset."""
 
 
+Location: TypeAlias = Literal["name", "folder", "archive", "table", "file"]
+"""Kind of a location: no path, a folder, a zip archive, a file with the ending of a table, or another file."""
+
+
 class Loader(Protocol):
-    """One way of storing datasets."""
+    """One way of storing datasets.
+
+    A loader of this package that reads only some kinds of locations lists them as ``locations``, and is asked about no
+    others.
+    """
 
     name: str
     """A word unique to this loader; cards name it as their ``format``."""
@@ -243,6 +252,7 @@ class PrefixLoader:
     """A loader whose specs begin with its name and a colon, such as ``irds:``."""
 
     name: str
+    locations: frozenset[Location] = frozenset({"name"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location begins with the loader's name and a colon."""

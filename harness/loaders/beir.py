@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from harness.data.golden_shapes.autorag import QUESTIONS
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Location, TextSource
 from harness.loaders.containers import plain_name
 from harness.loaders.parts import (
     Files,
@@ -42,13 +42,12 @@ class BeirLoader:
     """Reads a folder that holds a file ``corpus``, or a zip archive of such a folder."""
 
     name = "beir"
+    locations: frozenset[Location] = frozenset({"folder", "archive"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is such a folder, or any zip archive."""
         path = spec.path
-        if path.is_dir():
-            return corpus_member(open_source(path)) is not None
-        return path.is_file() and path.suffix.lower() == ".zip"
+        return not path.is_dir() or corpus_member(open_source(path)) is not None
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the parts. Without a split it is ``test``, or the only one there is."""

@@ -12,7 +12,7 @@ from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, ColumnMap, R
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError
-from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
+from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, Location, TextSource
 from harness.loaders.containers import is_utf16, plain_name
 from harness.loaders.golden import shaped_content
 from harness.loaders.parts import (
@@ -41,6 +41,7 @@ class TableLoader:
     """Reads a table of documents: CSV, TSV, JSON Lines, a JSON array, Parquet."""
 
     name = "table"
+    locations: frozenset[Location] = frozenset({"table"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a file with the ending of a table."""
@@ -52,9 +53,10 @@ class TableLoader:
 
 
 class TrecLoader:
-    """Reads TREC documents: a file, or a folder of such files with any names."""
+    """Reads TREC documents: a file without the ending of a table, or a folder of such files with any names."""
 
     name = "trec"
+    locations: frozenset[Location] = frozenset({"folder", "file"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether a file begins with ``<DOC>``, or the first file of a folder does."""
@@ -81,6 +83,7 @@ class GoldenLoader:
     """
 
     name = "golden"
+    locations: frozenset[Location] = frozenset({"folder"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder with a table called ``golden`` and at most one other."""
@@ -108,6 +111,7 @@ class GoldenFileLoader:
     """Reads a golden set that holds its documents too, as LlamaIndex's ``EmbeddingQAFinetuneDataset``."""
 
     name = "golden-file"
+    locations: frozenset[Location] = frozenset({"table"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a file with an object that has queries and their documents."""
@@ -186,6 +190,7 @@ class TextFolderLoader:
     """
 
     name = "text"
+    locations: frozenset[Location] = frozenset({"folder"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder with text files."""

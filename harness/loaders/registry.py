@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from harness.errors import CardError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, Loader
+from harness.loaders.base import DatasetSpec, Loader, Location
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenFileLoader, GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
 from harness.loaders.hugging_face import HubLoader
@@ -16,6 +16,7 @@ from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 from harness.loaders.neighbours import NeighbourFileLoader
 from harness.loaders.other_packages import within_boundary
+from harness.loaders.records import format_of
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.optional import entry_points
 
@@ -67,8 +68,15 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:
 
 
 def loader_for(spec: DatasetSpec) -> Loader | None:
-    """Return the first loader that reads the dataset of ``spec``."""
-    return next((loader for loader in loaders().values() if loader.matches(spec)), None)
+    """Return the first loader that reads the dataset of ``spec``, of those that read its kind of location."""
+    path = spec.path
+    location: Location = "name"
+    if path.is_dir():
+        location = "folder"
+    elif path.is_file():
+        location = "archive" if path.suffix.lower() == ".zip" else "file" if format_of(path.name) is None else "table"
+    candidates = (loader for loader in loaders().values() if location in getattr(loader, "locations", (location,)))
+    return next((loader for loader in candidates if loader.matches(spec)), None)
 
 
 def parts_of(location: str) -> Sequence[str]:

@@ -15,15 +15,14 @@ from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
-from harness.metrics import Metric
 from harness.pipeline.probes import probes_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.callables import Function, refuse_unsent_filters
-from harness.plan.capability_checks import refuse_documents_without_metadata, refuse_filters, refuse_impossible
+from harness.plan.capability_checks import plan_of_backends, refuse_documents_without_metadata, refuse_filters
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import DatasetList, NamedDataset, parse_datasets
 from harness.plan.option_fields import Mistakes, is_set
-from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, make_plan, set_language, with_vectors
+from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, set_language, with_vectors
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
 from harness.user_path import existing_path
@@ -36,7 +35,6 @@ __all__ = [
     "Preview",
     "load_planned",
     "plan_for",
-    "plan_of_backends",
     "preview",
     "resolved_for",
     "sampled",
@@ -136,21 +134,6 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
         raise UsageError(
             f"{', '.join(options)} with a Dataset, which is already loaded", fix="give them to Dataset.of, or a path"
         )
-
-
-def plan_of_backends(
-    request: CompareRequest,
-    functions: Mapping[str, Function] = MappingProxyType({}),
-    *,
-    measures: Sequence[Metric] | None = None,
-) -> Plan:
-    """Return the plan of a request for a dataset that the caller brings along: the request's is only a name.
-
-    ``measures`` are parsed metrics in place of the request's.
-    """
-    plan = make_plan(request, functions, measures=measures)
-    refuse_impossible(plan)
-    return plan
 
 
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:

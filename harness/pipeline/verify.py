@@ -27,9 +27,10 @@ from harness.loaders.fetching import stored_files
 from harness.metrics import QuerySet, Scores, is_mean, parse_metric, score
 from harness.metrics.audit import Change, single_changes
 from harness.metrics.conventions import Countable, IdenticalIds, Precision, Settings
-from harness.pipeline.planning import plan_of_backends, resolved_for
+from harness.pipeline.planning import resolved_for
 from harness.pipeline.run import run_plan
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, spell
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest, Resume, VerifyRequest
 from harness.plan.dataset_list import parse_datasets
 from harness.plan.option_fields import from_keywords, keywords_of, require

@@ -1,21 +1,39 @@
-"""Refuse settings that engines cannot serve for a plan, as far as they declare it without being opened."""
+"""Plans that engines can serve: settings that they cannot are refused, as far as they declare it unopened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 from harness.engines.interface import Capabilities
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UsageError
-from harness.plan.config import LOCAL, ClientKind
+from harness.metrics import Metric
+from harness.plan.callables import Function
+from harness.plan.config import LOCAL, ClientKind, CompareRequest
 from harness.plan.option_fields import is_set, raise_together
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, make_plan
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 
 BUILT_IN_ENGINES = "harness.engines."
 """Prefix of the harness's own engines: the meaning of their parameters is known."""
+
+
+def plan_of_backends(
+    request: CompareRequest,
+    functions: Mapping[str, Function] = MappingProxyType({}),
+    *,
+    measures: Sequence[Metric] | None = None,
+) -> Plan:
+    """Return the plan of a request for a dataset that the caller brings along: the request's is only a name.
+
+    ``measures`` are parsed metrics in place of the request's.
+    """
+    plan = make_plan(request, functions, measures=measures)
+    refuse_impossible(plan)
+    return plan
 
 
 def refuse_impossible(plan: Plan) -> None:

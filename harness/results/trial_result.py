@@ -56,7 +56,7 @@ def trial_results(
 ) -> list[schema.TrialResult]:
     """Return one result per backend, in the plan's order.
 
-    ``judge`` returns the judgments of a run, None for the dataset's.
+    ``judge`` returns the judgments of a run, None for the dataset's; it is a check's, which adds the metrics itself.
     """
     made = [summary.summaries(scored, dataset, plan) for summary in summaries]
     parts = [
@@ -65,7 +65,9 @@ def trial_results(
     ]
     results: dict[str, schema.TrialResult] = {}
     for backend, of_backend in zip(scored, parts, strict=True):
-        result = _trial_result(backend, of_backend, dataset, plan, summaries)
+        result = _trial_result(
+            backend, of_backend, dataset, plan, summaries, scores=backend.scores if judge is None else None
+        )
         changes, vectors, run = dict[str, object](), backend.outcome.vectors, backend.outcome.run
         if backend.outcome.combined is not None or (vectors is not None and vectors.texts):
             qrels = dataset.qrels if judge is None or run is None else judge(run)
@@ -80,8 +82,14 @@ def trial_results(
 
 
 def _trial_result(
-    scored: ScoredTrial, parts: Mapping[str, object], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
+    scored: ScoredTrial,
+    parts: Mapping[str, object],
+    dataset: Dataset,
+    plan: Plan,
+    summaries: Sequence[Summary],
+    scores: Scores | None,
 ) -> schema.TrialResult:
+    """Return the result of a trial, with metrics of its ``scores``."""
     outcome, trial, seed = scored.outcome, scored.outcome.trial, plan.request.seed
     field_names = schema.TrialResult.model_fields
     engine = outcome.record.engine if outcome.record is not None else None
@@ -99,7 +107,7 @@ def _trial_result(
         encoder=dict(outcome.vectors.facts) if outcome.vectors is not None else {},
         parameters=dict(trial.parameters),
         queries=schema_base.EvaluatedCounts(**scored.scores.counts._asdict()) if scored.scores is not None else None,
-        metrics=_metrics(scored.scores, seed),
+        metrics=_metrics(scores, seed) if scores is not None else {},
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         other_processes=_other_processes(outcome, summaries) if plan.request.timing else [],
@@ -145,8 +153,8 @@ def _deterministic(spec: BackendSpec) -> bool | None:
     return load_engine(spec.card).capabilities.deterministic
 
 
-def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricValue]:
-    if scores is None or len(scores.query_ids) == 0:
+def _metrics(scores: Scores, seed: int) -> dict[str, schema_base.MetricValue]:
+    if not len(scores.query_ids):
         return {}
     values, if_relevant = {}, scores.means_if_relevant()
     several = len(scores.query_ids) > 1  # a single value has no interval

@@ -13,8 +13,8 @@ from harness.data.progress import SilentDisplay
 from harness.document.model import Notes
 from harness.errors import UnknownNameError, UsageError
 from harness.pipeline import verify
-from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.verify import _Verifier
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest
 from harness.report.documents.verify import verification_document
 from harness.results.verification import PrintedNumber, Verification, VerifiedDataset, as_printed

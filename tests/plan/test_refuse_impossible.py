@@ -6,7 +6,8 @@ import pytest
 from installed import skip_without
 
 from harness.errors import UsageError
-from harness.pipeline.planning import plan_for, plan_of_backends
+from harness.pipeline.planning import plan_for
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest
 from harness.registry.lookup import find_cards
 

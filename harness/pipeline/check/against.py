@@ -28,11 +28,11 @@ from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.preflight import Examiner, unmatched_filters
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
-from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import probes_of
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
 from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, labelled_expression, parse_callable
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import quoted
 from harness.plan.option_fields import raise_together

@@ -31,9 +31,8 @@ from harness.pipeline.check.requirements import (
     parse_requirements,
 )
 from harness.pipeline.check.text_match import expect_texts
-from harness.pipeline.planning import plan_of_backends
 from harness.plan.callables import refuse_unsent_filters, with_names
-from harness.plan.capability_checks import refuse_documents_without_metadata, refuse_filters
+from harness.plan.capability_checks import plan_of_backends, refuse_documents_without_metadata, refuse_filters
 from harness.plan.config import GATE_OPTIONS, CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, is_set, option_fields, require
 from harness.plan.option_values import WARM_UP_SECONDS

@@ -36,7 +36,7 @@ _TAIL = 0.025
 def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> MetricValue:
     """Take a mean over the questions of some ``rows``, at least one."""
     values = scores.values[rows, column]
-    interval: Interval | None = mean_interval(values, seed)
+    interval = mean_interval(values, seed) if len(values) > 1 else None  # a single value has no interval
     return MetricValue(
         metric=str(scores.measures[column]),
         mean=_exact_mean(values),

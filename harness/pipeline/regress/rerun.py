@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from harness.errors import UnknownNameError, UsageError
-from harness.pipeline.planning import plan_for, plan_of_backends
+from harness.pipeline.planning import plan_for
 from harness.plan.backend_spec import BackendSpec, parse_backends, parts_of, spell
+from harness.plan.capability_checks import plan_of_backends
 from harness.plan.config import CompareRequest, Output, RegressRequest, rerun_fields
 from harness.plan.expressions import parenthesise, split_outside
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields, option_words
