@@ -152,7 +152,9 @@ class SparseIndex:
             with np.errstate(over="ignore"):
                 weights = weights * self._idf[vectors.indices]
         rows = QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
-        _refuse_overflow(rows, self._searcher.postings, self._searcher.largest)
+        largest = self._searcher.largest
+        if float(np.abs(rows.weights).max(initial=0.0)) * float(largest) >= _LARGEST:
+            _refuse_overflow(rows, self._searcher.postings, largest)
         return rows
 
 
@@ -177,8 +179,6 @@ def _checked_idf(idf: Float32Array, dimensions: int) -> Float32Array:
 
 def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32) -> None:
     """Refuse queries with infinite contributions, which could cancel to NaN."""
-    if float(np.abs(queries.weights).max(initial=0.0)) * float(largest) < _LARGEST:
-        return
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(np.abs(queries.weights) * largest))
         broken = []

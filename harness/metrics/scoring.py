@@ -268,8 +268,14 @@ def _require_within(
 
 
 def _arguments(measure: Metric, kind: Kind, relevance: float) -> Arguments:
+    """Return what a kernel takes: the cutoff, the lowest relevant grade, and a number of the metric's own."""
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else NO_CUTOFF
-    return Arguments(cutoff, _level(measure, relevance), _extra(measure, kind))
+    extra, further = kind.floor, next((parameter for parameter in kind.parameters if parameter.name != "rel"), None)
+    if kind.cutoff == "recall" and measure.cutoff is not None:
+        extra = float(measure.cutoff)
+    elif further is not None:
+        extra = _value_of(further, measure)
+    return Arguments(cutoff, _level(measure, relevance), extra)
 
 
 def _level(measure: Metric, relevance: float) -> float:
@@ -277,16 +283,6 @@ def _level(measure: Metric, relevance: float) -> float:
     stated = measure.parameter("rel")
     level = relevance if stated is None else float(stated)
     return int(level) if float(level).is_integer() else level
-
-
-def _extra(measure: Metric, kind: Kind) -> float:
-    """Return the number that a kernel takes besides cutoff and level."""
-    if kind.cutoff == "recall" and measure.cutoff is not None:
-        return float(measure.cutoff)
-    for parameter in kind.parameters:
-        if parameter.name != "rel":
-            return _value_of(parameter, measure)
-    return kind.floor
 
 
 def _value_of(parameter: Parameter, measure: Metric) -> float:

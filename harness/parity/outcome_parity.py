@@ -225,7 +225,7 @@ def _dense_recipe(
     if vectors.dense is None:
         raise UsageError("the dense reference needs dense vectors", fix="take an encoder that makes them")
     documents, queries = vectors.dense
-    ids, matching = dataset.corpus.ids, _matching(dataset)
+    ids, matching = dataset.corpus.ids, dataset.filtered.matching if dataset.filtered is not None else None
     if external is not None:  # its stored_vectors documents, in its stored_vectors order
         stored_vectors = external.vectors
         matching = _external_matching(dataset, external)
@@ -253,7 +253,8 @@ def _recipe(
 ) -> Recipe:
     counts = vectors.terms.counts if vectors.terms is not None else None
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
-    ids, matching, external, placement = dataset.corpus.ids, _matching(dataset), record.external, record.placement
+    ids, external, placement = dataset.corpus.ids, record.external, record.placement
+    matching = dataset.filtered.matching if dataset.filtered is not None else None
     count = int(parameters.get("shards", 1))
     shards, order = shards_of(len(dataset.corpus), count) if count > 1 else None, None
     if placement is not None:
@@ -279,11 +280,6 @@ def _recipe(
     return replace(recipe, order=order, matching=matching)
 
 
-def _matching(dataset: Dataset) -> Matching | None:
-    """Return the documents that the filter of each query leaves, None for all of them."""
-    return dataset.filtered.matching if dataset.filtered is not None else None
-
-
 def _external_matching(dataset: Dataset, external: ExternalIndexRecord) -> Matching | None:
     """Return the documents of an external index that the filter of each query leaves, by the index's own metadata."""
     return Matching(external.matching, dataset.filtered.group_of) if dataset.filtered is not None else None
@@ -294,7 +290,7 @@ def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
     if dataset.candidates is None:
         return None
     rows = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
-    matching = _matching(dataset)
+    matching = dataset.filtered.matching if dataset.filtered is not None else None
     if matching is None:
         return rows
     matching = matching.of_documents(dataset.corpus.ids.rows_of(documents))

@@ -40,6 +40,7 @@ from harness.worker.failure import RemoteError
 from harness.worker.jobs import Arithmetic, DenseSearchJob
 
 _log = logging.getLogger("harness")
+_SEVERAL = 2
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to this many hits a query; None cuts nothing."""
 
@@ -93,6 +94,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         self._parts = divided if divided is not None and divided.divides(len(recipe.doc_ids)) else None
         """The search of the documents in parts; None if they are searched at once."""
         masks = recipe.matching.masks if recipe.matching is not None else ()
+        self._filters = len(masks)
         self.mask: BoolArray | None = masks[0] if len(masks) == 1 else None
         """The documents that the one filter of the queries leaves; None without a filter, and for several filters."""
         self.complete: Self | None = complete if complete is None or complete.complete is None else complete.complete
@@ -109,11 +111,11 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
     @abstractmethod
     def _search(self, k: int) -> Run: ...
 
-    def _best(self, k: int) -> Run:
-        """Return the best ``k`` of the documents that the filter of each query leaves."""
+    def _best_of_groups(self, k: int) -> Run:
+        """Return the best ``k`` of the documents that the filter of each query leaves, if there are several filters."""
         matching = self.recipe.matching
-        if matching is None or self.mask is not None:
-            return self.best_of_group(k)
+        if matching is None:
+            raise AssertionError("groups of queries without filters")
         rows = [np.flatnonzero(matching.group_of == group) for group in range(len(matching.masks))]
         parts = [self.of_queries(group.astype(np.int32)).best_of_group(k) for group in rows]
         joined = TopK.joined([TopK(part.indptr, part.rows, part.scores) for part in parts])
@@ -184,7 +186,7 @@ class SparseReference(_IndexReference[Recipe]):
     def _search(self, k: int) -> Run:
         recipe = self.recipe
         if recipe.candidates is None:
-            return self._best(k)
+            return self.best_of_group(k) if self._filters < _SEVERAL else self._best_of_groups(k)
         candidates = recipe.candidates if recipe.order is None else _reorder(recipe.candidates, recipe.order)
         run = candidates.with_scores(self.score(candidates))
         hits = ranking.select_hits(run, np.flatnonzero(run.scores))  # a document that scores 0 is not a hit
@@ -196,7 +198,8 @@ class SparseReference(_IndexReference[Recipe]):
         blocks = self._blocks(search)
         if blocks is not None:
             return search.retrieve(blocks, self._threads)
-        return self.searched.retrieve(search.queries, k, threads=self._threads)
+        index = self.indexed if self.mask is None else self.searched
+        return index.retrieve(search.queries, k, threads=self._threads)
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
         return parts.retrieve(self.search_of_all(k))
@@ -284,14 +287,15 @@ class DenseReference(_IndexReference[DenseRecipe]):
         if recipe.candidates is not None:
             run = ranking.order(recipe.candidates.with_scores(self.score(recipe.candidates)))
         else:
-            run = self._best(k + len(recipe.missing))
+            depth = k + len(recipe.missing)
+            run = self.best_of_group(depth) if self._filters < _SEVERAL else self._best_of_groups(depth)
         if len(recipe.missing):
             run = ranking.select_hits(run, np.flatnonzero(~np.isin(run.rows, recipe.missing)))
         return ranking.cut(run, k)
 
     def _search_locally(self, k: int) -> TopK:
-        recipe = self.recipe
-        return self.searched.retrieve(recipe.queries, k, self._threads, similarity=recipe.similarity, device="auto")
+        recipe, index = self.recipe, self.index if self.mask is None else self.searched
+        return index.retrieve(recipe.queries, k, self._threads, similarity=recipe.similarity, device="auto")
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
         recipe = self.recipe

@@ -22,6 +22,7 @@ from harness.data.filtering import NO_FILTER
 from harness.data.grouping import require_hits
 from harness.data.progress import Display, Progress
 from harness.data.types import Ids, Int64Array, Run
+from harness.engines.callable.answers import PLAIN
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
@@ -447,7 +448,7 @@ class _Trials:
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
-            content=self.plan.content_of(trial),
+            content=self.plan.content_of(trial) if trial.external else PLAIN,
         )
 
 

@@ -134,9 +134,7 @@ class Plan:
     content: HitContent = PLAIN
 
     def content_of(self, trial: Trial) -> HitContent:
-        """Return the content that a trial reads from an external index: a field only if its engine reads fields."""
-        if not trial.external:
-            return PLAIN
+        """Return the content that a trial reads from its external index: a field only if its engine reads fields."""
         return self.content if trial.id_field else replace(self.content, field="")
 
     @property

@@ -156,7 +156,7 @@ def _deterministic(spec: BackendSpec) -> bool | None:
 def _metrics(scores: Scores, seed: int) -> dict[str, schema_base.MetricValue]:
     if not len(scores.query_ids):
         return {}
-    values, if_relevant = {}, scores.means_if_relevant()
+    values, if_relevant = {}, scores.means_if_relevant() if scores.if_relevant is not None else {}
     several = len(scores.query_ids) > 1  # a single value has no interval
     for column, summary in enumerate(scores.means()):
         has_interval = several and is_mean(summary.measure)

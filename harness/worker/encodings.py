@@ -90,8 +90,8 @@ class Encodings:
 
     def _term_vectors(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
         counts_key = _terms_key(trial, self._dataset)
-        analyzer, java = str(trial.analyzer), _java(trial)
-        counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
+        analyzer = str(trial.analyzer)
+        counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, _java(trial), target))
         counts = self._counts.setdefault(counts_folder, load_counts(counts_folder))
         if counts.documents.nnz == 0:
             raise DataError(
@@ -182,11 +182,11 @@ def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
 
 
 def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
-    analyzer = str(trial.analyzer)
+    analyzer, jar = str(trial.analyzer), trial.parameters.get("jar")
     return {
         "scheme": _SCHEME,
         "analyzer": analyzer,
-        "identity": analyzer_identity(analyzer, jar=_java(trial).get("jar")),
+        "identity": analyzer_identity(analyzer, jar=str(jar) if jar else None),
         "documents": dataset.corpus.digest,
         "queries": dataset.queries.digest,
     }

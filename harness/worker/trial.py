@@ -135,8 +135,10 @@ def _measure(
     external = ready.external
     if external is not None and job.content.texts:
         external = add_texts(engine, external, passes[0].rows)
-    lists = _lists(engine, queries, job, lambda part: engine.lists(part, job.k, clock))
-    remeasured = _lists(engine, queries, job, lambda part: engine.remeasured(part, job.k))
+    lists, remeasured = dict[str, Hits](), dict[str, Hits]()
+    if queries.dense is not None:  # engines that compare dense vectors
+        lists |= _lists(engine, queries, job, lambda part: engine.lists(part, job.k, clock))
+        remeasured |= _lists(engine, queries, job, lambda part: engine.remeasured(part, job.k))
     if len(job.filters) >= _SEVERAL:  # state and caveats are of filtered searches
         engine.restrict(next(group.conditions for group in job.filters if group.conditions))
     return TrialRecord(
@@ -258,9 +260,7 @@ def _parts(engine: EngineInterface, queries: Inputs, groups: Sequence[QueryGroup
 def _lists(
     engine: EngineInterface, queries: Inputs, job: TrialJob, search: Callable[[Inputs], Mapping[str, Hits]]
 ) -> Mapping[str, Hits]:
-    """Return the lists of an engine that compares dense vectors, in the order of the queries; none of other engines."""
-    if queries.dense is None:
-        return {}
+    """Return the lists of an engine that compares dense vectors, in the order of the queries."""
     if len(job.filters) < _SEVERAL:
         return search(queries)
     parts = [search(part) for part, _ in _parts(engine, queries, job.filters, len(queries))]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.data.filtering import BoolArray
 from harness.data.types import Run
 from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number
 from harness.document.model import Cell, Column, Table
@@ -17,7 +16,6 @@ from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import SearchStats
 from harness.results.scored import ScoredTrial, has_terms
-from harness.worker.jobs import TrialRecord
 
 _NS_PER_S = 1e9
 
@@ -36,35 +34,31 @@ class SearchingProbe(Probe[None]):
         record = scored.timed_record()
         if record is None:
             return {}
-        terms = has_terms(scored.outcome.vectors, len(dataset.queries))
-        return {"search": _search(record, terms, timed=plan.request.timing)}
+        terms, timed = has_terms(scored.outcome.vectors, len(dataset.queries)), plan.request.timing
+        total_ns = int(record.search_ns.sum() + record.transfer_ns.sum())
+        per_second = record.search_ns.size / (total_ns / _NS_PER_S) if total_ns > 0 else 0.0
+        measured = timed and record.search_ns.size > 0
+        search = SearchStats(
+            queries=len(terms),
+            queries_without_terms=int(np.count_nonzero(~terms)),
+            k=record.k,
+            repeats=len(record.search_ns),
+            concurrency=1,
+            milliseconds=latency_stats(record.search_ns) if measured else None,
+            transfer_ms=latency_stats(record.transfer_ns) if measured else None,
+            qps=per_second if measured else None,
+            first_query_ms=record.first_query_ns / 1e6 if timed and terms[:1].all() else None,
+            warm_up_queries=record.warm_up_queries,
+            hits=len(record.hits.rows),
+            queries_without_hits=int(np.count_nonzero(np.diff(record.hits.indptr) == 0)),
+            repeated_calls=record.hits.repeated_calls,
+            queries_per_call=record.hits.queries_per_call,
+        )
+        return {"search": search}
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate latency and throughput."""
         return [_search_table(trials)]
-
-
-def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStats:
-    total_ns = int(record.search_ns.sum() + record.transfer_ns.sum())
-    lengths = np.diff(record.hits.indptr)
-    per_second = record.search_ns.size / (total_ns / _NS_PER_S) if total_ns > 0 else 0.0
-    measured = timed and record.search_ns.size > 0
-    return SearchStats(
-        queries=len(terms),
-        queries_without_terms=int(np.count_nonzero(~terms)),
-        k=record.k,
-        repeats=len(record.search_ns),
-        concurrency=1,
-        milliseconds=latency_stats(record.search_ns) if measured else None,
-        transfer_ms=latency_stats(record.transfer_ns) if measured else None,
-        qps=per_second if measured else None,
-        first_query_ms=record.first_query_ns / 1e6 if timed and terms[:1].all() else None,
-        warm_up_queries=record.warm_up_queries,
-        hits=len(record.hits.rows),
-        queries_without_hits=int(np.count_nonzero(lengths == 0)),
-        repeated_calls=record.hits.repeated_calls,
-        queries_per_call=record.hits.queries_per_call,
-    )
 
 
 def answered_search(queries: AnsweredQueries, run: Run, k: int, *, timed: bool) -> SearchStats:
