@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import Exit
@@ -110,7 +110,7 @@ def _discover(request: InitRequest) -> Choices:
 
 def _choices(request: InitRequest, golden: str | None, corpus: str | None, against: tuple[str, ...]) -> Choices:
     columns = request.columns if isinstance(request.columns, str) else ",".join(request.columns)
-    match = request.match if request.match != "exact" else None
+    match = str(request.match) if request.match.rule != "exact" else None
     return Choices(
         golden, corpus, request.dataset, request.backends, against, columns or None, match, request.delimiter
     )
@@ -186,17 +186,16 @@ def _plan(choices: Choices) -> CheckPlan:
     from harness.pipeline.check.check_plan import plan_check
     from harness.plan.config import CheckRequest
 
-    return plan_check(
-        CheckRequest(
-            golden=choices.golden or "",
-            corpus=choices.corpus or (),
-            backends=None if choices.only_against else choices.backends,
-            against=choices.against,
-            columns=choices.columns or (),
-            match=choices.match or "exact",
-            delimiter=choices.delimiter,
-        )
-    )
+    options: dict[str, Any] = {
+        "golden": choices.golden or "",
+        "corpus": choices.corpus or (),
+        "backends": None if choices.only_against else choices.backends,
+        "against": choices.against,
+        "columns": choices.columns or (),
+        "match": choices.match or "exact",
+        "delimiter": choices.delimiter,
+    }
+    return plan_check(CheckRequest(**options))
 
 
 def _chosen(choices: Choices) -> Choices:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
-
+_DIGITS = 12
+"""Hexadecimal digits of the digest of one text."""
 
 _TITLE_FIELDS = (
     "title",
@@ -158,6 +159,11 @@ class ColumnDigest:
                 values.offset : values.offset + len(values) + 1
             ]
             self.content.update(memoryview(data)[int(offsets[0]) : int(offsets[-1])])
+
+
+def text_digest(text: str) -> str:
+    """Return a short name of a query's text: two queries are the same when they share id and text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def joined_digest(*columns: ColumnDigest) -> str:

@@ -90,6 +90,7 @@ class _IndexReference(ABC, Generic[AnyRecipe]):
         divided: DividedSearch | None = None,
     ) -> None:
         self.recipe: AnyRecipe = recipe
+        self.mode: str = recipe.similarity if isinstance(recipe, DenseRecipe) else recipe.mode
         self._threads, self._divided = threads, divided
         self._parts = divided if divided is not None and divided.divides(len(recipe.doc_ids)) else None
         """The search of the documents in parts; None if they are searched at once."""
@@ -177,11 +178,6 @@ class SparseReference(_IndexReference[Recipe]):
 
     name = "sparse"
     scale = None
-
-    @property
-    def mode(self) -> str:
-        """``textbook``, ``lucene``, or the name of an engine's own BM25."""
-        return self.recipe.mode
 
     def _search(self, k: int) -> Run:
         recipe = self.recipe
@@ -276,11 +272,6 @@ class DenseReference(_IndexReference[DenseRecipe]):
     """Exact cosine, dot product or negative squared distance; equal scores come by descending id."""
 
     name = "dense"
-
-    @property
-    def mode(self) -> str:
-        """``cosine``, ``dot`` or ``l2``."""
-        return self.recipe.similarity
 
     def _search(self, k: int) -> Run:
         recipe = self.recipe

@@ -229,7 +229,9 @@ def _compare_on(
     trials = trial_results(scored, dataset, plan, probes_of(plan, [trial.outcome for trial in scored]))
     reference = None  # the backend that others are compared with
     if not plan.request.all_pairs:
-        reference = plan.reference or next((trial.label for trial in scored if trial.scores is not None), None)
+        reference = plan.reference or next(
+            (trial.outcome.trial.label for trial in scored if trial.scores is not None), None
+        )
     differences = paired_differences(scored, dataset.name, reference, plan.request.seed) if len(scored) > 1 else []
     with budget:
         scorings = _scorings(scored, reference, dataset, min(DEPTH, plan.request.k)) if len(scored) > 1 else []
@@ -248,7 +250,7 @@ def _compare_on(
         agreement=parity_table(scored, dataset.name),
         latencies=latency_table(scored, dataset, plan),
         content=DatasetContent(
-            runs={trial.label: trial.outcome.run for trial in scored if trial.outcome.run is not None},
+            runs={trial.outcome.trial.label: trial.outcome.run for trial in scored if trial.outcome.run is not None},
             qrels=dataset.qrels,
             queries=dataset.queries,
             corpus=dataset.corpus,

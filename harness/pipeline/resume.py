@@ -84,7 +84,8 @@ class Identities:
         """
         engine = load_engine(card)
         identities: dict[str, str] = self._ask(card, parameters) if isinstance(engine, HasIdentity) else {}
-        identity = {**versions_of(*getattr(engine, "packages", ())), **identities}
+        packages = getattr(engine, "packages", ())
+        identity = {**(versions_of(*packages) if packages else {}), **identities}
         package = engine.__module__.partition(".")[0]
         if package == _PACKAGE:
             return identity

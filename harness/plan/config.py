@@ -20,12 +20,13 @@ from harness.plan.option_values import (
     SWEEP,
     WARM_UP_VARIABLE,
     Churn,
+    MatchExpression,
     answer_threshold,
-    match_rule,
     memory_limit,
     parse_churn,
     parse_filter_sweep,
     parse_levels,
+    parse_match,
     parse_rates,
     verified_share,
     warm_up_seconds,
@@ -568,7 +569,7 @@ class CheckRequest(ScoringOptions):
         repeated=True,
     ).default(())
     metrics: str | Sequence[str] = replace(METRICS, default_text="Hit, MRR, Recall and nDCG at k").default(())
-    match: str = Option(
+    match: MatchExpression = Option(
         "exact: expected ids are ids of the corpus. document, prefix: the corpus holds chunks of the expected "
         "documents. field:NAME: expected ids are values of that field of the documents, such as metadata.source. text: "
         "expected are texts, which documents contain or are a part of; text:0.8 also takes documents with that share "
@@ -576,8 +577,9 @@ class CheckRequest(ScoringOptions):
         MEASURED,
         metavar="RULE",
         form=MATCH_FORM,
-        parse=match_rule,
-    ).default("exact")
+        parse=parse_match,
+        takes=str,
+    ).parsed("exact")
     delimiter: str | None = Option(
         "Delimiter between a document's id and its chunk's, for --match.", MEASURED, metavar="TEXT"
     ).default(None)
@@ -873,7 +875,7 @@ class InitRequest(Options):
     backends: str = replace(CHECKED_BACKENDS, default_text="").default("csr")
     against: Sequence[str] = AGAINST.default(())
     columns: str | Sequence[str] = COLUMNS.default(())
-    match: str = option_fields(CheckRequest)["match"].option.default("exact")
+    match: MatchExpression = option_fields(CheckRequest)["match"].option.parsed("exact")
     delimiter: str | None = option_fields(CheckRequest)["delimiter"].option.default(None)
     dataset: str | None = Option(
         "A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set.",

@@ -82,6 +82,9 @@ class MatchExpression(NamedTuple):
     rule: str
     argument: str
 
+    def __str__(self) -> str:
+        return f"{self.rule}:{self.argument}" if self.argument else self.rule
+
 
 def parse_match(text: str) -> MatchExpression:
     """Parse ``exact``, ``document``, ``prefix``, ``text``, ``text:0.8`` or ``field:NAME``; raises UsageError."""
@@ -106,12 +109,6 @@ def parse_match(text: str) -> MatchExpression:
             )
         return MatchExpression(rule, argument)
     return MatchExpression(rule, "")
-
-
-def match_rule(value: str) -> str:
-    """Return a rule as :func:`parse_match` reads it, unchanged; raises UsageError as it does."""
-    parse_match(value)
-    return value
 
 
 def warm_up_seconds(value: float | None) -> float:

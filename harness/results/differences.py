@@ -40,7 +40,7 @@ def paired_differences(
     scored: Sequence[ScoredTrial], dataset: str, reference: str | None, seed: int
 ) -> list[PairedDifference]:
     """Compare every scored backend with ``reference``, a label, on every metric; as :func:`score_differences`."""
-    scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
+    scores = {backend.outcome.trial.label: backend.scores for backend in scored if backend.scores is not None}
     return score_differences(scores, dataset, reference, seed)
 
 
@@ -134,7 +134,7 @@ def _verdict(
 
 def reference_notes(plan: Plan, scored: Sequence[ScoredTrial]) -> list[str]:
     """Say why nothing is compared with the backend that the plan names."""
-    labels = {backend.label for backend in scored if backend.scores is not None}
+    labels = {backend.outcome.trial.label for backend in scored if backend.scores is not None}
     if plan.reference is None or plan.reference in labels or not labels:
         return []
     return [f"no differences: the reference {plan.reference} has no scores"]

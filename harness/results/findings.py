@@ -645,7 +645,7 @@ def result_findings(
             dataset.competing,
             drops_itself=dataset.identical_ids == "drop",
         )
-        findings += recorded(run_findings(judged), dataset.name, backend.label)
+        findings += recorded(run_findings(judged), dataset.name, backend.outcome.trial.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None and differences:
         pairs = notable_differences(scored, differences, primary)
@@ -659,7 +659,7 @@ def notable_differences(
     scored: Sequence[ScoredTrial], rows: Sequence[PairedDifference], metric: str
 ) -> list[PairedValues]:
     """Return the values behind each undecided difference in ``metric`` that ties do not explain."""
-    scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
+    scores = {backend.outcome.trial.label: backend.scores for backend in scored if backend.scores is not None}
     pairs = []
     for row in rows:
         if row.metric != metric or row.verdict != "undecided" or row.within_ties:

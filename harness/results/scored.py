@@ -49,11 +49,6 @@ class ScoredTrial:
     rebuilds: tuple[ScoredRebuild, ...] = ()
     reference: Run | None = None
 
-    @property
-    def label(self) -> str:
-        """Label of the backend."""
-        return self.outcome.trial.label
-
     def timed_record(self) -> TrialRecord | None:
         """Return the trial's record with the times of queries that have a term: others cost nothing."""
         record = self.outcome.record
@@ -118,7 +113,7 @@ def per_query_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
                 "min": numbers_or_null(scores.low[:, column]),
                 "max": numbers_or_null(scores.high[:, column]),
             }
-            parts.append(_part(_VALUES, dataset, backend.label, columns))
+            parts.append(_part(_VALUES, dataset, backend.outcome.trial.label, columns))
     return pa.concat_tables([_NO_VALUES, *parts])
 
 
@@ -139,7 +134,7 @@ def parity_table(scored: Sequence[ScoredTrial], dataset: str) -> pa.Table:
             "max_abs_score_diff": numbers(detail.max_abs_score_diff),
             "max_rel_score_diff": numbers(detail.max_rel_score_diff),
         }
-        parts.append(_part(_PARITY, dataset, backend.label, columns))
+        parts.append(_part(_PARITY, dataset, backend.outcome.trial.label, columns))
     return pa.concat_tables([_NO_PARITY, *parts])
 
 
@@ -169,7 +164,7 @@ def latency_table(scored: Sequence[ScoredTrial], dataset: Dataset, plan: Plan) -
             "search_ns": numbers(search_ns[:, terms].ravel()),
             "transfer_ns": numbers(transfer_ns[:, terms].ravel()),
         }
-        parts.append(_part(_LATENCIES, dataset.name, backend.label, columns))
+        parts.append(_part(_LATENCIES, dataset.name, backend.outcome.trial.label, columns))
     return pa.concat_tables([_NO_LATENCIES, *parts])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from harness.data import ranking
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import RankingDigest, TieRule
+from harness.data.texts import text_digest
 from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Metric, parse_metric
@@ -28,7 +28,6 @@ THIS_RUN = "this run"
 
 OVERLAP = "reference overlap@"
 """The share of the exact first hits that an engine returned, as a figure next to the metrics; a depth follows."""
-_DIGITS = 12
 Value = TypeVar("Value")
 
 
@@ -249,11 +248,6 @@ def _snapshot(comparison: Comparison, dataset: str) -> ResultSnapshot:
         digests={query: text_digest(text) for query, text in texts.items()},
         qrels=only.qrels,
     )
-
-
-def text_digest(text: str) -> str:
-    """Return a short name of a query's text: two queries are the same when they share id and text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _rows_of_label(table: pa.Table, label: str) -> pa.Table:

@@ -119,6 +119,7 @@ def _installed_version(name: str) -> str | None:
     return next((line[8:].strip() for line in lines if line.startswith("Version:")), None) or package.version
 
 
+@cache
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

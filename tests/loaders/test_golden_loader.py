@@ -18,6 +18,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.dataset import load_corpus, load_dataset, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
 from harness.pipeline.check.id_match import Match, id_advice, resolve_ids
+from harness.plan.option_values import parse_match
 
 
 def write(tmp_path, text, name="golden.jsonl"):
@@ -268,7 +269,7 @@ def test_a_cell_of_one_id_is_scored_as_one_by_check_and_in_a_dataset(tmp_path):
 
 def test_chunks_of_a_document_make_a_cell_known(tmp_path):
     golden = load_golden(write(tmp_path, "question,expected\nhow?,a|b\nwhy?,c|d\n", "golden.csv"))
-    resolved = resolve_ids(golden, Match.of("document", "#"), [Ids.of(["a|b#1", "c#2", "d#1"])])
+    resolved = resolve_ids(golden, Match.of(parse_match("document"), "#"), [Ids.of(["a|b#1", "c#2", "d#1"])])
     assert [[one.id for one in question.expected] for question in resolved] == [["a|b"], ["c", "d"]]
     assert resolve_ids(golden, Match(), []) is golden
 

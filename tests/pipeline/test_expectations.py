@@ -10,6 +10,7 @@ from harness.data.types import Ids, Run
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_metrics, score
 from harness.pipeline.check.id_match import ExpectedDocuments, Match, ideal_run, plain_judgments
+from harness.plan.option_values import parse_match
 
 NAMES = st.text(alphabet="a1-", min_size=1, max_size=7)
 MEASURES = parse_metrics("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")
@@ -18,13 +19,17 @@ MEASURES = parse_metrics("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")
 @given(doc_id=NAMES, expected=st.sets(NAMES, min_size=1, max_size=4), delimiter=st.sampled_from(["-", "--", "1-"]))
 def test_a_prefix_ends_at_a_delimiter_and_the_longest_owns(doc_id, expected, delimiter):
     matching = [name for name in expected if doc_id == name or doc_id.startswith(name + delimiter)]
-    assert Match.of("prefix", delimiter).owner(doc_id, dict.fromkeys(expected)) == max(matching, key=len, default=None)
+    assert Match.of(parse_match("prefix"), delimiter).owner(doc_id, dict.fromkeys(expected)) == max(
+        matching, key=len, default=None
+    )
 
 
 @given(doc_id=NAMES, expected=st.sets(NAMES, min_size=1, max_size=4))
 def test_a_document_is_what_stands_before_the_last_delimiter(doc_id, expected):
     matching = [name for name in expected if name in (doc_id, doc_id.rpartition("-")[0])]
-    assert Match.of("document", "-").owner(doc_id, dict.fromkeys(expected)) == max(matching, key=len, default=None)
+    assert Match.of(parse_match("document"), "-").owner(doc_id, dict.fromkeys(expected)) == max(
+        matching, key=len, default=None
+    )
 
 
 DOCUMENTS = [f"{document}#{chunk}" for document in "abcd" for chunk in range(3)]
@@ -52,7 +57,7 @@ def run_of(rankings, ids):
 def test_chunks_score_as_a_ranking_of_documents_with_repeats_blanked_out(case):
     grades, rankings = case
     golden = golden_of_records([{"id": n, "question": "?", "expected": one} for n, one in enumerate(grades)])
-    expected = ExpectedDocuments(golden, Match.of("document", "#"), Ids.of(DOCUMENTS))
+    expected = ExpectedDocuments(golden, Match.of(parse_match("document"), "#"), Ids.of(DOCUMENTS))
     run = run_of(rankings, Ids.of(DOCUMENTS))
     found = score(run, expected.judgments(run, TieRule.ENGINE), MEASURES, ties="engine")
 

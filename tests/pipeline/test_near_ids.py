@@ -8,6 +8,7 @@ from harness.data.types import Ids
 from harness.loaders.golden import golden_of_records
 from harness.pipeline.check.id_match import ExpectedDocuments, IdAdvice, Match, id_advice
 from harness.pipeline.check.preflight import missing_ids
+from harness.plan.option_values import parse_match
 
 
 def meant(expected: list[str], corpus: list[str]) -> IdAdvice:
@@ -98,6 +99,6 @@ def test_the_finding_says_it() -> None:
         "g.jsonl, line 1: question 'line-1' expects 'refunds' (did you mean 'refund'?)",
         "g.jsonl, line 1: question 'line-1' expects 'gone'",
     )
-    by_document = ExpectedDocuments(golden, Match.of("document", "#"), Ids.of(["refund"]))
+    by_document = ExpectedDocuments(golden, Match.of(parse_match("document"), "#"), Ids.of(["refund"]))
     (finding,) = missing_ids(golden, by_document, "the corpus 'c'")
     assert not [one for one in finding.examples if "did you mean" in one]

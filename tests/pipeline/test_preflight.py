@@ -29,9 +29,10 @@ from harness.pipeline.check.preflight import (
     repeated_questions,
 )
 from harness.plan.config import ACCEPTABLE_CHECKS
+from harness.plan.option_values import parse_match
 from harness.results.schema_base import ErrorInfo
 
-CHUNKS = Match.of("document", "#")
+CHUNKS = Match.of(parse_match("document"), "#")
 
 
 def question(name: str, *expected: str, text: str = "") -> GoldenQuestion:

@@ -11,6 +11,7 @@ import numpy as np
 from sample_report import sample_report
 
 from harness.data.memory import qrels_from_dict
+from harness.data.texts import text_digest
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_metrics, score
 from harness.pipeline.regress.compare_sides import CompareRules, SideComparison, compare_sides
@@ -18,7 +19,7 @@ from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.baseline import DEPTH, read_baseline, write_baseline
 from harness.results.regression_schema import Change
-from harness.results.snapshot import OVERLAP, ResultSnapshot, text_digest
+from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 Rankings = Mapping[str, Sequence[str]]
 GRADES = {"q1": {"a": 2, "b": 1}, "q2": {"c": 1}, "q3": {"a": 1, "d": 0}}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
+from harness.data.texts import text_digest
 from harness.data.types import Float64Array, Ids, Run
 from harness.metrics import Metric, Scores, lower_is_better, score, undecided_by_ties
 from harness.pipeline.check.answered import GoldenRun
@@ -22,7 +23,6 @@ from harness.results import check_schema as schema
 from harness.results.differences import PairedValues, common_queries, family_differences, pairs_to_compare
 from harness.results.schema import PairedDifference, TrialResult
 from harness.results.schema_base import MetricValue
-from harness.results.snapshot import text_digest
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
 _NS_PER_MS = 1e6

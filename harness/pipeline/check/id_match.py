@@ -34,7 +34,7 @@ from harness.data.types import DocumentContent, Ids, Qrels, Run
 from harness.errors import UsageError
 from harness.pipeline.check.containment import normalize_text
 from harness.pipeline.check.text_match import TextMatch, expected_texts, match_texts
-from harness.plan.option_values import parse_match
+from harness.plan.option_values import MatchExpression
 
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
@@ -94,12 +94,9 @@ class Match:
     further_texts: Mapping[str, Collection[str]] = dataclass_field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, expression: str, delimiter: str | None) -> Match:
-        """Return a rule by its expression: a rule's name, ``text:0.8`` or ``field:NAME``.
-
-        Raises UsageError for an unknown rule, a missing delimiter, and a delimiter that would do nothing.
-        """
-        rule, argument = parse_match(expression)
+    def of(cls, expression: MatchExpression, delimiter: str | None) -> Match:
+        """Return the rule of an expression; raises UsageError for a missing delimiter, or a useless one."""
+        rule, argument = expression
         takes_delimiter = rule in ("document", "prefix")
         if delimiter and not takes_delimiter:
             raise UsageError(
@@ -112,7 +109,7 @@ class Match:
         return cls(MatchRule(rule), delimiter or "", argument if rule == MatchRule.FIELD else "", share)
 
     def __str__(self) -> str:
-        """Return the expression of the rule, which :meth:`of` reads."""
+        """Return the expression of the rule."""
         if self.rule is MatchRule.TEXT and self.share < 1:
             return f"{self.rule}:{self.share:g}"
         return f"{self.rule}:{self.field}" if self.rule is MatchRule.FIELD else str(self.rule)

@@ -420,7 +420,9 @@ def _result(
     notes = _notes(plan, datasets) if trials else []
     executor = plan.request.executor
     cluster = cluster_facts(executor) if examined and executor != LOCAL else None
-    reference, differences = _differences(plan, judge, [answered for answered, _, _ in examined])
+    reference, differences = plan.reference, list[PairedDifference]()
+    if len(examined) > 1:
+        reference, differences = _differences(plan, judge, [answered for answered, _, _ in examined])
     if plan.reference is not None and trials and not differences:
         notes.append(f"no differences: the reference {plan.reference}, or every other backend, has no scores")
     resolved = {**plan.settings(), "reference": reference, "notes": notes}
@@ -449,7 +451,7 @@ def _result(
 def _differences(
     plan: CheckPlan, judge: CheckJudge, runs: Sequence[GoldenRun]
 ) -> tuple[str | None, list[PairedDifference]]:
-    """Return the name of the trial that others are compared with, and the differences; none for a single backend."""
+    """Return the name of the trial that others are compared with, and the differences."""
     names = [(answered.label, answered.trial.dataset) for answered in runs]
     scored = {
         trial_name(names, *name): answered

@@ -13,6 +13,7 @@ from harness.errors import ResultError
 from harness.pipeline.check.id_match import Match, MatchRule
 from harness.pipeline.regress.labels import grades_of
 from harness.plan.config import GATE_OPTIONS
+from harness.plan.option_values import parse_match
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
@@ -135,7 +136,7 @@ def _owners_in(result: Result) -> Callable[[str, str, Mapping[str, object]], str
     Documents that match by text or by a field are those that the result names: the first hit of each expectation in
     each trial, and its first documents.
     """
-    match = Match.of(result.golden_set.match, result.golden_set.delimiter)
+    match = Match.of(parse_match(result.golden_set.match), result.golden_set.delimiter)
     by_content: dict[tuple[str, str], str] = {}
     for question in (question for trial in result.trials for question in trial.questions):
         for expected in question.expected:

@@ -14,6 +14,7 @@ from harness.data.arrow import text_scalar
 from harness.data.filtering import format_filter
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
+from harness.plan.option_values import parse_match
 from harness.report.documents.verdicts import compared_name, reference_of
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, queries_of
 from harness.results.schema import Result, TrialResult
@@ -110,7 +111,7 @@ def _matching(
                     f"{document}{_suffix(report, trial.dataset)}" for document in expected.documents
                 )
     missed = {id_: unmet[id_] for (_, id_), matching in documents.items() if not matching}
-    match = Match.of(report.golden_set.match, report.golden_set.delimiter)
+    match = Match.of(parse_match(report.golden_set.match), report.golden_set.delimiter)
     for name, corpus in corpora.items() if missed and match.by_id else ():
         for doc in corpus.ids:
             owner = match.owner(doc, missed)
