@@ -7,6 +7,7 @@ import re
 __all__ = [
     "DATABASE_FORM",
     "HIDDEN",
+    "MAY_HIDE_SECRETS",
     "PLAIN_FORM",
     "is_plain_database_url",
     "is_plain_url",
@@ -41,6 +42,8 @@ _NAMED_SECRET = re.compile(
     re.IGNORECASE,
 )
 """The names of secrets, in any position. ``key_env=`` and ``api_key_header=`` are excluded: they hold names."""
+MAY_HIDE_SECRETS = re.compile(rf":/|{_SENSITIVE}|Bearer", re.IGNORECASE)
+"""Text without a match holds nothing that :func:`without_secrets` would hide, also if the text is written as JSON."""
 
 
 def names_secret(name: str) -> bool:

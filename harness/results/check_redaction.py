@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from harness.plain_url import without_secrets
+from harness.plain_url import MAY_HIDE_SECRETS, without_secrets
 from harness.results.check_schema import PreflightProblem
 from harness.results.schema import Result
 from harness.results.schema_base import ErrorInfo
@@ -19,7 +19,10 @@ _DATA = {"questions", "without_expectation", "questions_below_best", "examples",
 
 def redacted(result: Result) -> Result:
     """Return the result with every URL outside questions and ids free of user information, query and fragment."""
-    plain = result.model_dump(by_alias=True, exclude={"trials": {"__all__": {"questions"}}})
+    left_out: Any = {"trials": {"__all__": {"questions"}}}
+    if MAY_HIDE_SECRETS.search(result.model_dump_json(by_alias=True, exclude=left_out)) is None:
+        return result
+    plain = result.model_dump(by_alias=True, exclude=left_out)
     for trial, dumped in zip(result.trials, plain["trials"], strict=True):
         dumped["questions"] = trial.questions
     return Result.model_validate(_plain(plain))
