@@ -454,12 +454,17 @@ def read_shape(value: object, accepted: InputShapes[Built]) -> Built:
     value = value if table is None else table
     if isinstance(value, Mapping) and any(isinstance(inner, Iterator | MappingView) for inner in value.values()):
         value = {query: _once(inner) for query, inner in value.items()}
-    keys = value if isinstance(value, Mapping) else ()
-    candidates = (shape for shape in accepted.shapes if not shape.keys or any(key in keys for key in shape.keys))
-    shape = next((shape for shape in candidates if shape.matches(value)), None)
+    shape = find_shape(value, accepted)
     if shape is None:
         raise UsageError(f"{accepted.subject} {described_shape(value, accepted)}", fix=examples_of(accepted))
     return shape.read(value)
+
+
+def find_shape(value: object, accepted: InputShapes[Built]) -> Shape[Built] | None:
+    """Return the first shape that an object has; None if it has none of them."""
+    keys = value if isinstance(value, Mapping) else ()
+    candidates = (shape for shape in accepted.shapes if not shape.keys or any(key in keys for key in shape.keys))
+    return next((shape for shape in candidates if shape.matches(value)), None)
 
 
 def _once(value: object) -> object:

@@ -25,6 +25,7 @@ from harness.data.memory import (
     are_predictions,
     described_shape,
     examples_of,
+    find_shape,
     judgment_shapes,
     part_of_file,
     run_from_predictions,
@@ -209,7 +210,7 @@ def _ending(file: Path) -> str:
 
 
 def _read(value: object, accepted: InputShapes[Built]) -> Built:
-    shape = next((shape for shape in accepted.shapes if shape.matches(value)), None)
+    shape = find_shape(value, accepted)
     if shape is None and (keys := keys_of_list(value)) is not None:
         problem = f"the list is under '{keys}': write only the list"
         raise DataError(accepted.subject, [problem], fix=examples_of(accepted))

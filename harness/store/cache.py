@@ -371,8 +371,10 @@ def _build(
         folder.rename(entry)
         if durable:
             _sync(entry.parent)
-    finally:
+    except BaseException:
         recover(entry)  # interrupted between the two
+        raise
+    finally:
         for left in (folder, replaced):
             if left.exists():
                 shutil.rmtree(left)
