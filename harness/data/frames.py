@@ -45,23 +45,18 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
         column = strings(items)  # type: ignore[arg-type] # nearly always all are strings
     except (TypeError, UnicodeEncodeError):
         column = None
-    if column is not None and not column.null_count:
-        return _without_empty(column)
-    ids = list(map(as_id, items))
-    if None in ids:
-        raise TypeError(f"an id is {described(items[ids.index(None)])}, expected a string or a whole number")
-    broken = next((name for name in ids if name is not None and LONE_SURROGATE.search(name)), None)
-    if broken is not None:
-        raise TypeError(f"the id {broken!r} holds a lone surrogate, which is not a character")
-    return _without_empty(strings(ids))
-
-
-def _without_empty(ids: pa.StringArray) -> pa.StringArray:
-    """Return the ids; raises TypeError for an empty one."""
-    position = pc.index(ids, text_scalar("")).as_py()
+    if column is None or column.null_count:
+        ids = list(map(as_id, items))
+        if None in ids:
+            raise TypeError(f"an id is {described(items[ids.index(None)])}, expected a string or a whole number")
+        broken = next((name for name in ids if name is not None and LONE_SURROGATE.search(name)), None)
+        if broken is not None:
+            raise TypeError(f"the id {broken!r} holds a lone surrogate, which is not a character")
+        column = strings(ids)
+    position = pc.index(column, text_scalar("")).as_py()
     if position >= 0:
-        raise TypeError(f"id {position + 1:,} of {len(ids):,} is empty, expected a string or a whole number")
-    return ids
+        raise TypeError(f"id {position + 1:,} of {len(column):,} is empty, expected a string or a whole number")
+    return column
 
 
 def with_article(kind: type) -> str:

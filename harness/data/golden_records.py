@@ -167,7 +167,8 @@ def read_questions(
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of the same question, counted once: '{repeated[0]}'")
-    notes += _filter_notes(unfiltered, columns.option, "is used only for slices")
+    if unfiltered:
+        notes += _filter_notes(unfiltered, columns.option, "is used only for slices")
     return tuple(questions.values())
 
 

@@ -19,7 +19,7 @@ from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.types import Float64Array, Int64Array, Similarity
 from harness.errors import UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Location, TextSource
 from harness.loaders.parts import Files, choose_split
 from harness.store.neighbour_file import SIMILARITIES, NeighbourFile, is_neighbour_file
 from harness.wording import counted
@@ -39,6 +39,7 @@ class NeighbourFileLoader:
     """
 
     name = "ann-benchmarks"
+    locations: frozenset[Location] = frozenset({"file"})
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is an HDF5 file, by its first bytes or its ending."""

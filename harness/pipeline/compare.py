@@ -129,7 +129,7 @@ def _name_dataset(dataset: object) -> tuple[str, dict[str, Dataset]]:
                 f"--dataset is {item!r}, of type {type(item).__name__}",
                 fix="give a name, a path, harness.Dataset.of(corpus, queries, qrels), or a list of such",
             )
-        if isinstance(item, Dataset):
+        if isinstance(item, Dataset) and item.expected_texts:
             item.require_ids()
         if isinstance(item, Dataset) and in_memory.setdefault(item.name, item) is not item:
             raise UsageError(f"two datasets are called '{item.name}'", fix="name them: Dataset.of(…, name='…')")

@@ -34,6 +34,8 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
     content += judgments_content + f"{candidates or ''}{excluded or ''}".encode()
     searched, filtered = len(dataset.queries), dataset.filtered
     shared = filtered.shared if filtered is not None else None
+    # queries and documents share row numbers by chance
+    identical_matter = dataset.vectors is None or dataset.identical_ids == "drop"
     return schema_base.DatasetInfo(
         name=dataset.name,
         sha256=hashlib.sha256(content).hexdigest(),
@@ -45,7 +47,9 @@ def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_
         judgments=judgments,
         sampled_from=len(full_dataset.queries) if searched < len(full_dataset.queries) else None,
         documents_sampled_from=len(full_dataset.corpus) if len(dataset.corpus) < len(full_dataset.corpus) else None,
-        identical_ids=_identical_ids_info(dataset),
+        identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids)
+        if identical_matter
+        else None,
         provenance=dict(dataset.provenance),
         excluded=excluded_info(dataset.excluded, dataset.queries.ids, dataset.corpus.ids) if dataset.excluded else None,
         filter=_filter_info(dataset, shared, plan.request.relevance) if shared is not None else None,
@@ -78,13 +82,6 @@ def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.Data
         filter=None,
         error=error,
     )
-
-
-def _identical_ids_info(dataset: Dataset) -> schema_base.IdenticalIdsInfo | None:
-    """Return the rule; None for row numbers, which queries and documents share by chance, unless it leaves hits out."""
-    if dataset.vectors is not None and dataset.identical_ids != "drop":
-        return None
-    return identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids)
 
 
 def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema_base.IdenticalIdsInfo:
