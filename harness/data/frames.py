@@ -52,10 +52,10 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
         broken = next((name for name in ids if name is not None and LONE_SURROGATE.search(name)), None)
         if broken is not None:
             raise TypeError(f"the id {broken!r} holds a lone surrogate, which is not a character")
-        column = strings(ids)
-    position = pc.index(column, text_scalar("")).as_py()
-    if position >= 0:
-        raise TypeError(f"id {position + 1:,} of {len(column):,} is empty, expected a string or a whole number")
+        items, column = list[object](ids), strings(ids)
+    if "" in items:
+        position = items.index("") + 1
+        raise TypeError(f"id {position:,} of {len(items):,} is empty, expected a string or a whole number")
     return column
 
 
