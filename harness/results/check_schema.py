@@ -148,7 +148,8 @@ class RequirementResult(Record):
     questions_below_best: list[str] = Field(
         default=[],
         description="ids of the questions that are not at their best possible value, the worst first, of a failed "
-        "requirement that a better backend would meet",
+        "requirement that a better backend would meet; among equal ones by the rank of an expected document, in the "
+        "exact ranking if it is not among the hits",
     )
     reason: str | None = Field(default=None, description="why it could not be judged")
 

@@ -110,6 +110,25 @@ def test_a_failed_requirement_says_which_questions_missed(bundled):
     assert f"\n{worst} " in text
 
 
+def test_missed_questions_are_in_the_order_of_the_ranks_of_their_documents(tmp_path):
+    corpus = tmp_path / "chunks.jsonl"
+    texts = {f"d{number}": "pump " * (5 - number) + "valve " * number for number in range(5)}
+    corpus.write_text("".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in texts.items()))
+    golden = [
+        {"id": name, "question": question, "expected": [expected]}
+        for name, question, expected in (
+            ("absent", "pump", "d9"), ("fourth", "pump", "d3"), ("second", "pump", "d1"), ("third", "pump!", "d2")
+        )
+    ]  # fmt: skip
+    checked = harness.check(
+        golden, corpus=corpus, backends="csr:analyzer=whitespace", k=1, require=["Hit@1>=1"], accept=["missing-ids"],
+        **QUICK,
+    )  # fmt: skip
+    assert checked.report.requirements[0].questions_below_best == ["second", "fourth", "absent", "third"]
+    printed = checked.render("table", verbose=True)
+    assert "d1 (not found, exact rank 2)" in printed.replace("\n", " ").replace("  ", " ")
+
+
 def test_a_result_is_stored_and_read_back(bundled, tmp_path, capsys):
     from harness.cli.report import report
 

@@ -90,6 +90,13 @@ def _expectations(
     ]
 
 
+def _first_rank(question: schema.QuestionResult) -> float:
+    """Return the best rank of an expected document among the hits, else in the exact ranking; infinity if none has."""
+    found = [expected.rank for expected in question.expected if expected.rank is not None]
+    exact = [expected.reference_rank for expected in question.expected if expected.reference_rank is not None]
+    return min(found or exact, default=math.inf)
+
+
 def _milliseconds(answered: GoldenRun, position: int) -> float | None:
     if answered.search_ns is None or position < 0:
         return None
@@ -148,9 +155,13 @@ class CheckJudge:
                     pairs.append(PairedValues(a, b, metric, *values, tied))
         return family_differences(None, pairs, self._seed)
 
-    def requirements(self, answered: GoldenRun) -> list[schema.RequirementResult]:
-        """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
-        return [self._result(requirement, answered) for requirement in self._plan.requirements]
+    def requirements(self, answered: GoldenRun, trial: TrialResult) -> list[schema.RequirementResult]:
+        """Judge every requirement on one backend, whose result :meth:`trial` returned.
+
+        A requirement without a figure says why, and is neither passed nor failed.
+        """
+        ranks = {question.id: _first_rank(question) for question in trial.questions}
+        return [self._result(requirement, answered, ranks) for requirement in self._plan.requirements]
 
     def _figures(self, answered: GoldenRun) -> dict[str, _Figures]:
         """Return the place of each metric by its displayed name; nothing for a run without scores."""
@@ -285,7 +296,10 @@ class CheckJudge:
             )
         return questions
 
-    def _result(self, requirement: Requirement, answered: GoldenRun) -> schema.RequirementResult:
+    def _result(
+        self, requirement: Requirement, answered: GoldenRun, ranks: Mapping[str, float]
+    ) -> schema.RequirementResult:
+        """Judge a requirement; ``ranks`` order the questions that are equally far below their best."""
         sample = self._sample(requirement, answered)
         result = schema.RequirementResult(
             text=requirement.text,
@@ -316,7 +330,8 @@ class CheckJudge:
         if requirement.wants_best and not judged.passed and sample.ids is not None:
             sign = 1.0 if requirement.at_least else -1.0
             short = np.flatnonzero(sign * sample.values < sign * sample.best)
-            worst_first = short[np.argsort(sign * sample.values[short], kind="stable")]
+            nearest = [ranks.get(sample.ids[position], math.inf) for position in short.tolist()]
+            worst_first = short[np.lexsort(np.array([nearest, sign * sample.values[short]]))]
             missed = [sample.ids[position] for position in worst_first.tolist()]
         return result.model_copy(
             update={

@@ -415,7 +415,8 @@ def _result(
     trials = [judge.trial(answered, expected) for answered, expected, _ in examined]
     requirements = list[RequirementResult]()
     if plan.requirements:
-        requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
+        judged = zip(examined, trials, strict=True)
+        requirements = [row for (answered, _, _), trial in judged for row in judge.requirements(answered, trial)]
     errors = [*problems, *_problems(examined, "error")]
     notes = _notes(plan, datasets) if trials else []
     executor = plan.request.executor

@@ -246,11 +246,13 @@ def expected_and_returned(
 ) -> tuple[list[str], list[str]]:
     """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids.
 
-    Alternatives are in one text; forbidden hits are marked.
+    An id that did not come back has its rank in the exact ranking, if it is known. Alternatives are in one text;
+    forbidden hits are marked.
     """
     groups: dict[str | int, list[str]] = {}
     for expected in question.expected:
-        rank = "not found" if expected.rank is None else f"rank {expected.rank}"
+        exact = f", exact rank {expected.reference_rank}" if expected.reference_rank is not None else ""
+        rank = f"not found{exact}" if expected.rank is None else f"rank {expected.rank}"
         alternatives = groups.setdefault(expected.id if expected.group is None else expected.group, [])
         alternatives.append(f"{short.get(expected.id, expected.id)} ({rank})")
     returned = [
