@@ -16,7 +16,7 @@ from harness.data.memory import part_of_file
 from harness.data.problems import Problems
 from harness.errors import UsageError, nearest
 from harness.loaders.records import DELIMITERS, first_fields, first_records, is_value, read_value
-from harness.loaders.run_lines import first_words
+from harness.loaders.run_lines import first_words, with_spaces
 from harness.loaders.run_tables import header_in
 from harness.loaders.source import Source
 from harness.loaders.structured_files import format_in, read_start
@@ -73,7 +73,7 @@ def _names_in_file(path: Path, columns: Mapping[str, str]) -> Iterator[str]:
         header = header_in(start.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace"), columns)
         cells = first_fields(source, path.name) if ending is not None and header is None else []
         is_header = bool(cells) and not any(map(NUMBER.fullmatch, cells))
-        words = first_words(normalised(start))
+        words = first_words(normalised(with_spaces(start, ending)))
         yield from header or (cells if is_header else map(str, range(1, len(words) + 1)))
     elif is_value(ending):
         with source.open(path.name) as stream:

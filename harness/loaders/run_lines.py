@@ -99,6 +99,14 @@ def first_words(content: bytes) -> list[str]:
     return first.decode("utf-8", "replace").split(" ")
 
 
+def with_spaces(content: bytes, ending: str | None) -> bytes:
+    """Return the lines of a CSV file without a header with spaces between columns."""
+    first = content.lstrip().split(b"\n", 1)[0]
+    if ending != ".csv" or b'"' in content or len(first.split()) > 1:
+        return content
+    return content.replace(b";" if b";" in first else b",", b" ")
+
+
 def without_plus(content: bytes, column: int) -> bytes:
     """Return normalised lines without a plus sign before a number in one column: ``+1`` is 1, which Arrow refuses."""
     if b" +" not in content:

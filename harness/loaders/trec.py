@@ -32,6 +32,7 @@ from harness.loaders.run_lines import (
     first_words,
     positions_in,
     read_other_lines,
+    with_spaces,
     without_comments,
     without_plus,
     without_words_after_tag,
@@ -98,7 +99,7 @@ def read_tagged_run(path: Path | str, columns: Mapping[str, str] = _NO_COLUMNS) 
         first = without_comments(normalised(content[:_START_BYTES])).lstrip(b"\n").split(b"\n", 1)[0]
         if header_in(first.decode("utf-8", "replace"), columns) is not None:
             return TaggedRun(read_run_table(*_table_of(content), columns, problems), name)
-        lines = normalised(_spaced(content, ending))
+        lines = normalised(with_spaces(content, ending))
         run = None if positions_in(columns) else _fast_run(lines)
         if run is None:
             run = _run_of_trec_lines(lines) or read_other_lines(lines, content, columns, problems)
@@ -120,14 +121,6 @@ def _table_of(content: bytes) -> tuple[bytes, str]:
     if not any(separator in header for separator in (b",", b";", b"\t", b"|")):  # white space
         return normalised(b"\n".join(lines)).replace(b" ", b"\t"), ".tsv"
     return b"\n".join(lines), ".tsv" if b"\t" in header else ".csv"
-
-
-def _spaced(content: bytes, ending: str | None) -> bytes:
-    """Return the lines of a CSV file without a header with spaces between columns."""
-    first = content.lstrip().split(b"\n", 1)[0]
-    if ending != ".csv" or b'"' in content or len(first.split()) > 1:
-        return content
-    return content.replace(b";" if b";" in first else b",", b" ")
 
 
 def _run_of_trec_lines(content: bytes) -> Run | None:

@@ -713,3 +713,15 @@ def test_lines_that_are_not_two_columns_are_no_topics(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is neither a table nor TREC topics") as caught:
         questions(tmp_path / "topics.txt")
     assert "lines of an id, a tab and the text" in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".txt", ".run", ".csv.gz"])
+def test_columns_by_number_are_found_in_lines_of_every_separator(ending: str, tmp_path: Path) -> None:
+    separator = {".csv": ",", ".csv.gz": ";", ".tsv": "\t"}.get(ending, " ")
+    content = "q1 d1 9\nq1 d3 7\nq2 d4 5\n".replace(" ", separator).encode()
+    run = tmp_path / f"scores{ending}"
+    run.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
+    qrels = tmp_path / "opinions.csv"
+    qrels.write_text("query,document,opinion\nq1,d1,2\nq1,d3,1\nq2,d4,1\n")
+    (mean,) = harness.evaluate(run, qrels, "AP", columns="grade=opinion,score=3").means()
+    assert mean.value == 1.0
