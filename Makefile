@@ -15,8 +15,8 @@ FUZZ_SECONDS ?= 600
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 { print "/dev/shm" }')
 
 # In front of a command: its temporary files are in memory, and gone afterwards.
-IN_MEMORY = place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && \
-	trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && TMPDIR="$$place"
+IN_MEMORY = folder=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$folder" && \
+	trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && TMPDIR="$$folder"
 
 # What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.
 unexport PYTHONDONTWRITEBYTECODE

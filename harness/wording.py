@@ -151,12 +151,12 @@ def _shortened(text: str, longest: int) -> str:
     return f"{text[:half]}…{text[-half // 4 :]} ({len(text):,} characters)"
 
 
-def few_for_interval(counts: Iterable[int]) -> list[str]:
+def few_for_interval(counts: Iterable[int], noun: str = "query") -> list[str]:
     """Return a caution if intervals cover few queries, whose numbers are among ``counts``; else empty."""
     few = [count for count in counts if 2 <= count < _FEW]
     if not few:
         return []
-    over = counted(min(few), "query")
+    over = counted(min(few), noun)
     why = "this few values hardly show how much they vary (intervals of 0/1 values are exact)"
     return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; use {_FEW} or more"]
 

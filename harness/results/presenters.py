@@ -64,7 +64,7 @@ class Presentable:
 
     def render_query(
         self,
-        query_id: str,
+        query_id: str | int,
         format: str = "table",  # noqa: A002 - the name of the command line's option
         *,
         keep_text: bool = True,
@@ -76,7 +76,7 @@ class Presentable:
         ``verbose`` adds the texts of the documents, ``keep_text=False`` leaves all texts out. Raises UnknownNameError
         for an unknown query.
         """
-        return presenter().query(self, query_id, format, keep_text=keep_text, verbose=verbose, sort=sort)
+        return presenter().query(self, str(query_id), format, keep_text=keep_text, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as a self-contained HTML file.

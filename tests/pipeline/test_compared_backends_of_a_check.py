@@ -119,6 +119,23 @@ def test_fewer_forbidden_documents_are_better() -> None:
     assert (row.difference, row.verdict, row.wins, row.losses) == (-1.0, "better", 12, 0)
 
 
+@pytest.mark.parametrize("reference", ["leaks", "clean", "first"])
+def test_the_sentence_on_a_metric_whose_lowest_value_is_best(reference: str) -> None:
+    golden = [question | {"forbidden": ["secret", "other"]} for question in GOLDEN]
+    backends = {
+        "leaks": retriever(FIRST, forbidden="secret"),
+        "clean": retriever(FIRST),
+        "first": retriever(FIRST, forbidden="other"),
+    }
+    checked = check(backends, golden=golden, metrics="Forbidden@3", reference=reference)
+    headline = check_document(checked.report).verdicts[0].headline
+    if reference == "clean":
+        assert headline.startswith("clean is best on Forbidden@3; leaks is 1.0000 above clean, significant")
+    else:
+        assert headline.startswith("clean is best on Forbidden@3")
+        assert f"clean is 1.0000 below {reference}, significant" in headline
+
+
 def test_backends_without_scores_are_left_out() -> None:
     def broken(question: str, k: int) -> list[str]:
         raise RuntimeError("no index")

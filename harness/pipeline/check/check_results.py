@@ -92,9 +92,9 @@ def _expectations(
 
 def _first_rank(question: schema.QuestionResult) -> float:
     """Return the best rank of an expected document among the hits, else in the exact ranking; infinity if none has."""
-    found = [expected.rank for expected in question.expected if expected.rank is not None]
+    ranks = [expected.rank for expected in question.expected if expected.rank is not None]
     exact = [expected.reference_rank for expected in question.expected if expected.reference_rank is not None]
-    return min(found or exact, default=math.inf)
+    return min(ranks or exact, default=math.inf)
 
 
 def _milliseconds(answered: GoldenRun, position: int) -> float | None:

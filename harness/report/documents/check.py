@@ -367,7 +367,7 @@ def _notes(report: Result) -> Iterator[str]:
         yield f"{questions} without an expected document, left out of means: {join_names(without)}{hint}"
     yield from notes_on_trials(_labelled_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
-        yield from few_for_interval([report.golden_set.evaluated])
+        yield from few_for_interval([report.golden_set.evaluated], "question")
     yield from (*report.golden_set.notes, *report.notes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.document.busy import busy_mark, busy_sentence
 from harness.document.cells import interval, join_names, probability, signed
 from harness.document.model import Verdict
+from harness.metrics import improvement, lower_is_better
 from harness.pipeline.probes import PROBES
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, ScoringDifference, TrialResult
 from harness.results.schema_base import ParityStats
@@ -145,7 +146,7 @@ def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: R
     rows = [row for trial in other_trials if (row := against_reference(result, trial, metric)) is not None]
     if not rows:
         return []
-    rows.sort(key=lambda row: -row.difference)
+    rows.sort(key=_gain, reverse=True)
     equal = [reference, *(row.b for row in rows if row.verdict == "same")]
     differing = [row for row in rows if row.verdict != "same"]
     if not differing:
@@ -157,12 +158,12 @@ def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: R
             )
         ]
     top = differing[0]
-    if top.difference > 0:
+    if _gain(top) > 0:
         rivals = [row.b for row in differing[1:] if not _is_above(result, top, row.b)]
         best, significant = [top.b], _is_significant(top) and not rivals
     else:
         rivals, best = [], equal
-        significant = all(row.difference < 0 and _is_significant(row) for row in differing)
+        significant = all(_gain(row) < 0 and _is_significant(row) for row in differing)
     parts = [
         f"{join_names(best)} {'is' if len(best) == 1 else 'are'} best on {metric}"
         if significant
@@ -170,12 +171,13 @@ def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: R
     ]
     if len(equal) > 1 and not (significant and best == equal):
         parts.append(f"{join_names(equal)} are equal")
-    backends = differing if len(differing) <= _MAX_NAMES else differing[: int(top.difference > 0)]
+    backends = differing if len(differing) <= _MAX_NAMES else differing[: int(_gain(top) > 0)]
     parts += [_compared(row, reference) for row in backends]
     if len(backends) < len(differing):
         parts.append(_counts(differing[len(backends) :], reference))
     if rivals and _is_significant(top):
-        parts.append(f"{top.b} is not significantly above {join_names(rivals)}")
+        side = "below" if lower_is_better(metric) else "above"
+        parts.append(f"{top.b} is not significantly {side} {join_names(rivals)}")
     return [Verdict("good" if significant else "plain", title_suffix + "; ".join(parts), _behind(top, rows, result))]
 
 
@@ -216,8 +218,13 @@ def _is_above(result: Result, top: PairedDifference, other: str) -> bool:
     """Return whether a test on the same metric shows backend ``top.b`` above ``other``; False without a test."""
     for row in result.differences:
         if (row.dataset, row.metric) == (top.dataset, top.metric) and {row.a, row.b} == {top.b, other}:
-            return _is_significant(row) and (row.difference > 0) == (row.b == top.b)
+            return _is_significant(row) and (_gain(row) > 0) == (row.b == top.b)
     return False
+
+
+def _gain(row: PairedDifference) -> float:
+    """Return the difference of a metric with the sign of an improvement: less may be better."""
+    return improvement(row.metric, row.difference)
 
 
 def _is_significant(row: PairedDifference) -> bool:
@@ -242,7 +249,12 @@ def _counts(rows: Sequence[PairedDifference], reference: str) -> str:
     """Count the backends that are not named, by their differences from the reference."""
     better, worse = (sum(_has_verdict(row, word) for row in rows) for word in ("better", "worse"))
     unsure = len(rows) - better - worse
-    counts = ((better, "significantly above"), (worse, "significantly below"), (unsure, "not significantly different"))
+    sides = ("below", "above") if lower_is_better(rows[0].metric) else ("above", "below")
+    counts = (
+        (better, f"significantly {sides[0]}"),
+        (worse, f"significantly {sides[1]}"),
+        (unsure, "not significantly different"),
+    )
     sentence = join_names([f"{number} {noun}" for number, noun in counts if number])
     return f"of {len(rows)} others, compared with {reference}, {sentence}"
 
