@@ -167,12 +167,12 @@ def test_a_function_is_not_called_for_queries_without_a_relevant_document_at_its
 
 
 def test_a_parameter_called_max_is_the_highest_grade_of_the_scale(offer):
-    offer(nERR=normalised_err, DCG2=discounted)
-    with pytest.raises(UsageError, match=r"grade 3 is beyond the scale of nERR@5") as refused:
-        scores_of("DCG2,nERR@5")
-    assert refused.value.fix == "write it with nERR(max=3), for example"
+    offer(ownERR=normalised_err, DCG2=discounted)
+    with pytest.raises(UsageError, match=r"grade 3 is beyond the scale of ownERR@5") as refused:
+        scores_of("DCG2,ownERR@5")
+    assert refused.value.fix == "write it with ownERR(max=3), for example"
     ideal = 7 / 8 + 1 / 8 * 3 / 8 / 2 + 1 / 8 * 5 / 8 * 1 / 8 / 3  # grades 3, 2, 1; the hits have 2, 0, 0, 1, 0
-    assert scores_of("nERR(max=3)@5").values[0, 0] == pytest.approx((3 / 8 + 5 / 8 * 1 / 8 / 4) / ideal)
+    assert scores_of("ownERR(max=3)@5").values[0, 0] == pytest.approx((3 / 8 + 5 / 8 * 1 / 8 / 4) / ideal)
 
 
 def test_a_function_without_a_cutoff_takes_none(offer):

@@ -65,14 +65,19 @@ def quality_table(result: Result, dataset: str | None, title_suffix: str = "") -
     columns = [*name_columns, *_columns(result, names, tested, reference)]
     if evaluated:
         columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
-    columns += [Column("evaluated", priority=_ANSWERED)] if len(evaluated) > 1 else []
+    if len(evaluated) > 1:
+        columns.append(Column("evaluated", priority=_ANSWERED))
     rows = []
     for trial in trials:
         cells = trial_cells(result, trial.label, trial.dataset)[: len(name_columns)]
         for name in names:
             cells += [_mean(trial, name), *([_difference(result, trial, name)] if name in tested else [])]
-        counts = [trial.queries.answered, trial.queries.evaluated] if trial.queries is not None else [None, None]
-        rows.append([*cells, *map(count, counts[: len(columns) - len(cells)])])
+        queries = trial.queries
+        if evaluated:
+            cells.append(count(queries.answered if queries is not None else None))
+        if len(evaluated) > 1:
+            cells.append(count(queries.evaluated if queries is not None else None))
+        rows.append(cells)
     marks = {cell.mark for row in rows for cell in row}
     legend = list(_legend(result, trials, marks, f"than {reference}"))
     return Table(f"Quality{title_suffix}", columns, rows, legend, detail=result.leaderboard is not None)
