@@ -291,9 +291,9 @@ def run_on(
 ) -> list[ScoredTrial]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    ``deeper`` keeps the references' runs to that depth, 0 keeps none. ``pool`` as in :func:`run_plan`. ``budget``
-    limits the computations of this process; None makes the plan's budget, which counts from here. ``find_excluded``
-    finds the excluded documents of a run, None compares ids.
+    ``deeper`` keeps that many hits of the references, without hits that the dataset leaves out; 0 keeps none. ``pool``
+    as in :func:`run_plan`. ``budget`` limits the computations of this process; None makes the plan's budget, which
+    counts from here. ``find_excluded`` finds the excluded documents of a run, None compares ids.
 
     A dataset without documents is for external indexes: their expected content is not known. In the plan's order; a
     backend that fails, or a run that cannot be scored, is among them with its failure.
@@ -313,8 +313,9 @@ def run_on(
         if plan.request.executor != LOCAL:
             work = resources.enter_context(scratch_folder(cache.folder(WORK), COMPARISON))
             divided = DividedSearch(executor, work, display)
-        references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
-        return [_assess(outcome, plan, references, judge, dataset.corpus.ids, rules) for outcome in outcomes]
+        followed = deeper + deep.request.k - plan.request.k if deeper else 0
+        references = References(outcomes, deep, dataset, display, deeper=followed, divided=divided)
+        return [_assess(outcome, plan, references, judge, dataset.corpus.ids, rules, deeper) for outcome in outcomes]
 
 
 _compiled: set[str] = set()
@@ -340,9 +341,18 @@ def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> Non
 
 
 def _assess(
-    outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, documents: Ids, rules: HitRules | None
+    outcome: Outcome,
+    plan: Plan,
+    references: References,
+    judge: QrelsOf,
+    documents: Ids,
+    rules: HitRules | None,
+    deeper: int,
 ) -> ScoredTrial:
-    """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out."""
+    """Compare a run with its reference unchanged, then score it without hits that the dataset leaves out.
+
+    They are left out of the reference's runs too, which have ``k`` hits, and ``deeper`` hits.
+    """
     try:
         parity = references.compare(outcome)
         if rules is not None and outcome.run is not None:
@@ -356,6 +366,8 @@ def _assess(
             )
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.filter_hits(parity.exact, k))
+            if parity is not None and parity.deeper is not None:
+                parity = parity._replace(deeper=rules.filter_hits(parity.deeper, deeper))
         return score_outcome(outcome, parity, plan, judge, documents)
     except HarnessError as error:
         return ScoredTrial(replace(outcome, failure=failure_of(error), run=None), None, None)

@@ -21,6 +21,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import DocumentContent, Ids, Run
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.pipeline.check import run_check
 from harness.pipeline.check.checked import CheckResult
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_header
@@ -35,7 +36,8 @@ QUERIES = [
     {"_id": "q3", "text": "pump"},
 ]
 QRELS = {"q1": {"d4": 1}, "q2": {"d6": 1}, "q3": {"d6": 1}}
-QUICK: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3, "metrics": "RR@3"}
+UNTIMED: dict[str, Any] = {"timing": False, "isolation": "none"}
+QUICK: dict[str, Any] = {**UNTIMED, "k": 3, "metrics": "RR@3"}
 
 
 def lines(records: Sequence[Mapping[str, Any]]) -> str:
@@ -328,3 +330,33 @@ def test_a_field_without_ids_is_refused(folder):
     (folder / "queries.jsonl").write_text(lines([{**QUERIES[0], "excluded_ids": [["d6"]]}, *QUERIES[1:]]))
     with pytest.raises(DataError, match="'excluded_ids' holds"):
         load_dataset(str(folder))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_exact_ranks_leave_out_excluded_hits(folder, k):
+    golden = [{"id": "q1", "question": "pump", "expected": ["d4", "d1"], "excluded_ids": ["d6", "d5", "d2", "absent"]}]
+    corpus = str(folder / "corpus.jsonl")
+    checked = harness.check(golden, corpus=corpus, backends="csr", k=k, **UNTIMED)
+    ranks = [(each.rank, each.reference_rank) for each in checked.report.trials[0].questions[0].expected]
+    assert ranks == [(1, 1), (3 if k == 3 else None, 3)]
+
+
+def test_exact_ranks_leave_out_the_questions_own_document(folder):
+    golden = [{"id": "d6", "question": "pump", "expected": ["d5", "d3"]}]
+    options: dict[str, Any] = {"corpus": str(folder / "corpus.jsonl"), "backends": "csr", "k": 1, **UNTIMED}
+    for rule, ranks in (("drop", [(1, 1), (None, 3)]), ("keep", [(None, 2), (None, 4)])):
+        checked = harness.check(golden, identical_ids=rule, **options)
+        expected = checked.report.trials[0].questions[0].expected
+        assert [(each.rank, each.reference_rank) for each in expected] == ranks
+
+
+def test_exact_ranks_are_followed_as_deep_as_without_exclusions(folder, monkeypatch):
+    monkeypatch.setattr(run_check, "_FOLLOWED", 2)
+    golden = [
+        {"id": "q1", "question": "pump", "expected": ["d4", "d3", "d1"], "excluded_ids": ["d6", "d5"]},
+        {"id": "q2", "question": "pump", "expected": ["d6", "d5", "d4"]},
+    ]
+    corpus = str(folder / "corpus.jsonl")
+    checked = harness.check(golden, corpus=corpus, backends="csr", k=1, **UNTIMED)
+    for question in checked.report.trials[0].questions:
+        assert [each.reference_rank for each in question.expected] == [1, 2, None]
