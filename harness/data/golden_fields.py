@@ -181,6 +181,10 @@ class GoldenColumns:
         """Return whether one field or several may be the expected ids."""
         return self.has("expected", record) or bool(_candidates(_ROLES["expected"], tuple(map(str, record))))
 
+    def has_filter(self, record: Mapping[str, Any]) -> bool:
+        """Return whether one field or several may be the filter."""
+        return self.has("filter", record) or bool(_candidates(_ROLES["filter"], tuple(map(str, record))))
+
     def paths_in(self, record: Mapping[str, Any], field: str, roles: Sequence[str]) -> dict[str, str]:
         """Return role -> dotted path of the fields with usual names in a nested record.
 

@@ -29,10 +29,9 @@ from harness.loaders.parts import (
     Files,
     choose_split,
     document_columns,
-    excluded_in,
     judged_elsewhere,
     text_source,
-    with_filters,
+    with_query_fields,
 )
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
@@ -402,8 +401,7 @@ def _texts(part: Part, kind: str, spec: DatasetSpec, unread: Sequence[str] = ())
 
     source = text_source(files, read, columns, unit)
     if kind == "queries" and not part.tabbed:
-        source = replace(source, excluded=partial(excluded_in, files, columns, unit))
-        source = with_filters(source, files, columns, unit, spec.columns)
+        source = with_query_fields(source, files, columns, unit, spec.columns)
     key = {**(source.key or {}), **part.repository.identity, "tabbed": part.tabbed, "unread": [*unread]}
     name = f"{part.repository.label}/{part.names[0]}"
     if len(part.names) > 1:

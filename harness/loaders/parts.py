@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
@@ -37,7 +38,7 @@ from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.containers import WORKBOOKS
 from harness.loaders.golden import is_golden_file, is_table, read_golden, shaped_content, tests_member
 from harness.loaders.qrels import read_judgments
-from harness.loaders.records import ENDINGS, TABLES, first_records, format_of, read_records, unit_of
+from harness.loaders.records import ENDINGS, TABLES, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
@@ -118,16 +119,15 @@ def text_source(files: Files, read: ReadRecords, columns: ColumnMap, unit: str) 
 def _table(files: Files, columns: ColumnMap, otherwise: str = ".jsonl") -> TextSource:
     """Return the texts of a table; ``otherwise`` is the format of a file whose ending says nothing."""
     (name,) = files.names
+    return text_source(files, files.records(_reader(name, columns, otherwise)), columns, unit_of(name))
+
+
+def _reader(name: str, columns: ColumnMap, otherwise: str = ".jsonl") -> partial[Iterator[RecordBatch]]:
+    """Return the reader of the records of a table, to which its stream, problems and notes are given."""
     ending = format_of(name) or otherwise
-    read = partial(
-        read_records,
-        ending=ending,
-        is_header=columns.is_header,
-        without_header=tuple(role.sure for role in columns.roles if role.required)
-        if ending in (".tsv", ".tab")
-        else (),
-    )
-    return text_source(files, files.records(read), columns, unit_of(name))
+    is_tabbed = ending in (".tsv", ".tab")
+    without_header = tuple(role.sure for role in columns.roles if role.required) if is_tabbed else ()
+    return partial(read_records, ending=ending, is_header=columns.is_header, without_header=without_header)
 
 
 def _has_two_columns(start: bytes) -> bool:
@@ -141,29 +141,6 @@ def document_columns(spec: DatasetSpec) -> ColumnMap:
     return ColumnMap(DOCUMENT_ROLES, spec.columns, shared_roles=spec.shared_roles)
 
 
-def excluded_in(files: Files, columns: ColumnMap, unit: str, documents: Ids) -> dict[str, tuple[str, ...]]:
-    """Return the documents that queries of tables exclude, by query id; raises DataError for a field without ids.
-
-    A cell of several ids is read as ``documents`` write theirs. A file none of whose first records has such a field is
-    not read further.
-    """
-    problems, excluded = Problems(files.label, unit), dict[str, tuple[str, ...]]()
-    for name in files.names:
-        if not any(name_of_field in record for record in first_records(files.source, name) for name_of_field in FIELDS):
-            continue
-        with files.source.open(name) as stream:
-            ending = format_of(name) or ".jsonl"
-            records = read_records(stream, problems, [], ending=ending, nested=True)
-            for batch in text_batches(records, columns, problems):
-                for line, query, record in zip(batch.lines or (), batch.ids, batch.records or (), strict=True):
-                    try:
-                        excluded[query] = excluded_by(record, table=ending in TABLES).among(documents)
-                    except ValueError as error:
-                        problems.add(line, str(error))
-    problems.raise_if_any()
-    return excluded
-
-
 class QueryFilters(NamedTuple):
     """The filters of queries, by query id, and notes on fields that are no filters."""
 
@@ -171,42 +148,92 @@ class QueryFilters(NamedTuple):
     notes: Sequence[str]
 
 
-def with_filters(
+def with_query_fields(
     source: TextSource, files: Files, columns: ColumnMap, unit: str, columns_by_role: Mapping[str, str]
 ) -> TextSource:
-    """Return the queries of tables with their filters, which are read as golden sets have them."""
+    """Return the queries of tables with the documents that they exclude and with their filters, as golden sets have it.
+
+    Both raise DataError for a field of another form.
+    """
+    fields = GoldenColumns({role: field for role, field in columns_by_role.items() if role == "filter"})
+
+    @cache
+    def records() -> list[tuple[str, GoldenRecord]]:
+        return _records_with_fields(files, columns, unit, fields)
 
     @cache
     def filters() -> QueryFilters:
-        return _filters_in(files, columns, unit, columns_by_role)
+        problems, notes = Problems(files.label, unit), list[str]()
+        conditions = filters_of_queries(records(), fields, problems, notes)
+        problems.raise_if_any()
+        return QueryFilters(conditions, notes)
 
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
         yield from source.read(problems, notes)
         notes.extend(filters().notes if not problems.count else ())
 
-    return replace(source, read=read, filters=lambda: filters().conditions)
+    return replace(
+        source,
+        read=read,
+        excluded=lambda documents: _excluded_by(records(), documents, Problems(files.label, unit)),
+        filters=lambda: filters().conditions,
+    )
 
 
-def _filters_in(files: Files, columns: ColumnMap, unit: str, columns_by_role: Mapping[str, str]) -> QueryFilters:
-    """Read the filters of queries; raises DataError for a filter of another form.
+def _records_with_fields(
+    files: Files, columns: ColumnMap, unit: str, fields: GoldenColumns
+) -> list[tuple[str, GoldenRecord]]:
+    """Return id and record of the queries with a field that excludes or filters; all if ``--columns`` names a filter.
 
-    A file none of whose first records has such a field is not read further, unless ``--columns`` names it.
+    The rows of a table have the same fields: without one in the first rows it is not read further.
     """
-    problems, notes = Problems(files.label, unit), list[str]()
-    fields = GoldenColumns({role: field for role, field in columns_by_role.items() if role == "filter"})
-    queries = list[tuple[str, GoldenRecord]]()
+    problems, queries = Problems(files.label, unit), list[tuple[str, GoldenRecord]]()
     for name in files.names:
-        first = first_records(files.source, name)
-        if not (fields.column("filter") or any(fields.filter_field(record, 1, Problems(name)) for record in first)):
-            continue
+        has_rows = format_of(name) in (*TABLES, ".parquet")
         with files.source.open(name) as stream:
-            records = read_records(stream, problems, [], ending=format_of(name) or ".jsonl", nested=True)
-            for batch in text_batches(records, columns, problems):
-                for line, query, record in zip(batch.lines or (), batch.ids, batch.records or (), strict=True):
-                    queries.append((query, GoldenRecord(line, record, is_table(name))))
-    conditions = filters_of_queries(queries, fields, problems, notes)
+            for batch in _reader(name, columns)(stream, problems, [], nested=True):
+                selected = _select_records(batch, fields)
+                if has_rows and not selected.records:
+                    break
+                for texts in text_batches([selected], columns, problems):
+                    for line, query, record in zip(texts.lines or (), texts.ids, texts.records or (), strict=True):
+                        queries.append((query, GoldenRecord(line, record, is_table(name))))
     problems.raise_if_any()
-    return QueryFilters(conditions, notes)
+    return queries
+
+
+def _select_records(batch: RecordBatch, fields: GoldenColumns) -> RecordBatch:
+    """Return the records with a field that excludes or filters; all if ``--columns`` names a filter."""
+
+    def has_field(names: Mapping[str, object]) -> bool:
+        return not names.keys().isdisjoint(FIELDS) or fields.has_filter(names)
+
+    if fields.column("filter") is not None:
+        return batch
+    if not has_field(dict.fromkeys(chain.from_iterable(batch.records))):
+        return RecordBatch([], [])
+    pairs = zip(batch.lines, batch.records, strict=True)
+    selected = [(line, record) for line, record in pairs if has_field(record)]
+    return RecordBatch([line for line, _ in selected], [record for _, record in selected])
+
+
+def _excluded_by(
+    records: Iterable[tuple[str, GoldenRecord]], documents: Ids, problems: Problems
+) -> dict[str, tuple[str, ...]]:
+    """Return the documents that queries exclude, by query id; a cell of several ids is read as ``documents`` write it.
+
+    Raises DataError for a field without ids.
+    """
+    excluded = dict[str, tuple[str, ...]]()
+    for query, record in records:
+        if record.values.keys().isdisjoint(FIELDS):
+            continue
+        try:
+            excluded[query] = excluded_by(record.values, table=record.table).among(documents)
+        except ValueError as error:
+            problems.add(record.line, str(error))
+    problems.raise_if_any()
+    return excluded
 
 
 def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
@@ -254,8 +281,8 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
         )
     if GOLDEN_ONLY & spec.columns.keys() or is_golden_file(files.source, name, spec.columns):
         return golden_questions(files, spec.columns)
-    source = replace(_table(files, columns), excluded=partial(excluded_in, files, columns, unit_of(name)))
-    return Questions(with_filters(source, files, columns, unit_of(name), spec.columns), None)
+    source = with_query_fields(_table(files, columns), files, columns, unit_of(name), spec.columns)
+    return Questions(source, None)
 
 
 def golden_questions(files: Files, columns: Mapping[str, str]) -> Questions:

@@ -1,0 +1,77 @@
+"""Filters and exclusions of plain queries count wherever in a file they are, and a field that is no filter is noted."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.errors import DataError
+from harness.loaders import load_dataset
+from harness.loaders import records as readers
+from harness.loaders import source as sources
+
+pytestmark = pytest.mark.integration
+
+RECORDS = [{"_id": f"q{number}", "text": "pump"} for number in range(5)]
+FIELDS = {"filter": {"tenant": "north"}, "excluded_ids": ["b"]}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "_BATCH", 2)
+    monkeypatch.setattr(sources, "_BLOCK_LINES", 2)
+
+
+def written(folder: Path, records: list[dict[str, object]], form: str) -> str:
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "pump"}\n{"_id": "b", "text": "pump"}\n')
+    path = folder / f"queries.{form}"
+    names = list(dict.fromkeys(name for record in records for name in record))
+    if form == "jsonl":
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    elif form in ("json", "yaml"):
+        path.write_text(json.dumps(records))
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(records, schema=pa.Table.from_pylist(records[::-1]).schema), path)
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, names, delimiter="\t" if form == "tsv" else ",")
+            writer.writeheader()
+            cells = [
+                {name: value if name in RECORDS[0] else json.dumps(value) for name, value in row.items()}
+                for row in records
+            ]
+            writer.writerows(cells)
+    return str(folder)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "yaml", "csv", "tsv", "parquet"])
+@pytest.mark.parametrize("fields", [FIELDS, {"filter": FIELDS["filter"]}, {"excluded_ids": ["b"]}])
+def test_only_the_last_query_has_a_filter_and_excludes(form: str, fields: dict[str, object], tmp_path: Path) -> None:
+    folder = written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], **fields}], form)
+    for _ in ("from the file", "from the cache"):
+        dataset = load_dataset(folder)
+        assert dataset.filters == ({"q4": {"tenant": "north"}} if "filter" in fields else {})
+        excluded = {query: ids for query, ids in (dataset.excluded or {}).items() if ids}
+        assert excluded == ({"q4": ("b",)} if "excluded_ids" in fields else {})
+
+
+def test_a_later_field_is_refused_or_noted_as_the_first(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 5: 'excluded_ids' holds"):
+        load_dataset(written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], "excluded_ids": [["b"]]}], "jsonl"))
+    with pytest.raises(DataError, match=r"line 5: 'filter' has .* for 'tenant', expected text"):
+        load_dataset(written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], "filter": {"tenant": ["north"]}}], "jsonl"))
+    dataset = load_dataset(written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], "filter": "by hand"}], "jsonl"))
+    assert "the field 'filter' of 1 record is not {field: value} and is not applied" in dataset.provenance["notes"]
+
+
+def test_lines_of_two_cells_have_no_fields_by_the_words_of_the_first(tmp_path: Path) -> None:
+    folder = written(tmp_path, RECORDS[:1], "jsonl")
+    (tmp_path / "queries.jsonl").unlink()
+    (tmp_path / "queries.tsv").write_text("q1\tfilter\nq2\tpump\n")
+    dataset = load_dataset(folder)
+    assert (dataset.queries.texts.to_pylist(), dataset.filters, dataset.excluded) == (["filter", "pump"], {}, None)
