@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,16 @@ from installed import skip_without
 import harness
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
+from harness.data.ranking import TieRule
 from harness.data.types import DocumentContent, Ids, Run
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.loaders.golden import golden_of_records
 from harness.pipeline.check import run_check
 from harness.pipeline.check.checked import CheckResult
+from harness.pipeline.check.id_match import ExpectedDocuments, Match
+from harness.pipeline.check.preflight import Examiner
+from harness.plan.option_values import parse_match
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_header
 from harness.results.hit_rules import HitRules
@@ -187,6 +194,73 @@ def test_excluded_and_forbidden_values_are_matched_as_expected_values(tmp_path, 
     kind = "excluded" if name == "excluded_ids" else "forbidden"
     (warning,) = [each for each in of_corpus.report.warnings if each.check == f"unknown-{kind}-ids"]
     assert warning.message == f"1 {kind} id is not in the corpus 'chunks': 'absent'"
+
+
+CONTRADICTIONS = [
+    ("document", {"delimiter": "#"}, ["d1#0"], ["d1"], "'d1#0' is expected and {}, by 'd1'"),
+    ("document", {"delimiter": "#"}, ["d1"], ["d1#0", "d1#1"], "'d1' is expected and {}, by 'd1#0', 'd1#1'"),
+    ("document", {"delimiter": "#"}, ["d1"], ["d1#0"], None),
+    ("document", {"delimiter": "#"}, ["d1#0"], ["d1#1", "d2"], None),
+    ("document", {"delimiter": "#"}, {"d1#0": 0, "d2": 1}, ["d1"], None),
+    ("prefix", {"delimiter": "#"}, ["d3#0"], ["d3"], "'d3#0' is expected and {}, by 'd3'"),
+    ("prefix", {"delimiter": "#"}, ["d3"], ["d3#0#0"], "'d3' is expected and {}, by 'd3#0#0'"),
+    ("field:source", {}, ["a.pdf"], ["d1#0", "d1#1"], "'a.pdf' is expected and {}, by 'd1#0', 'd1#1'"),
+    ("field:source", {}, ["a.pdf"], ["d1#0", "b.pdf"], None),
+    ("text", {}, ["big  pump"], ["big pump"], "'big pump' is expected and {}"),
+    ("text", {}, ["cold water pipes"], ["water pipes"], "'cold water pipes' is expected and {}"),
+    ("text", {}, ["big pump"], ["d1#0", "d3#0#0"], "'big pump' is expected and {}"),
+    ("text", {}, ["big pump"], ["d1#0"], None),
+    ("text", {}, ["pump"], ["big pump"], None),
+]
+CHUNKS = {
+    "d1#0": ("a.pdf", "the big pump"),
+    "d1#1": ("a.pdf", "small pump"),
+    "d2#0": ("b.pdf", "cold water pipes"),
+    "d3#0#0": ("c.pdf", "a big pump too"),
+}
+
+
+@pytest.mark.parametrize(("name", "verb"), [("excluded_ids", "excluded"), ("forbidden", "forbidden")])
+@pytest.mark.parametrize(("match", "options", "expected", "values", "message"), CONTRADICTIONS)
+def test_documents_that_are_expected_and_forbidden_by_the_match_rule_are_refused(
+    tmp_path, name, verb, match, options, expected, values, message
+):
+    records = [{"_id": key, "source": source, "text": text} for key, (source, text) in CHUNKS.items()]
+    (tmp_path / "chunks.jsonl").write_text(lines(records))
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text(
+        lines([{"question": "oil", "expected": []}, {"question": "pump", "expected": expected, name: values}])
+    )
+    options = {**options, **UNTIMED, "corpus": str(tmp_path / "chunks.jsonl"), "match": match, "k": 3}
+    if message is None:
+        assert harness.check(str(golden), backends="csr", **options).report.trials[0].status == "ok"
+        return
+    with pytest.raises(DataError, match=re.escape(f"line 2: {message.format(verb)}\n")):
+        harness.check(str(golden), backends="csr", **options)
+
+
+@pytest.mark.parametrize("name", ["excluded_ids", "forbidden"])
+def test_ids_are_compared_by_the_match_rule_before_a_backend_without_a_corpus_is_called(name):
+    golden = [{"question": "pump", "expected": ["d1#0"], name: ["d1"]}]
+
+    def retrieve(question: str, k: int) -> list[str]:
+        raise AssertionError("called")
+
+    with pytest.raises(DataError, match=r"'d1#0' is expected and (excluded|forbidden), by 'd1'"):
+        harness.check(golden, against={"mine": retrieve}, match="document", delimiter="#", **UNTIMED)
+
+
+def test_an_index_with_only_documents_that_are_expected_and_excluded_fails():
+    documents = Ids.of(["c1", "c2", "c3"])
+    values = pa.chunked_array([strings(["a.pdf", "a.pdf", "b.pdf"])])
+    run = Run(Ids.of(["q1"]), documents, np.array([0, 1]), np.array([2], np.int32), np.ones(1, np.float32))
+    run = replace(run, content=DocumentContent(values))
+    match = Match.of(parse_match("field:source"), None)
+    for excluded, is_refused in ((["c1", "c2"], True), (["c1"], False)):
+        golden = golden_of_records([{"id": "q1", "question": "pump", "expected": "a.pdf", "excluded_ids": excluded}])
+        examiner = Examiner(golden, match, 1, TieRule.ENGINE, ExpectedDocuments(golden, match, None))
+        with pytest.raises(DataError, match=r"'a\.pdf' is expected and excluded") if is_refused else nullcontext():
+            examiner.judge(run)
 
 
 def test_a_value_of_many_documents_may_leave_few_hits_which_a_note_counts():

@@ -29,12 +29,14 @@ from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet, excl
 from harness.data.grouping import build_qrels
 from harness.data.id_spelling import respellings, spelled_otherwise
 from harness.data.memory import run_from_dict
+from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import DocumentContent, Ids, Qrels, Run
 from harness.errors import UsageError
 from harness.pipeline.check.containment import normalize_text
 from harness.pipeline.check.text_match import TextMatch, expected_texts, match_texts
 from harness.plan.option_values import MatchExpression
+from harness.wording import id_list
 
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
@@ -252,15 +254,47 @@ class ExpectedDocuments:
             Missing(question, expectation)
             for question in self.golden
             for expectation in question.expected
-            if self._stand_in(question, expectation) is None and (self._all_texts or expectation.id not in self.texts)
+            if next(self._met_by(question, expectation), None) is None
+            and (self._all_texts or expectation.id not in self.texts)
         ]
 
-    def _stand_in(self, question: GoldenQuestion, expectation: Expectation) -> str | None:
-        """Return a document that belongs to an expectation; the expected id if the documents are not known."""
+    def _met_by(self, question: GoldenQuestion, expectation: Expectation) -> Iterator[str]:
+        """Yield the documents that belong to an expectation; the expected id if the documents are not known."""
         if self._members is None:
-            return expectation.id
-        expectations, members = self._expectations[question.id], self._members.get(expectation.id, ())
-        return next((name for name in members if expectation.id in self.match.owners_among(name, expectations)), None)
+            yield expectation.id
+            return
+        expectations = self._expectations[question.id]
+        for doc_id in self._members.get(expectation.id, ()):
+            if expectation.id in self.match.owners_among(doc_id, expectations):
+                yield doc_id
+
+    def refuse_contradictions(self) -> None:
+        """Raise DataError if a question forbids or excludes every document that belongs to one of its expectations.
+
+        Ids, values and texts are compared as the rule matches them; equal ids are found when a golden set is read.
+        """
+        problems = Problems(self.golden.source)
+        for question in self.golden:
+            if question.forbidden or question.excluded:
+                for contradiction in self._contradictions(question):
+                    problems.add(question.line, contradiction)
+        problems.raise_if_any(fix="expect other documents, or leave these out of the forbidden or excluded ids")
+
+    def _contradictions(self, question: GoldenQuestion) -> Iterator[str]:
+        """Yield a sentence for each expectation whose documents are all forbidden, or all excluded."""
+        kinds = ("forbidden", frozenset(question.forbidden)), ("excluded", frozenset(question.excluded))
+        for expectation in question.expected:
+            if expectation.grade <= 0 or (expectation.id in self.texts and not self._all_texts):
+                continue
+            documents = list(self._met_by(question, expectation))
+            for verb, ids in kinds:
+                names = [next(filter(ids.__contains__, self.match.names(doc_id)), None) for doc_id in documents]
+                if names and None not in names:
+                    causes = [f"'{name}'" for name in dict.fromkeys(names) if name != expectation.id]
+                    if self.match.rule is MatchRule.TEXT:
+                        causes = []  # a stored failure may not hold texts
+                    by = f", by {id_list(causes)}" if causes else ""
+                    yield f"'{expectation.id}' is expected and {verb}{by}"
 
     def first_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> dict[str, FirstHit]:
         """Return the first hit of each expected id among the ``ranked`` documents, without ids that have no hit."""
@@ -296,7 +330,7 @@ class ExpectedDocuments:
             taken = {hit.doc_id for hit in first.values()}
             for expectation in question.expected:
                 hit = first.get(expectation.id)
-                doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation)
+                doc_id = hit.doc_id if hit is not None else next(self._met_by(question, expectation), None)
                 if doc_id is None or (hit is None and doc_id in taken):
                     doc_id = expectation.id
                 taken.add(doc_id)

@@ -539,6 +539,7 @@ class Examiner:
             documents = documents if self.most_matching is None else min(documents, self.most_matching)
             missing, unknown, expected = list[Finding](), list[Finding](), self._expected_of(run)
             if self.corpus is None:
+                expected.refuse_contradictions()
                 missing = [
                     *self._unmatchable(run),
                     *missing_ids(self.golden, expected, "the index", self.accept, external=True),

@@ -311,10 +311,12 @@ def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Quer
 def _pitfalls(plan: CheckPlan, dataset: Dataset, expected: ExpectedDocuments, cache: Cache) -> list[Finding]:
     """Return the pitfalls of a corpus, and forbidden and expected documents that no backend can return from it.
 
-    Whether questions are among the hits is a question of each backend.
+    Whether questions are among the hits is a question of each backend. Raises DataError for documents that a question
+    expects, and forbids or excludes.
     """
     findings = [finding for finding in dataset_findings(dataset, cache=cache) if finding.check != "query-is-document"]
     if any(question.forbidden or question.excluded for question in plan.golden):
+        expected.refuse_contradictions()
         findings += unknown_names(expected, f"the corpus '{dataset.name}'")
     if dataset.filtered is not None:
         findings += excluded_by_filters(plan.golden, expected, dataset.filtered)
@@ -356,7 +358,10 @@ def _against(
 ) -> list[CheckFindings]:
     """Query every existing backend, in their order."""
     request = plan.request
-    examiner = replace(_examiner(plan, ExpectedDocuments(plan.golden, plan.match, None), None), loaded=loaded)
+    expected = ExpectedDocuments(plan.golden, plan.match, None)
+    if not loaded:
+        expected.refuse_contradictions()
+    examiner = replace(_examiner(plan, expected, None), loaded=loaded)
     document_source = plan.document_source
     golden = plan.golden
     indexes = iter(search_indexes(against, document_source, queries, corpora, cache, display, examiner, golden))
