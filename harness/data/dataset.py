@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,6 +51,8 @@ from harness.data.texts import (
 from harness.data.types import Corpus, Ids, Qrels, Queries, Similarity
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.wording import counted
+
+_log = logging.getLogger("harness")
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -119,10 +122,11 @@ def _texts_of_records(
 
 
 class _Questions(NamedTuple):
-    """Questions of a golden set, and documents that come with it, None without them."""
+    """Questions of a golden set, documents that come with it, None without them, and accepted oddities."""
 
     questions: tuple[GoldenQuestion, ...]
     documents: Sequence[Mapping[str, Any]] | None
+    notes: Sequence[str]
 
     def texts(self) -> TextColumns:
         """Return the ids and texts of the questions."""
@@ -139,11 +143,12 @@ class _Questions(NamedTuple):
 
 
 class _PlainQueries(NamedTuple):
-    """Queries that expect nothing, and by query the documents that it excludes, and its filter."""
+    """Queries that expect nothing, and by query the documents that it excludes, and its filter; accepted oddities."""
 
     texts: TextColumns
     excluded: Mapping[str, Sequence[str]]
     filters: Mapping[str, Conditions]
+    notes: Sequence[str] = ()
 
 
 def _plain_queries(queries: object, columns: Mapping[str, str]) -> _PlainQueries:
@@ -152,13 +157,13 @@ def _plain_queries(queries: object, columns: Mapping[str, str]) -> _PlainQueries
         return _PlainQueries(texts_of(queries, "queries", QUERY_ROLES, columns), {}, {})
     records, fixed = _records(queries, "queries", QUERY_ROLES)
     questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, columns)
-    problems = Problems("queries", "record")
+    problems, notes = Problems("queries", "record"), list[str]()
     of_filter = {role: field for role, field in columns.items() if role == "filter"}
     plain_records = records_of([{str(name): plain(value) for name, value in record.items()} for record in records])
     pairs = zip(questions.ids, plain_records, strict=True)
-    filters = filters_of_queries(pairs, GoldenColumns(of_filter, "columns"), problems, [])
+    filters = filters_of_queries(pairs, GoldenColumns(of_filter, PYTHON_OPTION), problems, notes)
     problems.raise_if_any()
-    return _PlainQueries(questions, _exclusions(questions.ids, records), filters)
+    return _PlainQueries(questions, _exclusions(questions.ids, records), filters, notes)
 
 
 def _golden_queries(queries: object, columns: Mapping[str, str]) -> _Questions | None:
@@ -209,10 +214,10 @@ def _content_of_records(queries: object, columns: Mapping[str, str]) -> GoldenCo
 
 
 def _read_golden(content: GoldenContent, columns: GoldenColumns) -> _Questions:
-    problems = Problems("queries", "record")
-    questions = read_questions(content, columns, problems, [])
+    problems, notes = Problems("queries", "record"), list[str]()
+    questions = read_questions(content, columns, problems, notes)
     problems.raise_if_any()
-    return _Questions(questions, content.documents)
+    return _Questions(questions, content.documents, notes)
 
 
 def _exclusions(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
@@ -446,15 +451,20 @@ class Dataset:
         texts: Mapping[str, tuple[str, ...]] = {}
         slices: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
         excluded: Mapping[str, Sequence[str]] = {}
+        notes: Sequence[str] = ()
         if golden is not None:
             questions, qrels, groups = golden.texts(), golden.grades() or None, golden.groups()
+            notes = golden.notes
             excluded = excluded_documents(golden.questions)
             filters = {question.id: question.filter for question in golden.questions if question.filter}
             forbidden = forbidden_documents(golden.questions)
             texts = {question.id: question.texts for question in golden.questions if question.texts}
             slices = {question.id: question.fields for question in golden.questions if question.fields}
         else:
-            questions, excluded, filters = _plain_queries(queries, columns_by_role)
+            questions, excluded, filters, notes = _plain_queries(queries, columns_by_role)
+        notes = [f"queries: {note}" for note in notes]
+        for note in notes:
+            _log.info("%s: %s", name, note)
         judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             require_whole_grades(judged, "judgments")
@@ -470,6 +480,7 @@ class Dataset:
                 "corpus_sha256": documents.digest,
                 "queries_sha256": questions.digest,
                 **({} if language is None else {"language": language}),
+                **({"notes": "; ".join(notes)} if notes else {}),
             },
             identical_ids=identical_ids,
             language=language,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import harness
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders import records as readers
@@ -18,6 +19,7 @@ from harness.loaders import source as sources
 pytestmark = pytest.mark.integration
 
 RECORDS = [{"_id": f"q{number}", "text": "pump"} for number in range(5)]
+OF_FILE = "the field 'filter' of 1 record is not {field: value} and is not applied"
 FIELDS = {"filter": {"tenant": "north"}, "excluded_ids": ["b"]}
 
 
@@ -66,7 +68,7 @@ def test_a_later_field_is_refused_or_noted_as_the_first(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"line 5: 'filter' has .* for 'tenant', expected text"):
         load_dataset(written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], "filter": {"tenant": ["north"]}}], "jsonl"))
     dataset = load_dataset(written(tmp_path, [*RECORDS[:-1], {**RECORDS[-1], "filter": "by hand"}], "jsonl"))
-    assert "the field 'filter' of 1 record is not {field: value} and is not applied" in dataset.provenance["notes"]
+    assert OF_FILE in dataset.provenance["notes"]
 
 
 def test_lines_of_two_cells_have_no_fields_by_the_words_of_the_first(tmp_path: Path) -> None:
@@ -75,3 +77,25 @@ def test_lines_of_two_cells_have_no_fields_by_the_words_of_the_first(tmp_path: P
     (tmp_path / "queries.tsv").write_text("q1\tfilter\nq2\tpump\n")
     dataset = load_dataset(folder)
     assert (dataset.queries.texts.to_pylist(), dataset.filters, dataset.excluded) == (["filter", "pump"], {}, None)
+
+
+@pytest.mark.parametrize("value", ["a", ["x", "y"], 7])
+def test_objects_have_the_notes_of_files(value: object, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    records = [*RECORDS[:-1], {**RECORDS[-1], "filter": value}]
+    from_file = load_dataset(written(tmp_path, records, "jsonl"))
+    with caplog.at_level("INFO", logger="harness"):
+        from_objects = harness.Dataset.of({"a": "pump"}, records, name="mine")
+    assert from_objects.filters == from_file.filters == {}
+    assert OF_FILE in from_file.provenance["notes"]
+    assert from_objects.provenance["notes"] == f"queries: {OF_FILE}; to apply it as a filter: columns filter=filter"
+    assert f"mine: {from_objects.provenance['notes']}" in caplog.messages
+
+
+def test_objects_of_a_golden_set_have_the_notes_of_its_file(tmp_path: Path) -> None:
+    golden = [{"id": "q", "question": "pump", "expected": ["a", "a"], "filter": "by hand"}]
+    folder = Path(written(tmp_path, RECORDS[:1], "jsonl"))
+    (folder / "queries.jsonl").write_text(f"{json.dumps(golden[0])}\n")
+    notes = load_dataset(folder).provenance["notes"].replace("queries.jsonl: ", "queries: ")
+    assert "1 repeated expected id" in notes
+    assert harness.Dataset.of({"a": "pump"}, golden).provenance["notes"] == notes.replace("--columns", "columns")
+    assert "notes" not in harness.Dataset.of({"a": "pump"}, {"q": "pump"}).provenance
