@@ -7,7 +7,7 @@ is a third of a second and 50 MB in every process, workers too. The functions he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,30 @@ def strings(values: Iterable[str | None]) -> pa.StringArray:
 def text_scalar(text: str) -> pa.StringScalar:
     """Return a text as a function of ``pyarrow.compute`` takes it next to a column."""
     return strings([text])[0]
+
+
+def text_where(mask: npt.NDArray[np.bool_], text: str) -> pa.StringArray:
+    """Return a column of the same text where ``mask`` (n,) is true, null elsewhere; errors as :func:`strings`."""
+    content, ends = text.encode(), np.cumsum(mask, dtype=np.int64)
+    size = len(content) * int(ends[-1]) if len(mask) else 0
+    if size > _MOST_BYTES:
+        raise pa.ArrowCapacityError(f"{size} bytes of text do not fit into one Arrow array")
+    offsets = np.zeros(len(mask) + 1, dtype=np.int32)
+    offsets[1:] = ends * len(content)
+    valid = None if mask.all() else _bitmap(mask)
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(content * (size // max(len(content), 1)))]
+    return pa.Array.from_buffers(pa.string(), len(mask), buffers)
+
+
+def text_content(column: pa.ChunkedArray) -> Iterator[memoryview]:
+    """Yield the UTF-8 of all texts of a column one after another, in any parts; nulls have none."""
+    for chunk in column.chunks:
+        values = chunk.drop_null()
+        offsets, content = values.buffers()[1:]
+        if len(values) and content is not None:
+            size = np.dtype(np.int64 if pa.types.is_large_string(values.type) else np.int32)
+            ends = np.frombuffer(offsets, size, len(values) + 1, values.offset * size.itemsize)
+            yield memoryview(content)[int(ends[0]) : int(ends[-1])]
 
 
 def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray:
@@ -187,3 +211,11 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     return taken.take(numbers(back))
+
+
+def take_or_null(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return the values at ``rows`` (n,), in that order, null for each row below 0.
+
+    Raises IndexError for a row behind the last.
+    """
+    return array.take(numbers(np.maximum(rows, 0), _bitmap(rows >= 0)))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import as_numpy, numbers, strings
+from harness.data.arrow import as_numpy, numbers, strings, take_or_null
 from harness.data.field_paths import field_holding, field_of, text_of
 from harness.data.problems import Problems
 from harness.data.progress import Progress
@@ -70,10 +70,16 @@ def single_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column of lists as a column of texts, null for a list of none or several; a column of texts itself."""
     if not pa.types.is_list(column.type):
         return column
-    values = column.combine_chunks()
-    texts = iter(pc.list_flatten(values).to_pylist())
-    lists = [[next(texts) for _ in range(length)] for length in as_numpy(pc.list_value_length(values)).tolist()]
-    return pa.chunked_array([strings(elements[0] if len(elements) == 1 else None for elements in lists)])
+    return pa.chunked_array([_single_values(chunk) for chunk in column.chunks], pa.string())
+
+
+def _single_values(lists: pa.ListArray) -> pa.StringArray:
+    texts, lengths = pc.list_flatten(lists), as_numpy(pc.list_value_length(lists), null=0)
+    is_single = lengths == 1
+    if is_single.all():
+        return texts
+    firsts = np.cumsum(lengths, dtype=np.int64) - lengths
+    return take_or_null(texts, np.where(is_single, firsts, -1))
 
 
 def require_single_values(metadata: pa.Table, label: str) -> pa.Table:

@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.data.arrow import as_numpy, byte_strings, numbers, numbers_or_null, read_parquet, strings, text_scalar
+from harness.data.arrow import (
+    as_numpy,
+    byte_strings,
+    numbers,
+    numbers_or_null,
+    read_parquet,
+    strings,
+    take_or_null,
+    text_content,
+    text_scalar,
+    text_where,
+)
 
 TEXTS = st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.text("ab", max_size=3))
 KINDS = [np.bool_, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64]
@@ -150,3 +161,32 @@ def test_parquet_is_read_whole_or_by_column(tmp_path: Path):
     (tmp_path / "none.parquet").write_bytes(b"PAR?")
     with pytest.raises(pa.ArrowInvalid):
         read_parquet(tmp_path / "none.parquet")
+
+
+@given(st.text(max_size=4), st.lists(st.booleans(), max_size=20))
+def test_a_text_where_a_mask_is_true_is_the_column_of_its_texts(text: str, mask: list[bool]) -> None:
+    column = text_where(np.array(mask, dtype=np.bool_), text)
+    column.validate(full=True)
+    assert column.equals(pa.array([text if flag else None for flag in mask], pa.string()))
+
+
+def test_more_of_a_text_than_one_array_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.data.arrow._MOST_BYTES", 5)
+    assert text_where(np.array([True, False]), "12345").to_pylist() == ["12345", None]
+    with pytest.raises(pa.ArrowCapacityError, match="6 bytes of text"):
+        text_where(np.array([True, False, True]), "123")
+
+
+@given(st.lists(st.lists(st.none() | st.text(max_size=3), max_size=9), max_size=4), st.integers(0, 3))
+def test_the_content_of_texts_does_not_depend_on_slices(parts: list[list[str | None]], start: int) -> None:
+    for kind in (pa.string(), pa.large_string()):
+        column = pa.chunked_array([pa.array(part, kind).slice(start) for part in parts], kind)
+        texts = [text for text in column.to_pylist() if text is not None]
+        assert b"".join(text_content(column)) == "".join(texts).encode()
+
+
+def test_rows_below_zero_are_null() -> None:
+    assert take_or_null(strings(["a", "b"]), np.array([1, -1, 0])).to_pylist() == ["b", None, "a"]
+    assert take_or_null(strings([]), np.array([-1])).to_pylist() == [None]
+    with pytest.raises(IndexError):
+        take_or_null(strings(["a"]), np.array([1]))
