@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plan_texts import plan_text
 from small_world import write_cards, write_collection
 
+from harness.data import filtering
+from harness.data.arrow import strings
 from harness.data.dataset import Dataset
-from harness.data.filtering import apply_filter, format_filter, matching_rows, parse_filter
+from harness.data.filtering import QueryFilters, apply_filter, format_filter, matching_rows, parse_filter
 from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.loaders import filter_dataset, load_dataset
+from harness.loaders.metadata import single_values
 from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.capability_checks import refuse_impossible
@@ -162,3 +167,67 @@ def test_hits_outside_the_filter_are_refused(folder: Path) -> None:
     with pytest.raises(RankingError, match=r"1 of 4 hits do not match the filter section=news: query 'q2' .* 'b'"):
         refuse_unmatched(run, news)
     refuse_unmatched(run_from_dict({"q1": {"a": 2.0, "c": 1.0}}), news)
+
+
+ELEMENTS = st.sampled_from(["red", "green", "", "é", "1971", "it's"])
+LISTS = st.lists(st.none() | st.lists(st.none() | ELEMENTS, max_size=3), max_size=6)
+
+
+@given(st.lists(LISTS, max_size=3), st.lists(st.dictionaries(st.sampled_from(["tags", "tag"]), ELEMENTS), min_size=1))
+def test_filters_on_lists_match_documents_with_the_value_as_an_element(
+    parts: list[list[list[str | None] | None]], filters: list[dict[str, str]]
+) -> None:
+    kind = pa.list_(pa.string())
+    # the first row of each chunk is cut off, so that chunks have offsets
+    tags = pa.chunked_array([pa.array([["red", "é"], *part], kind).slice(1) for part in parts], kind)
+    lists = tags.to_pylist()
+    tag = [elements[0] if elements else None for elements in lists]
+    metadata = pa.table({"tags": tags, "tag": pa.chunked_array([strings(tag)])})
+    elements_of = {"tags": [elements or [] for elements in lists], "tag": [[text] for text in tag]}
+    expected = [
+        [all(value in elements_of[field][row] for field, value in fields.items()) for row in range(len(lists))]
+        for fields in filters
+    ]
+    of_queries = QueryFilters.of_each(metadata, filters)
+    assert [of_queries.matching.masks[group].tolist() for group in of_queries.group_of] == expected
+    assert [matching_rows(metadata, fields).tolist() for fields in filters] == expected
+    for group in of_queries.groups:
+        stored = group.conditions if group.of_columns is None else group.of_columns
+        assert matching_rows(group.metadata, stored).tolist() == group.matching.tolist()
+        assert all(pa.types.is_string(field.type) for field in group.metadata.schema)
+
+
+def test_every_column_is_read_once_for_all_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns_read: list[int] = []
+    read = filtering._rows_by_value
+    monkeypatch.setattr(
+        filtering, "_rows_by_value", lambda column, values: columns_read.append(len(values)) or read(column, values)
+    )
+    tags = pa.chunked_array([pa.array([[str(number), "all"] for number in range(50)])])
+    of_queries = QueryFilters.of_each(pa.table({"tags": tags}), [{"tags": str(number)} for number in range(50)])
+    assert columns_read == [50]
+    assert of_queries.counts.tolist() == [1] * 50
+    assert of_queries.metadata.column_names == [f"tags[{number}]" for number in range(50)]
+
+
+def test_a_column_for_a_value_takes_the_name_of_no_other_field() -> None:
+    metadata = pa.table({"tags": pa.array([["a", "b"], ["b"]]), "tags[0]": strings(["x", "a"])})
+    of_queries = QueryFilters.of_each(metadata, [{"tags": "a", "tags[0]": "x"}, {"tags": "b", "tags[0]": "a"}])
+    assert of_queries.metadata.to_pydict() == {"tags[0]": ["x", "a"], "tags[1]": ["a", None], "tags[2]": ["b", "b"]}
+    assert [group.of_columns for group in of_queries.groups] == [
+        {"tags[1]": "a", "tags[0]": "x"},
+        {"tags[2]": "b", "tags[0]": "a"},
+    ]
+
+
+@given(st.lists(LISTS, max_size=3))
+def test_a_list_of_one_value_is_that_value(parts: list[list[list[str | None] | None]]) -> None:
+    kind = pa.list_(pa.string())
+    column = pa.chunked_array([pa.array([["red"], *part], kind).slice(1) for part in parts], kind)
+    texts = single_values(column)
+    texts.validate(full=True)
+    assert texts.type == pa.string()
+    assert texts.to_pylist() == [
+        elements[0] if elements is not None and len(elements) == 1 else None for elements in column.to_pylist()
+    ]
+    assert texts.num_chunks == column.num_chunks  # joined chunks may be more than one Arrow array holds
