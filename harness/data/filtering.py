@@ -318,9 +318,9 @@ def _rows_by_value(column: pa.ChunkedArray, values: Sequence[str]) -> list[npt.N
             texts = pc.list_flatten(chunk)
             of_texts = np.repeat(of_texts, as_numpy(pc.list_value_length(chunk), null=0))
         numbers_of_chunk = _numbers_of(texts, values)
-        found = numbers_of_chunk >= 0
-        numbers_of_values.append(numbers_of_chunk[found])
-        rows.append(of_texts[found])
+        matches_any = numbers_of_chunk >= 0
+        numbers_of_values.append(numbers_of_chunk[matches_any])
+        rows.append(of_texts[matches_any])
         start += len(chunk)
     if not rows:
         return [np.empty(0, dtype=np.int64) for _ in values]
