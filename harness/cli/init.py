@@ -12,7 +12,7 @@ import click
 from click.exceptions import Exit
 
 from harness.cli.config import FILE_NAME, read_settings
-from harness.cli.init_discovery import EXAMPLE, discover
+from harness.cli.init_discovery import EXAMPLE, discover, only_golden_set
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
 from harness.errors import DataError, ResultError, UnknownNameError, UsageError
@@ -58,8 +58,8 @@ def init(request: InitRequest) -> None:
     only golden set of the current folder, with the only Chroma collection below it or the only file of documents,
     writes a workflow for GitHub, checks once, and writes the baseline with which later checks are compared. If two
     readings are possible, no data file can be read as a golden set, or a collection does not name its model, it exits
-    with 2 and the options that decide. If the check is invalid, it writes no file. In a folder without any data file it
-    takes the bundled chunking-eval.
+    with 2 and the options that decide. If the check is invalid, its report says why, and neither harness.toml nor the
+    workflow is written. In a folder without any data file it takes the bundled chunking-eval.
 
     Example: harness init --golden golden.jsonl --corpus chunks.jsonl
     """
@@ -100,6 +100,8 @@ def _prompt(request: InitRequest) -> Choices:
 def _discover(request: InitRequest) -> Choices:
     """Return the choices of the options; without documents, of what the current folder holds."""
     is_file = request.golden is None or existing_path(request.golden) is not None
+    if request.against and not (request.golden or request.corpus or request.dataset):
+        return _choices(request, only_golden_set(Path(), request.columns), None, tuple(request.against))
     if request.corpus or request.dataset or request.against or not is_file:
         return _choices(request, request.golden, request.corpus, tuple(request.against))
     setting = discover(Path(), request.columns, request.golden)
@@ -137,11 +139,19 @@ def _check_once(content: str) -> int:
 
 def _extras(chosen: Choices) -> list[str]:
     """Return the extras of the packages that the check needs."""
+    from harness.encoders.settings import DEFAULT_MODEL, parse_source
+
     plan = _plan(chosen)
     plans = [*plan.plans.values(), *([plan.against.indexes] if plan.against and plan.against.indexes else [])]
     specs = [trial.spec for backends in plans for trial in backends.trials]
     extras = {spec.card.extra for spec in specs if spec.card is not None and spec.card.extra is not None}
-    return sorted(extras | ({"dense"} if any("model" in spec.overrides for spec in specs) else set()))
+    all_parameters = [trial.parameters for backends in plans for trial in backends.trials]
+    models = {str(parameters["model"]) for parameters in all_parameters if "model" in parameters}
+    if DEFAULT_MODEL in models:
+        extras.add("minilm")
+    elif any(parse_source(model).has_files for model in models):
+        extras.add("dense")
+    return sorted(extras)
 
 
 def workflow(extras: list[str]) -> str:
@@ -214,7 +224,7 @@ def _chosen(choices: Choices) -> Choices:
             _plan(choices._replace(golden=dataset))
             golden = dataset
     if choices.against and golden is None:
-        raise UsageError("--against without --golden: there are no questions", fix="add --golden FILE")
+        raise UsageError("--against without --golden: no questions are named", fix="add --golden FILE")
     if golden is None and dataset is None:
         golden = EXAMPLE
     choices = choices._replace(golden=golden)
@@ -246,7 +256,8 @@ def template(chosen: Choices) -> str:
         "# An existing backend can be queried too: an index, an HTTP endpoint or your own function.",
         _line("against", list(chosen.against) or None, [_BACKEND]),
         "k = 5",
-        'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
+        "# By default Hit, MRR, Recall and nDCG at k, and those of alternatives and of forbidden documents if needed.",
+        '# metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
         "# Requirements; if one fails, the exit code is 1: on a metric, a latency, parity or a slice.",
         f'{"# " if chosen.baseline is not None else ""}require = ["Hit@5>=0.8"]',
         '# require = ["Hit@5>=0.9", "p95_ms<=50", "parity>=1", "lang=de: MRR@5>=0.7"]',

@@ -35,6 +35,18 @@ class _Index(NamedTuple):
         return f"{self.backend}:{';'.join(f'{name}={quoted(value)}' for name, value in values.items())}"
 
 
+def only_golden_set(folder: Path, columns: object) -> str:
+    """Return the only golden set among the files of a folder; raises UsageError if there is none, or several."""
+    problems = {path: _golden_problem(path, columns) for path in _record_files(folder)}
+    golden_sets = [str(path) for path, problem in problems.items() if problem is None]
+    if not golden_sets:
+        raise _no_golden_set({path: problem for path, problem in problems.items() if problem is not None}, columns)
+    if len(golden_sets) > 1:
+        problem = f"{len(golden_sets)} golden sets are here: {', '.join(golden_sets)}"
+        raise UsageError(problem, fix="name one: --golden FILE")
+    return golden_sets[0]
+
+
 def discover(folder: Path, columns: object, golden: str | None = None) -> Setting | None:
     """Return the setting that the files of a folder leave no doubt about; None if it has no data file and no index.
 
@@ -43,42 +55,36 @@ def discover(folder: Path, columns: object, golden: str | None = None) -> Settin
     """
     indexes = _indexes(folder)
     files = _record_files(folder)
-    problems = {} if golden is not None else {path: _golden_problem(path, columns) for path in files}
-    golden_sets = [golden] if golden is not None else [str(path) for path in files if problems[path] is None]
-    if not golden_sets and not indexes and not files:
+    if golden is None and not indexes and not files:
         return None
-    if not golden_sets:
-        raise _no_golden_set({path: problem for path, problem in problems.items() if problem is not None}, columns)
-    if len(golden_sets) > 1:
-        problem = f"{len(golden_sets)} golden sets are here: {', '.join(golden_sets)}"
-        raise UsageError(problem, fix="name one: --golden FILE")
-    golden_path = Path(golden_sets[0]).resolve()
+    golden = golden if golden is not None else only_golden_set(folder, columns)
+    golden_path = Path(golden).resolve()
     documents = [str(path) for path in files if path.resolve() != golden_path and _has_documents(path, columns)]
     if indexes and documents:
         raise UsageError(
             f"an index ({indexes[0].folder}) and documents ({', '.join(documents)}) are here",
-            fix=f"name one: --golden {golden_sets[0]} with --corpus FILE, or with --against "
+            fix=f"name one: --golden {golden} with --corpus FILE, or with --against "
             f"'{indexes[0].expression(indexes[0].stored.model or 'MODEL')}'",
         )
-    brings_documents = _brings_documents(golden_sets[0], columns)
+    brings_documents = _brings_documents(golden, columns)
     if brings_documents and (indexes or documents):
-        alternative = f"--corpus {documents[0]}" if documents else f"--against '{_only_index(indexes, golden_sets[0])}'"
+        alternative = f"--corpus {documents[0]}" if documents else f"--against '{_only_index(indexes, golden)}'"
         raise UsageError(
-            f"{golden_sets[0]} has its own documents, and others are here: "
+            f"{golden} has its own documents, and others are here: "
             f"{', '.join([*documents, *(str(index.folder) for index in indexes)])}",
-            fix=f"name one: --golden {golden_sets[0]} with --corpus {golden_sets[0]}, or with {alternative}",
+            fix=f"name one: --golden {golden} with --corpus {golden}, or with {alternative}",
         )
     if indexes:
-        return Setting(golden_sets[0], None, (_only_index(indexes, golden_sets[0]),))
+        return Setting(golden, None, (_only_index(indexes, golden),))
     if brings_documents:
-        return Setting(golden_sets[0], None, ())
+        return Setting(golden, None, ())
     if len(documents) != 1:
         problem = f"{counted(len(documents), 'file')} of documents here: {', '.join(documents)}"
         raise UsageError(
             problem if documents else "no documents and no index are here",
             fix="name the documents with --corpus FILE, or an existing backend with --against",
         )
-    return Setting(golden_sets[0], documents[0], ())
+    return Setting(golden, documents[0], ())
 
 
 def _no_golden_set(problems: Mapping[Path, DataError], columns: object) -> UsageError:

@@ -153,12 +153,7 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         for line in answers:
             for name, value in line.values.items():
                 figures[label].setdefault(name, {})[line.query] = value
-        counts = {name: len(values) for name, values in figures[label].items() if not name.startswith(OVERLAP)}
-        if len(set(counts.values())) > 1:  # cut or edited
-            counts_text = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
-            raise ResultError(
-                f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {counts_text}"
-            )
+        _refuse_cut(path, report, label, figures[label])
     is_check = report.kind == "check"
     exact = not is_check or (report.golden_set.match == "exact" and not report.golden_set.matched)
     return ResultSnapshot(
@@ -181,6 +176,24 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         },
         stored_ranks=_ranks(lines),
     )
+
+
+def _refuse_cut(path: Path, report: Result, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Raise ResultError if metrics of as many queries have values of unequally many: lines were cut or edited.
+
+    Only questions that forbid documents have values of metrics that count these.
+    """
+    means = report.trial(label, report.dataset.name).metrics
+    counts: dict[int | None, dict[str, int]] = {}
+    for name, values in figures.items():
+        if not name.startswith(OVERLAP):
+            counts.setdefault(means[name].n if name in means else None, {})[name] = len(values)
+    for by_name in counts.values():
+        if len(set(by_name.values())) > 1:
+            counts_text = ", ".join(f"{count:,} of {name}" for name, count in by_name.items())
+            raise ResultError(
+                f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {counts_text}"
+            )
 
 
 def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, dict[str, int]]] | None:

