@@ -116,7 +116,7 @@ class NeighbourFile:
 
     def vectors(self, role: Literal["documents", "queries"], rows: Int32Array | Int64Array) -> Float32Array:
         """Return the vectors of rows, in their order and float32 (n, d); consecutive rows are read fastest."""
-        with self._readable(), np.errstate(over="ignore"):  # an infinite value is refused by whoever takes the vectors
+        with self._readable(), np.errstate(over="ignore"):  # the caller refuses infinite values
             dataset = self._vectors(role)
             if not len(rows):
                 return np.empty((0, self.dimensions), dtype=np.float32)
