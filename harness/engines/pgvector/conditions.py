@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,11 +11,23 @@ from harness.data.filtering import Conditions, numbers_of_text, values_of_text
 from harness.engines.external_metadata import refuse_unknown_field
 from harness.engines.pgvector.session import quoted, require_psycopg
 
-__all__ = ["JSON_TYPES", "BoundValues", "Location", "condition_on", "find_locations", "json_of", "locations_of"]
+__all__ = [
+    "JSON_TYPES",
+    "BoundValues",
+    "Location",
+    "condition_on",
+    "find_locations",
+    "is_text",
+    "json_of",
+    "locations_of",
+]
 
 JSON_TYPES = ("json", "jsonb")
 _INTEGERS = ("smallint", "integer", "bigint")
 _NOTHING = "FALSE"
+_TEXT = re.compile(r"text|character varying(\(\d+\))?")
+_PADDED = re.compile(r"bpchar|character(\(\d+\))?")
+"""Types of texts that PostgreSQL compares without the blanks at their end."""
 
 
 class Location(NamedTuple):
@@ -57,10 +70,17 @@ def locations_of(field: str, columns: Mapping[str, str]) -> list[Location]:
     return find_locations(field, columns) or refuse_unknown_field(field, columns)
 
 
+def is_text(kind: str) -> bool:
+    """Return whether a type is one of texts; an array of texts is not."""
+    return bool(_TEXT.fullmatch(kind) or _PADDED.fullmatch(kind))
+
+
 def json_of(location: Location) -> str:
-    """Return the expression that reads a column as JSON; a text without the blanks that fill up ``char``."""
-    column = quoted(location.column)
-    return f"to_jsonb({column}::text)" if "char" in location.kind else f"to_jsonb({column})"
+    """Return the expression that reads a column as JSON; texts without the blanks that fill up ``char``."""
+    column, element = quoted(location.column), location.kind.removesuffix("[]")
+    if not _PADDED.fullmatch(element):
+        return f"to_jsonb({column})"
+    return f"to_jsonb({column}::text[])" if element != location.kind else f"to_jsonb({column}::text)"
 
 
 def condition_on(
@@ -84,7 +104,9 @@ def _equal(location: Location, text: str, bound: BoundValues, has_lists: bool) -
     column, kind = quoted(location.column), location.kind
     if "\0" in text:  # PostgreSQL has no such text
         return _NOTHING
-    if kind == "text" or ("char" in kind and not kind.endswith("[]")):
+    if _PADDED.fullmatch(kind) and text.endswith(" "):  # it would equal the text without the blank
+        return _NOTHING
+    if is_text(kind):
         return f"{column} = {bound.bind(text)}"
     if kind == "text[]":
         return f"{column} @> ARRAY[{bound.bind(text)}]::text[]"

@@ -16,7 +16,7 @@ from harness.engines.external_index import (
     choose_columns,
 )
 from harness.engines.external_metadata import ExternalMetadata
-from harness.engines.pgvector.conditions import JSON_TYPES, find_locations, json_of, locations_of
+from harness.engines.pgvector.conditions import JSON_TYPES, find_locations, is_text, json_of, locations_of
 from harness.engines.pgvector.session import Session, quoted
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
@@ -34,7 +34,7 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
     """The rows of a table, in the order of their ids.
 
     Attributes:
-        columns: Type of each column, by name.
+        columns: Type of each column, by name; of a domain, the type that it restricts.
         column: Column of the searched vectors; ``type`` and ``dimensions`` describe these vectors.
         id_column: Column of the ids.
         similarity: Similarity of the index of the vectors, without an index the parameter's; the dot product for
@@ -61,9 +61,7 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
         self.columns = columns = self._columns(kinds)
         self.containers = [name for name, kind in columns.items() if kind in JSON_TYPES]
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
-        plain = [
-            name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
-        ]
+        plain = [name for name, kind in columns.items() if kind in ("uuid", "bigint", "integer") or is_text(kind)]
         source = f"the table '{self._name}'"
         self.column, self.id_column, self._text_column = choose_columns(
             source, parameters, vectors, plain, plain, _IDS, lambda field: bool(find_locations(field, columns))
@@ -98,7 +96,9 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
     def _columns(self, kinds: Sequence[str]) -> dict[str, str]:
         columns_of_table = self._session.rows(
             "looking at the table",
-            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "SELECT attname, (WITH RECURSIVE base(kind, modifier, depth) AS (SELECT atttypid, atttypmod, 0 UNION ALL "
+            "SELECT typbasetype, typtypmod, depth + 1 FROM base JOIN pg_type ON pg_type.oid = kind WHERE typtype = 'd')"
+            " SELECT format_type(kind, modifier) FROM base ORDER BY depth DESC LIMIT 1) FROM pg_attribute "
             "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (self._table,),
         )
