@@ -16,7 +16,7 @@ from harness.engines.external_index import as_id
 from harness.engines.interface import FilterMatch
 from harness.errors import RejectedInputError, nearest
 
-__all__ = ["ExternalMetadata", "refuse_unknown_field"]
+__all__ = ["ExternalMetadata", "fraction_of_text", "refuse_unknown_field", "shortest_number"]
 
 _SAMPLED_VALUES = 10_000
 """Different values of a field that are remembered, to name the nearest of them."""
@@ -26,8 +26,8 @@ _FIX = "correct the field in the filters of the questions"
 class ExternalMetadata(ABC):
     """The metadata of an external index, by row; a subclass implements :meth:`metadata`.
 
-    A document matches a value if one of the places of the field has it: a field at the top, or the field of that name
-    in one of the ``containers``. A list has the value if one of its elements is the value.
+    A document matches a value if the field has it, either at the top or in one of the ``containers``. A list has the
+    value if one of its elements is the value.
 
     Attributes:
         ids: Ids of the documents, by row.
@@ -132,3 +132,15 @@ def refuse_unknown_field(field: str, names: Iterable[str]) -> NoReturn:
     raise RejectedInputError(
         f"no document of the external index has the metadata field '{field}'{nearest(field, names)}", fix=_FIX
     )
+
+
+def shortest_number(value: float, kind: type[np.floating[Any]]) -> float:
+    """Return a number of a type by its shortest text: 0.1, not 0.10000000149; infinity if the type overflows."""
+    with np.errstate(over="ignore"):
+        return float(str(kind(value)))
+
+
+def fraction_of_text(text: str, kind: type[np.floating[Any]]) -> float | None:
+    """Return the number whose shortest text in a type is this, as a float; None if the type has no such number."""
+    fractions = (number for number in numbers_of_text(text) if isinstance(number, float))
+    return next((number for number in fractions if shortest_number(number, kind) == number), None)

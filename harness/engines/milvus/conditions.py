@@ -6,17 +6,18 @@ import json
 import re
 from collections.abc import Collection as AnyCollection
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.data.field_paths import CONTAINERS, field_paths, nested_paths
 from harness.data.filtering import Conditions, numbers_of_text, values_of_text
-from harness.engines.external_metadata import refuse_unknown_field
+from harness.engines.external_metadata import fraction_of_text, refuse_unknown_field
 from harness.errors import RejectedInputError
 
 __all__ = [
     "DYNAMIC",
+    "FRACTIONS",
     "Location",
     "ScalarField",
     "compare",
@@ -30,7 +31,9 @@ __all__ = [
 DYNAMIC = "$meta"
 """The field that holds the fields which the schema does not declare."""
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_INTEGERS, _FRACTIONS, _TEXTS = ("INT8", "INT16", "INT32", "INT64"), ("FLOAT", "DOUBLE"), ("VARCHAR", "STRING")
+_INTEGERS, _TEXTS = ("INT8", "INT16", "INT32", "INT64"), ("VARCHAR", "STRING")
+FRACTIONS: Mapping[str, type[np.floating[Any]]] = {"FLOAT": np.float32, "DOUBLE": np.float64}
+"""Milvus's types of numbers with fractions, and the same of NumPy."""
 
 
 class ScalarField(NamedTuple):
@@ -120,8 +123,16 @@ def condition_on(
         locations = locations_of(field, fields, dynamic=dynamic)
         alternatives = [part for location in locations for part in _equal(location, text, field in lists)]
         name = compare(key, "==", _no_key(fields[key]))
-        clauses.append(" or ".join(alternatives) or f"({name} and not ({name}))")
-    return " and ".join(f"({clause})" for clause in clauses)
+        clauses.append(_join("or", alternatives) if alternatives else f"({name} and not ({name}))")
+    return _join("and", [f"({clause})" for clause in clauses])
+
+
+def _join(operator: str, parts: Sequence[str]) -> str:
+    """Join expressions as a balanced tree: Milvus nests ``a or b or c``, and rejects what is nested too deep."""
+    if len(parts) <= 2:
+        return f" {operator} ".join(parts)
+    half = len(parts) // 2
+    return f"({_join(operator, parts[:half])}) {operator} ({_join(operator, parts[half:])})"
 
 
 def _no_key(kind: ScalarField) -> object:
@@ -153,8 +164,9 @@ def _literal(location: Location, kind: str, text: str) -> str | None:
         limits = np.iinfo(kind.lower())
         numbers = (n for n in numbers_of_text(text) if isinstance(n, int) and limits.min <= n <= limits.max)
         return next(map(_spelt, numbers), None)
-    if kind in _FRACTIONS:
-        return next((_spelt(n) for n in numbers_of_text(text) if isinstance(n, float)), None)
+    if kind in FRACTIONS:  # Milvus compares elements of FLOAT arrays in double precision: 0.10000000149, not 0.1
+        number = fraction_of_text(text, FRACTIONS[kind])
+        return None if number is None else _spelt(float(FRACTIONS[kind](number)))
     raise RejectedInputError(
         f"the field '{location.field}' has the type {kind}, by which the harness does not filter",
         fix="filter by a field of texts, numbers, booleans or JSON, or by an array of them",

@@ -17,10 +17,17 @@ from harness.engines.external_index import (
     require_similarity,
     sparse_of,
 )
-from harness.engines.external_metadata import ExternalMetadata
+from harness.engines.external_metadata import ExternalMetadata, shortest_number
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.milvus.collection import METRICS, Collection
-from harness.engines.milvus.conditions import Location, ScalarField, containers_of, find_locations, locations_of
+from harness.engines.milvus.conditions import (
+    FRACTIONS,
+    Location,
+    ScalarField,
+    containers_of,
+    find_locations,
+    locations_of,
+)
 from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
@@ -163,4 +170,4 @@ def _plain(value: Any, field: ScalarField | None) -> Any:
         return value
     if field.kind == "ARRAY":
         return [_plain(element, ScalarField(field.element)) for element in value]
-    return float(str(np.float32(value))) if field.kind == "FLOAT" else value
+    return shortest_number(value, FRACTIONS[field.kind]) if field.kind in FRACTIONS else value

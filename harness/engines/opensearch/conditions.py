@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -9,13 +10,20 @@ import numpy as np
 
 from harness.data.field_paths import CONTAINERS, field_paths
 from harness.data.filtering import Conditions, numbers_of_text
-from harness.engines.external_metadata import refuse_unknown_field
+from harness.engines.external_metadata import fraction_of_text, refuse_unknown_field, shortest_number
 from harness.errors import RejectedInputError
 
 __all__ = ["MappedField", "clauses_of", "filterable_fields", "mapped_fields", "plain_value"]
 
-_INTEGERS = ("byte", "short", "integer", "long", "unsigned_long")
-_FRACTIONS: Mapping[str, Any] = {
+_INTEGERS: Mapping[str, type[np.integer[Any]]] = {
+    "byte": np.int8,
+    "short": np.int16,
+    "integer": np.int32,
+    "long": np.int64,
+    "unsigned_long": np.uint64,
+}
+"""Types of whole numbers, and the same of NumPy; the server rejects a query for a number outside the type's range."""
+_FRACTIONS: Mapping[str, type[np.floating[Any]]] = {
     "half_float": np.float16,
     "float": np.float32,
     "double": np.float64,
@@ -119,13 +127,23 @@ def _value(field: MappedField, text: str) -> str | int | float | bool | None:
     if field.type == "boolean":
         return text == "true" if text in ("true", "false") else None
     if field.type in _INTEGERS:
-        lowest, highest = (0, 2**64) if field.type == "unsigned_long" else (-(2**63), 2**63)
-        numbers = (n for n in numbers_of_text(text) if isinstance(n, int) and lowest <= n < highest)
+        limits = np.iinfo(_INTEGERS[field.type])
+        numbers = (n for n in numbers_of_text(text) if isinstance(n, int) and limits.min <= n <= limits.max)
         return next(numbers, None)
-    return next((n for n in numbers_of_text(text) if isinstance(n, float) and plain_value(field, n) == n), None)
+    number = fraction_of_text(text, _FRACTIONS[field.type])
+    return number if number == plain_value(field, number) else None
 
 
 def plain_value(field: MappedField, value: Any) -> Any:
-    """Return a value as the server gives it, with fractions by their shortest text: 0.1, not 0.10000000149."""
+    """Return a value as the server gives it, with fractions by their shortest text: 0.1, not 0.10000000149.
+
+    A value of the type ``scaled_float`` is rounded as the server rounds it.
+    """
     kind = _FRACTIONS.get(field.type)
-    return value if kind is None else float(str(kind(value)))
+    if kind is None or value is None:
+        return value
+    if field.type == "scaled_float":
+        factor = float(field.mapping["scaling_factor"])
+        scaled = value * factor
+        return math.floor(scaled + 0.5) / factor if abs(scaled) < 2**63 else math.copysign(math.inf, value)
+    return shortest_number(value, kind)
