@@ -114,6 +114,28 @@ def test_lancedb_compares_columns_by_their_types(tmp_path: Path) -> None:
     )
 
 
+def test_columns_of_lancedb_with_a_backtick_are_refused_and_fields_inside_a_struct_are_compared(tmp_path: Path) -> None:
+    skip_without("lancedb")
+    import pyarrow as pa
+    from lancedb_tables import TABLE, write_table
+
+    write_table(tmp_path / "db", inputs_of({"a": None, "b": None}), metadata=[{"ten`ant": "x"}, {"ten`ant": "y"}])
+    import lancedb
+
+    table = lancedb.connect(tmp_path / "db").open_table(TABLE)
+    table.add_columns(pa.field("ye`ar", pa.string()))
+    against = f"lancedb:path={tmp_path / 'db'};table={TABLE};similarity=dot"
+    cases = [({"ten`ant": "x"}, "a"), ({"metadata.ten`ant": "y"}, "b")]
+    require_filtered(checked(against, tmp_path, cases), cases)
+    for parameters, fields in (("", {"ye`ar": "1971"}), (";id_column=ye`ar", {}), (";text_column=ye`ar", {})):
+        (trial,) = checked(against + parameters, tmp_path, [(fields, "a")]).report.trials
+        assert trial.error is not None
+        assert trial.error.message == (
+            "the column 'ye`ar' has a backtick in its name, and LanceDB cannot read such columns\n"
+            "  rename the column, or use another one"
+        )
+
+
 def test_pgvector_compares_columns_by_their_types_and_json_by_containment(
     tmp_path: Path, postgres_url: str, remove_afterwards: Callable[[str], None]
 ) -> None:
@@ -131,6 +153,67 @@ def test_pgvector_compares_columns_by_their_types_and_json_by_containment(
         ({"made": "2024-02-03"}, "b"),
     ]
     require_filtered(checked(against, tmp_path, cases), cases)
+
+
+def test_texts_arrays_and_domains_of_pgvector_are_compared_by_their_values(
+    tmp_path: Path, postgres_url: str, remove_afterwards: Callable[[str], None]
+) -> None:
+    """Arrays by their elements, a domain by the type that it restricts, ``char`` without the blanks at its end."""
+    skip_without("psycopg")
+    import psycopg
+    from postgres_server import write_table
+
+    texts, chosen = ("red", "green"), "red"
+    uuids = tuple(f"6f1c1f0a-0000-0000-0000-00000000000{digit}" for digit in (1, 2))
+    columns: Mapping[str, tuple[str, Any, str]] = {
+        "varchars": ("varchar(20)[]", list(texts), chosen),
+        "unlimited": ("varchar[]", list(texts), chosen),
+        "chars": ("char(10)[]", list(texts), chosen),
+        "codes": ('"char"[]', ["r", "g"], "r"),
+        "names": ("name[]", list(texts), chosen),
+        "uuids": ("uuid[]", list(uuids), uuids[0]),
+        "prices": ("numeric[]", ["0.10", "3"], "0.1"),
+        "doubles": ("double precision[]", [0.1, 3.0], "3"),
+        "smallints": ("smallint[]", [1, 2], "2"),
+        "flags": ("boolean[]", [True, False], "false"),
+        "charges": ("charge[]", list(texts), chosen),
+        "domains": ("charlist", list(texts), chosen),
+        "charge": ("charge", "red", "red"),
+        "padded": ("char(10)", "red", "red"),
+        "blank": ("bpchar", "red", "red"),
+        "of_domain": ("inner_code", "red", "red"),
+        "count_char": ("charcount", 3, "3"),
+        "code": ('"char"', "r", "r"),
+    }
+    kinds = {
+        "charge": "TYPE charge AS ENUM ('red', 'green')",
+        "charlist": "DOMAIN charlist AS varchar(20)[]",
+        "outer_code": "DOMAIN outer_code AS char(10)",
+        "inner_code": "DOMAIN inner_code AS outer_code",
+        "charcount": "DOMAIN charcount AS integer",
+    }
+    remove_afterwards("kinds")
+    write_table(postgres_url, "kinds", inputs_of({"a": None, "b": None}))
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for kind in kinds.values():
+            connection.execute(f"CREATE {kind}")
+        try:
+            for name, (kind, value, _) in columns.items():
+                connection.execute(f"ALTER TABLE kinds ADD COLUMN {name} {kind}")
+                connection.execute(f"UPDATE kinds SET {name} = %s::text::{kind} WHERE id = 'a'", (_literal(value),))
+            cases = [({name: text}, "a") for name, (_, _, text) in columns.items()]
+            cases += [({name: text}, "") for name in columns for text in ("red ", "yellow", "{red,green}", "ref")]
+            against = f"pgvector:url={postgres_url};table=kinds;id_column=id;similarity=dot"
+            require_filtered(checked(against, tmp_path, cases), cases)
+        finally:
+            connection.execute("DROP TABLE kinds")
+            for name, kind in reversed(kinds.items()):
+                connection.execute(f"DROP {kind.split()[0]} {name}")
+
+
+def _literal(value: Any) -> str:
+    """Return a value as the text that PostgreSQL reads, an array in braces."""
+    return "{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else str(value)
 
 
 def test_json_of_pgvector_may_hold_values_of_all_types(

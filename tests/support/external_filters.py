@@ -15,13 +15,15 @@ from harness.pipeline.check.checked import CheckResult
 from harness.testing.expected import random_unit_vectors
 
 QUOTED = 'it\'s "50%" \\ $1 `{x}` %s'
-TYPED: Mapping[str, Mapping[str, Any]] = {
+_TYPED: Mapping[str, Mapping[str, Any]] = {
     "a": {"tenant": "north", "year": 1971, "score": 0.1, "flag": True, "tags": ["red", "green"], "deep": {"er": "x"}},
     "b": {"tenant": "south", "year": 1972, "score": 3.0, "flag": False, "tags": ["green"], "deep": {"er": "y"}},
     "c": {"tenant": QUOTED, "year": -3, "score": -0.5, "flag": True, "tags": [], "deep": {"er": QUOTED}},
     "d": {"tenant": "1971", "year": 1971, "score": None, "flag": True, "tags": [QUOTED], "deep": {"er": "1971"}},
     "e": {"tenant": None, "year": None, "score": 1e20, "flag": False, "tags": None, "deep": {"er": None}},
 }
+_SCORES: Mapping[str, Sequence[float] | None] = {"a": [0.1, 3.0], "b": [3.0], "c": [], "d": None, "e": [1e20, 0.7]}
+TYPED: Mapping[str, Mapping[str, Any]] = {name: {**record, "scores": _SCORES[name]} for name, record in _TYPED.items()}
 """Documents with one type for each field, as in tables: text, whole numbers, fractions, booleans, lists, objects."""
 OF_TYPED: Sequence[tuple[Mapping[str, str], str]] = (
     ({"tenant": "north"}, "a"),
@@ -35,11 +37,21 @@ OF_TYPED: Sequence[tuple[Mapping[str, str], str]] = (
     ({"year": "-3"}, "c"),
     ({"year": "1971.5"}, ""),
     ({"year": "north"}, ""),
+    ({"year": "3000000000"}, ""),
     ({"year": "99999999999999999999"}, ""),
     ({"score": "0.1"}, "a"),
     ({"score": "3"}, "b"),
     ({"score": "-0.5"}, "c"),
+    ({"score": "1e+20"}, "e"),
+    ({"score": "0.10000000149011612"}, ""),
+    ({"score": "1e+300"}, ""),
     ({"score": "north"}, ""),
+    ({"scores": "0.1"}, "a"),
+    ({"scores": "3"}, "ab"),
+    ({"scores": "0.7"}, "e"),
+    ({"scores": "1e+20"}, "e"),
+    ({"scores": "0.10000000149011612"}, ""),
+    ({"scores": "1e+300"}, ""),
     ({"flag": "true"}, "acd"),
     ({"flag": "false"}, "be"),
     ({"flag": "1"}, ""),

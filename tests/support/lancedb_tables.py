@@ -28,8 +28,8 @@ def write_table(
 ) -> Any:
     """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's.
 
-    ``records`` are fields of documents, which become columns, and the struct ``metadata``, with ``score`` as float32
-    in the columns; ``metadata`` is only the struct.
+    ``records`` are fields of documents, which become columns, and the struct ``metadata``, with ``score`` and
+    ``scores`` as float32 in the columns; ``metadata`` is only the struct.
     """
     import lancedb
     from lancedb import index as indexes
@@ -48,6 +48,7 @@ def write_table(
         nested = pa.array(records)
         columns |= {field.name: nested.field(field.name) for field in nested.type}
         columns |= {"score": nested.field("score").cast(pa.float32()), "metadata": nested}
+        columns["scores"] = nested.field("scores").cast(pa.list_(pa.float32()))
         columns["made"] = pa.array([0] * len(records), pa.timestamp("us"))
     if metadata:
         columns["metadata"] = pa.array(metadata)

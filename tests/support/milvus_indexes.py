@@ -42,7 +42,7 @@ def write_file(
 
 def _typed(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with a value for each typed field, which Milvus Lite requires; ``deep`` stays dynamic."""
-    absent = {"tenant": "", "year": 0, "score": 0.0, "flag": False, "tags": []}
+    absent = {"tenant": "", "year": 0, "score": 0.0, "scores": [], "flag": False, "tags": []}
     typed = {name: record[name] if record[name] is not None else value for name, value in absent.items()}
     return {**typed, "deep": record["deep"], "of_json": dict(record)}
 
@@ -51,6 +51,7 @@ def _add_typed_fields(schema: Any, types: Any) -> None:
     schema.add_field("tenant", types.VARCHAR, max_length=100)
     schema.add_field("year", types.INT32)
     schema.add_field("score", types.FLOAT)
+    schema.add_field("scores", types.ARRAY, element_type=types.FLOAT, max_capacity=8)
     schema.add_field("flag", types.BOOL)
     schema.add_field("tags", types.ARRAY, element_type=types.VARCHAR, max_capacity=8, max_length=100)
     schema.add_field("of_json", types.JSON)

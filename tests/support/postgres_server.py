@@ -74,7 +74,14 @@ def write_table(
         connection.execute(f"ANALYZE {name}")
 
 
-_TYPES = {"tenant": "varchar(100)", "year": "bigint", "score": "real", "flag": "boolean", "tags": "text[]"}
+_TYPES = {
+    "tenant": "varchar(100)",
+    "year": "bigint",
+    "score": "real",
+    "scores": "real[]",
+    "flag": "boolean",
+    "tags": "text[]",
+}
 
 
 def _add_fields(connection: Any, table: str, row: int, record: Mapping[str, Any], *, typed: bool) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from harness.data.field_paths import field_paths, nested_paths
 from harness.data.filtering import Conditions, numbers_of_text
-from harness.engines.external_metadata import refuse_unknown_field
+from harness.engines.external_metadata import fraction_of_text, refuse_unknown_field, shortest_number
 from harness.errors import RejectedInputError
 
-__all__ = ["condition_on", "containers_of", "find_locations", "locations_of", "plain_value"]
+__all__ = ["condition_on", "containers_of", "find_locations", "locations_of", "plain_value", "require_readable"]
 
 _NOTHING = "FALSE"
 
@@ -43,9 +43,24 @@ def find_locations(field: str, schema: pa.Schema) -> list[Location]:
 
 
 def locations_of(field: str, schema: pa.Schema) -> list[Location]:
-    """Return the locations of a field in a table; raises RejectedInputError if there is none."""
+    """Return the locations of a field in a table.
+
+    Raises RejectedInputError if there is none, and for a column that LanceDB cannot read.
+    """
     nested = [f"{name}.{inner.name}" for name in containers_of(schema) for inner in schema.field(name).type]
-    return find_locations(field, schema) or refuse_unknown_field(field, [*schema.names, *nested])
+    locations = find_locations(field, schema) or refuse_unknown_field(field, [*schema.names, *nested])
+    for location in locations:
+        require_readable(location.path[0])
+    return locations
+
+
+def require_readable(column: str) -> None:
+    """Raise RejectedInputError for a column that LanceDB cannot read: with a backtick in its name."""
+    if "`" in column:
+        raise RejectedInputError(
+            f"the column '{column}' has a backtick in its name, and LanceDB cannot read such columns",
+            fix="rename the column, or use another one",
+        )
 
 
 def _type_at(schema: pa.Schema, path: Sequence[str]) -> pa.DataType | None:
@@ -89,11 +104,9 @@ def _literal(location: Location, kind: Any, text: str) -> str | None:
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
         return next((str(n) for n in numbers if isinstance(n, int) and limits.min <= n <= limits.max), None)
-    if pa.types.is_float64(kind):
-        return next((repr(n) for n in numbers if isinstance(n, float)), None)
-    if pa.types.is_float32(kind):
-        exact = (n for n in numbers if isinstance(n, float) and plain_value(n, kind) == n)
-        return next((f"CAST({n!r} AS FLOAT)" for n in exact), None)
+    if pa.types.is_float64(kind) or pa.types.is_float32(kind):
+        number = fraction_of_text(text, kind.to_pandas_dtype())
+        return None if number is None else f"CAST({number!r} AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
     raise RejectedInputError(
         f"'{'.'.join(location.path)}' is a column of the type {location.kind}, by which the harness does not filter",
         fix="filter by a column of texts, numbers or booleans, or of lists of them",
@@ -105,7 +118,7 @@ def plain_value(value: Any, kind: Any) -> Any:
     if value is None:
         return None
     if pa.types.is_float32(kind):
-        return float(str(np.float32(value)))
+        return shortest_number(value, np.float32)
     if pa.types.is_struct(kind):
         return {field.name: plain_value(value[field.name], field.type) for field in kind}
     return [plain_value(element, kind.value_type) for element in value] if _is_list(kind) else value

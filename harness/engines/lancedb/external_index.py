@@ -19,7 +19,13 @@ from harness.engines.external_index import (
     unique_ids,
 )
 from harness.engines.external_metadata import ExternalMetadata
-from harness.engines.lancedb.conditions import containers_of, find_locations, locations_of, plain_value
+from harness.engines.lancedb.conditions import (
+    containers_of,
+    find_locations,
+    locations_of,
+    plain_value,
+    require_readable,
+)
 from harness.engines.lancedb.table import ROW_ID, RowIds, describe_index, open_table
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -68,6 +74,8 @@ class ExternalTable(ExternalRows, ExternalMetadata):
             source, parameters, vectors, plain, texts, _IDS, lambda field: bool(find_locations(field, schema))
         )
         self.column, self._id_column, self._text_column = columns
+        for name in columns:
+            require_readable(name)
         self.half = pa.types.is_float16(schema.field(self.column).type.value_type)
         self.similarity = self._similarity_of(str(parameters["similarity"]))
         self.stored_as = "direction" if self.similarity == "cosine" else "bits"

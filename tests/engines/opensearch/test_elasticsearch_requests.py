@@ -23,6 +23,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.http_server import transport_fault
 from harness.engines.interface import IndexReport
+from harness.engines.opensearch.conditions import MappedField, clauses_of, plain_value
 from harness.engines.opensearch.engine import ElasticsearchEngine, OpenSearchEngine
 from harness.engines.remote_server import Cause
 from harness.errors import (
@@ -266,3 +267,35 @@ def test_opensearch_3_has_both_similarities(k1_plus_1: bool, kind: str, tmp_path
         finally:
             engine.close()
     assert made["settings"]["index"]["similarity"]["default"]["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "outside"),
+    [
+        ("byte", {"127": 127, "-128": -128, "3.0": 3}, ("128", "-129", "1.5")),
+        ("short", {"32767": 32767}, ("32768", "-32769")),
+        ("integer", {"2147483647": 2**31 - 1}, ("2147483648", "1e+20")),
+        ("long", {"-9223372036854775808": -(2**63)}, ("9223372036854775808",)),
+        ("unsigned_long", {"18446744073709551615": 2**64 - 1, "0": 0}, ("18446744073709551616", "-1")),
+        ("half_float", {"0.1": 0.1, "2000": 2000}, ("70000", "0.10001", "1e+300")),
+        ("float", {"0.1": 0.1, "1e+38": 1e38}, ("1e+39", "0.10000000149011612")),
+        ("double", {"1e+300": 1e300}, ("words",)),
+        ("scaled_float", {"0.3": 0.3, "-0.1": -0.1, "3": 3}, ("0.31", "1e+300", "-1e+308")),
+    ],
+)
+def test_a_filter_asks_only_for_numbers_of_the_type_of_its_field(
+    kind: str, inside: Mapping[str, float], outside: tuple[str, ...]
+) -> None:
+    """Servers reject other numbers, or round them to one that documents have."""
+    field = {"type": kind, **({"scaling_factor": 10} if kind == "scaled_float" else {})}
+    mapping = {"properties": {"number": field}}
+    for text, number in inside.items():
+        assert clauses_of({"number": text}, mapping) == [{"term": {"number": {"value": number}}}]
+    for text in outside:
+        assert clauses_of({"number": text}, mapping) == [{"match_none": {}}]
+
+
+def test_scaled_numbers_are_compared_as_the_server_rounds_them() -> None:
+    field = MappedField("price", {"type": "scaled_float", "scaling_factor": 100})
+    returned = [3 * 0.1, 0.29, -0.125, 12]
+    assert [plain_value(field, value) for value in returned] == [0.3, 0.29, -0.12, 12]

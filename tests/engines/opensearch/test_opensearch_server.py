@@ -332,6 +332,31 @@ class ServerTests:
             assert trial.error is not None
             assert trial.error.message.startswith(says)
 
+    def test_numbers_are_compared_within_the_range_and_precision_of_their_type(self, tmp_path: Path) -> None:
+        """The server rejects a query for a number outside the range of a field's type."""
+        types: Mapping[str, Mapping[str, Any]] = {
+            "byte": {"type": "byte"},
+            "short": {"type": "short"},
+            "integer": {"type": "integer"},
+            "long": {"type": "long"},
+            "unsigned_long": {"type": "unsigned_long"},
+            "half_float": {"type": "half_float"},
+            "float": {"type": "float"},
+            "double": {"type": "double"},
+        }
+        whole = {"byte": 127, "short": -(2**15), "integer": 2**31 - 1, "long": -(2**63), "unsigned_long": 2**64 - 1}
+        outside = {"byte": 128, "short": -(2**15) - 1, "integer": 2**31, "long": -(2**63) - 1, "unsigned_long": -1}
+        fractions = ("half_float", "float", "double")
+        record = {**whole, **dict.fromkeys(fractions, 0.3)}
+        documents = {"a": {"body": {"en": "words"}, **record}, "b": {"body": {"en": "words"}}}
+        name = self.write_index(documents, fields=types)
+        against = f"{self.backend}:external=true;index={name};text_field={FIELD}"
+        cases = [({field: str(value)}, "a") for field, value in whole.items()]
+        cases += [({field: str(value)}, "") for field, value in outside.items()]
+        cases += [({field: "0.3"}, "a") for field in fractions]
+        cases += [({field: text}, "") for field in fractions for text in ("0.31", "70000.5", "1e+39", "1e+300")]
+        require_filtered(checked(against, tmp_path, cases, question="words"), cases, proven=False)
+
     def test_documents_are_matched_by_a_field_and_by_text(self, tmp_path: Path) -> None:
         documents = {
             name: {"body": {"en": text}, "metadata": {"source": file}} for name, (file, text) in CHUNKS.items()
