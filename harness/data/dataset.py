@@ -32,7 +32,7 @@ from harness.data.field_paths import field_holding, field_names, field_of, field
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_records import content_of_objects, filters_of_queries, read_questions
+from harness.data.golden_records import UnreadExpectations, content_of_objects, filters_of_queries, read_questions
 from harness.data.golden_set import GoldenQuestion, excluded_documents, forbidden_documents
 from harness.data.golden_shapes import GoldenContent, read_shapes
 from harness.data.golden_shapes.base import records_of
@@ -163,6 +163,9 @@ def _plain_queries(queries: object, columns: Mapping[str, str]) -> _PlainQueries
     pairs = zip(questions.ids, plain_records, strict=True)
     filters = filters_of_queries(pairs, GoldenColumns(of_filter, PYTHON_OPTION), problems, notes)
     problems.raise_if_any()
+    unread = UnreadExpectations()
+    unread.add([record.values for record in plain_records])
+    notes += unread.notes()
     return _PlainQueries(questions, _exclusions(questions.ids, records), filters, notes)
 
 

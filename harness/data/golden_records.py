@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -188,6 +189,34 @@ def filters_of_queries(
         columns.note_unused(problems, names)
     notes += _filter_notes(unfiltered, columns.option, "is not applied")
     return filters
+
+
+class UnreadExpectations:
+    """Counts records of plain queries that expect documents, which are not read if the first record expects none."""
+
+    def __init__(self) -> None:
+        self._columns = GoldenColumns()
+        self._first: bool | None = None
+        self._count = 0
+
+    def add(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Count the next records."""
+        if self._first is None and records:
+            self._first = self._columns.has_expected(records[0])
+        if self._columns.has_expected(dict.fromkeys(chain.from_iterable(records))):
+            counts = Counter(map(tuple, records))
+            self._count += sum(count for names, count in counts.items() if self._has_expected(names))
+
+    def notes(self) -> list[str]:
+        """Return a note on such records; none without them."""
+        if self._first or not self._count:
+            return []
+        records = f"{counted(self._count, 'record')} {'expects' if self._count == 1 else 'expect'} documents"
+        note = f"{records} and the first record has no such field, so the queries are read without these judgments"
+        return [f"{note}; write [] for a query that expects nothing"]
+
+    def _has_expected(self, names: Iterable[str]) -> bool:
+        return self._columns.has_expected(dict.fromkeys(names))
 
 
 def _filter_notes(unfiltered: Sequence[str], option: str, use: str) -> list[str]:

@@ -27,7 +27,7 @@ from harness.data.columns import (
 from harness.data.exclusions import FIELDS, excluded_by
 from harness.data.filtering import Conditions
 from harness.data.golden_fields import GoldenColumns
-from harness.data.golden_records import filters_of_queries
+from harness.data.golden_records import UnreadExpectations, filters_of_queries
 from harness.data.golden_set import GoldenSet, excluded_documents, forbidden_documents
 from harness.data.golden_shapes import GoldenRecord
 from harness.data.judgments import Judgments
@@ -169,8 +169,12 @@ def with_query_fields(
         return QueryFilters(conditions, notes)
 
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
-        yield from source.read(problems, notes)
-        notes.extend(filters().notes if not problems.count else ())
+        unread = UnreadExpectations()
+        for batch in source.read(problems, notes):
+            unread.add(batch.records or ())
+            yield batch
+        if not problems.count:
+            notes.extend([*filters().notes, *unread.notes()])
 
     return replace(
         source,

@@ -99,3 +99,18 @@ def test_objects_of_a_golden_set_have_the_notes_of_its_file(tmp_path: Path) -> N
     assert "1 repeated expected id" in notes
     assert harness.Dataset.of({"a": "pump"}, golden).provenance["notes"] == notes.replace("--columns", "columns")
     assert "notes" not in harness.Dataset.of({"a": "pump"}, {"q": "pump"}).provenance
+
+
+def test_expectations_that_the_first_query_lacks_are_noted(tmp_path: Path) -> None:
+    records = [*RECORDS[:3], *({**record, "expected": ["a"]} for record in RECORDS[3:])]
+    note = (
+        "2 records expect documents and the first record has no such field, so the queries are read without these "
+        "judgments; write [] for a query that expects nothing"
+    )
+    folder = written(tmp_path, records, "jsonl")
+    assert load_dataset(folder).provenance["notes"] == f"queries.jsonl: {note}"
+    dataset = harness.Dataset.of({"a": "pump"}, records)
+    assert (dataset.qrels, dataset.provenance["notes"]) == (None, f"queries: {note}")
+    for further in (RECORDS, [{**record, "expected": []} for record in records]):
+        assert "notes" not in load_dataset(written(tmp_path, further, "jsonl")).provenance
+        assert "notes" not in harness.Dataset.of({"a": "pump"}, further).provenance
