@@ -183,6 +183,7 @@ def test_the_key_of_the_cache_holds_no_commas(action: dict[str, Any], tmp_path: 
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         "HARNESS_SOURCE": "/a folder/of actions",
         "HARNESS_EXTRAS": "lucene,chroma",
+        "HARNESS_REQUIREMENTS": "",
     }
     code, outputs, said = bash(install["run"], tmp_path, environment)
     assert (code, outputs) == (0, {"engines": "lucene-chroma"}), said
@@ -190,6 +191,9 @@ def test_the_key_of_the_cache_holds_no_commas(action: dict[str, Any], tmp_path: 
     assert "inputs.extras" not in cache["with"]["key"] + cache["with"]["restore-keys"]
     bash(install["run"], tmp_path, environment | {"HARNESS_EXTRAS": ""})
     assert (tmp_path / "pip.txt").read_text(encoding="utf-8").splitlines()[-1] == "/a folder/of actions"
+    bash(install["run"], tmp_path, environment | {"HARNESS_REQUIREMENTS": "my app/requirements.txt"})
+    arguments = (tmp_path / "pip.txt").read_text(encoding="utf-8").splitlines()
+    assert arguments[-2:] == ["-r", "my app/requirements.txt"]
 
 
 @pytest.mark.parametrize("earlier", ["", "4711\n"])
