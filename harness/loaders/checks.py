@@ -197,7 +197,10 @@ def _duplicate_texts(loaded: _LoadedRows) -> Finding | None:
     Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and LoTTE half of its documents. Their cost
     is a relevant document whose twin is unjudged: the twin ties with it and counts as wrong. Reported are such twins of
     more than a fifth of the relevant judgments (5 at least), and repeated texts of more than half of the documents.
+    Nothing is reported if queries have filters, which mostly leave one of the twins: each tenant has the same texts.
     """
+    if loaded.dataset.filtered is not None:
+        return None
     repeated, judged, documents = loaded.index.repeated(), loaded.judged, len(loaded.dataset.corpus)
     count = len(repeated.rows)
     twins = _relevant_with_unjudged_twin(repeated, judged) if judged is not None and count else np.empty(0, np.int64)

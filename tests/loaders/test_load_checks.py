@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
 from harness.data.dataset import Dataset
+from harness.data.filtering import QueryFilters
 from harness.data.id_spelling import respelling
 from harness.data.problems import Finding
 from harness.data.types import Ids
@@ -137,6 +139,9 @@ def test_relevant_documents_with_a_twin_that_nobody_judged() -> None:
     assert found.examples == ("'d0', 'copy0' are equal",)
     judged = {f"q{row}": {f"d{row}": 1, **({f"copy{row}": 1} if row < 12 else {})} for row in range(40)}
     assert dataset_findings(collection(documents, qrels=judged)) == []
+    tenants = pa.table({"tenant": ["north"] * 100 + ["south"] * 12})
+    filtered = QueryFilters.of_each(tenants, [{"tenant": "north"}] * 40)
+    assert dataset_findings(replace(collection(documents), filtered=filtered)) == [], "a filter leaves out the twins"
 
 
 def test_repeated_texts_alone_are_honest_up_to_half() -> None:
