@@ -201,7 +201,8 @@ def test_texts_arrays_and_domains_of_pgvector_are_compared_by_their_values(
             for name, (kind, value, _) in columns.items():
                 connection.execute(f"ALTER TABLE kinds ADD COLUMN {name} {kind}")
                 connection.execute(f"UPDATE kinds SET {name} = %s::text::{kind} WHERE id = 'a'", (_literal(value),))
-            cases = [({name: text}, "a") for name, (_, _, text) in columns.items()]
+            connection.execute("ALTER TABLE kinds ADD COLUMN grid text[] DEFAULT '{{red},{green}}'")
+            cases = [({"grid": "red"}, ""), *(({name: text}, "a") for name, (_, _, text) in columns.items())]
             cases += [({name: text}, "") for name in columns for text in ("red ", "yellow", "{red,green}", "ref")]
             against = f"pgvector:url={postgres_url};table=kinds;id_column=id;similarity=dot"
             require_filtered(checked(against, tmp_path, cases), cases)

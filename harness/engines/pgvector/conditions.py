@@ -109,7 +109,7 @@ def _equal(location: Location, text: str, bound: BoundValues, has_lists: bool) -
     if is_text(kind):
         return f"{column} = {bound.bind(text)}"
     if kind == "text[]":
-        return f"{column} @> ARRAY[{bound.bind(text)}]::text[]"
+        return f"({column} @> ARRAY[{bound.bind(text)}]::text[] AND array_ndims({column}) = 1)"
     if kind in _INTEGERS:
         number = next((number for number in numbers_of_text(text) if isinstance(number, int)), None)
         return _NOTHING if number is None else f"{column} = {bound.bind(number)}"
