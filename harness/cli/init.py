@@ -98,7 +98,7 @@ def _prompt(request: InitRequest) -> Choices:
 
 
 def _discover(request: InitRequest) -> Choices:
-    """Return the choices of the options; without documents, of what the current folder holds."""
+    """Return the choices of the options; if they name no documents, those that the current folder leaves."""
     is_file = request.golden is None or existing_path(request.golden) is not None
     if request.against and not (request.golden or request.corpus or request.dataset):
         return _choices(request, only_golden_set(Path(), request.columns), None, tuple(request.against))

@@ -133,7 +133,7 @@ class FieldNames:
         return first_of(self.rank, available)
 
     def problem(self, available: Sequence[str]) -> str | None:
-        """Return, in words, what the columns of a table lack or repeat, and which columns there are; else None."""
+        """Describe missing and repeated columns of a table, and name its columns; None if nothing is wrong."""
         needed = {role: self.find_id(role, available) for role in ("query_id", "doc_id")}
         needed[self.role] = self.find_number(available)
         user_names = {

@@ -79,7 +79,7 @@ def content_of_objects(
     """Return the records of a table or of objects, and documents that come with them; errors as golden_of_objects."""
     table = as_table(value)
     value = rows_of(table, "rows of the golden set") if table is not None else value
-    for name in _LISTS:  # datasets of deepeval and ragas, if they are no dataclasses
+    for name in _LISTS:  # datasets of deepeval and ragas, unless they are dataclasses
         value = getattr(value, name, value) if not isinstance(value, Mapping | type) else value
     is_sequence = isinstance(value, list | tuple | Iterator) and not hasattr(value, "_asdict")
     plain_value = plain([as_record(item) for item in value] if is_sequence else value)

@@ -49,7 +49,7 @@ class _RowNumbers(NamedTuple):
 
 
 class _VectorsOnDisk(NamedTuple):
-    """Vectors of an HDF5 file, of which only requested rows are read."""
+    """Vectors of an HDF5 file; only requested rows are read."""
 
     file: NeighbourFile
     role: Role

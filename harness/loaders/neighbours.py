@@ -109,7 +109,7 @@ def _judgments(path: Path, depth: int, problems: Problems, notes: list[str]) -> 
 
 
 def _check_neighbours(file: NeighbourFile, neighbours: Int64Array) -> str:
-    """Compare the neighbours of at most 50 queries with 10,000 documents, and return what was compared.
+    """Compare the neighbours of at most 50 queries with 10,000 documents, and describe the comparison.
 
     Queries that have fewer neighbours than others are left out.
 

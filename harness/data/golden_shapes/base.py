@@ -51,7 +51,7 @@ class GoldenShape(Protocol):
     example: str
     """The smallest example, for the table of shapes."""
     names: frozenset[str]
-    """Names, in lower case, without any of which content has another shape; empty if an object may have any names."""
+    """Names in lower case; content of this shape has at least one of them. Empty if an object may have any names."""
 
     def read(self, content: GoldenContent) -> GoldenContent | None:
         """Return the content in a form that is closer to records with usual names; None for another shape.

@@ -128,7 +128,7 @@ def condition_on(
 
 
 def _join(operator: str, parts: Sequence[str]) -> str:
-    """Join expressions as a balanced tree: Milvus nests ``a or b or c``, and rejects what is nested too deep."""
+    """Join expressions as a balanced tree: Milvus nests ``a or b or c``, and rejects deep nesting."""
     if len(parts) <= 2:
         return f" {operator} ".join(parts)
     half = len(parts) // 2

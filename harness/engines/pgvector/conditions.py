@@ -39,7 +39,7 @@ class Location(NamedTuple):
 
 
 class BoundValues:
-    """Values of a statement, and their placeholders, the first of which has the number ``first``."""
+    """Values of a statement, and their placeholders, numbered from ``first``."""
 
     def __init__(self, first: int) -> None:
         self.values: list[object] = []

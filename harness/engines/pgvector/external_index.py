@@ -79,7 +79,7 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
 
     def _keys_and_names(self, requested: str, source: str, plain: Sequence[str]) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return a key of each row and its id, which differ if rows share ids, or have them inside a column."""
-        keys = "key beside id_column"
+        keys = "key next to id_column"
         if not self.id_column:
             self.id_column = choose_column(source, keys, "", plain, _IDS)
             rows = [key for (key,) in self._select("listing the keys", [self.id_column])]
