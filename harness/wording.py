@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "LONE_SURROGATE",
+    "RANDOM_ID",
     "common_start",
     "counted",
     "few_for_interval",
@@ -19,6 +20,7 @@ __all__ = [
     "shortened",
     "too_few_to_show",
     "unread_files_in_words",
+    "value_and_id",
     "visible",
     "without_middle",
 ]
@@ -29,6 +31,9 @@ _CONTROL = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff{_UNSEEN}]")
 """Control characters except the line break, lone surrogates, and invisible characters."""
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 """Half of a pair that UTF-16 writes a character with: it is not a character, and UTF-8 has no bytes for it."""
+RANDOM_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
+"""A UUID or a hash."""
+_ID_BEGINNING = 8
 _UNSEEN_ONLY = re.compile(f"[{_UNSEEN}]")
 _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
@@ -118,6 +123,16 @@ def without_middle(text: str, longest: int, middle: str = "…") -> str:
         return text
     room = max(longest - len(middle), 2)
     return f"{text[: room - room // 2]}{middle}{text[len(text) - room // 2 :]}"
+
+
+def value_and_id(value: str | None, doc_id: str) -> str:
+    """Return a document's id after the ``value`` by which it is matched; of a UUID or a hash, only its beginning.
+
+    The id alone if there is no value, or if it begins with the value.
+    """
+    if value is None or doc_id.startswith(value):
+        return doc_id
+    return f"{value} ({f'{doc_id[:_ID_BEGINNING]}…' if RANDOM_ID.fullmatch(doc_id) else doc_id})"
 
 
 def id_list(items: Sequence[str], longest: int = _LONGEST_PIECE) -> str:

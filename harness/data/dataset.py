@@ -28,7 +28,7 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.exclusions import excluded_by
-from harness.data.field_paths import field_holding, field_names, field_of, field_paths, text_of
+from harness.data.field_paths import field_holding, field_names, field_of, field_paths, qualified, text_of
 from harness.data.filtering import Conditions, QueryFilters, format_filter
 from harness.data.frames import as_table, rows_of, with_article
 from harness.data.golden_fields import GoldenColumns
@@ -511,7 +511,7 @@ def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
             return pa.chunked_array([strings(values)])
     path = next((path for path in field_paths(field) if path in attributes.column_names), None)
     if path is None:
-        raise UnknownNameError("metadata field", field, names)
+        raise UnknownNameError("metadata field", field, names, aliases=qualified(field, names))
     return attributes.column(path)
 
 

@@ -94,6 +94,17 @@ def field_holding(records: Iterable[Mapping[str, Any]], values: Collection[str])
     return None
 
 
+def qualified(field: str, names: Iterable[str]) -> list[str]:
+    """Return names of fields with the container that ``field`` begins with, as it may name them; none without one."""
+    container, dot, _ = field.partition(".")
+    return [f"{container}.{name}" for name in names] if dot and container in CONTAINERS else []
+
+
+def fields_having(record: Mapping[str, Any], values: Collection[str]) -> list[str]:
+    """Return the fields of a record, paths with dots if they are nested, that hold one of the ``values``."""
+    return [path for path, value in _fields(record) if value in values]
+
+
 def _fields(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each single value of a record."""
     for name, value in record.items():

@@ -93,11 +93,18 @@ def content_of_objects(
             records_of([_plain_record(record) for record in plain_value]), columns=columns, option=option
         )
     else:
-        raise UsageError(f"the golden set is of type {type(value).__name__}", fix=_FIX)
+        raise UsageError(f"the golden set is of type {_type_name(value)}", fix=_FIX)
     try:
         return read_shapes(content)
     except ValueError as error:
-        raise UsageError(f"the golden set is of type {type(value).__name__}: {error}", fix=_FIX) from error
+        raise UsageError(f"the golden set is of type {_type_name(value)}: {error}", fix=_FIX) from error
+
+
+def _type_name(value: object) -> str:
+    """Return the name of a value's type; a sequence is a list, as options make tuples of lists, with its items'."""
+    if not isinstance(value, list | tuple) or hasattr(value, "_asdict"):
+        return type(value).__name__
+    return f"list of {' and '.join(dict.fromkeys(type(item).__name__ for item in value))}" if value else "list"
 
 
 def golden_of_content(

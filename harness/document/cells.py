@@ -158,6 +158,9 @@ def excluded_documents(info: ExcludedInfo | None, noun: str) -> list[str]:
     """Return what queries, which the report calls ``noun``, exclude, if it is anything."""
     if info is None:
         return []
+    if not info.queries:
+        nouns = counted(0, noun).removeprefix("0 ")
+        return [f"{nouns} exclude only {counted(info.unknown, 'id')} that no document has"] if info.unknown else []
     verb = "excludes" if info.queries == 1 else "exclude"
     unknown = f", and {counted(info.unknown, 'id')} that no document has" if info.unknown else ""
     return [f"{counted(info.queries, noun)} {verb} {counted(info.documents, 'document')}{unknown}"]

@@ -48,7 +48,8 @@ class DocumentKeys:
 
     Attributes:
         ids: Ids of the documents, by row.
-        values: Values of the named id field, by row, if several documents share some: ids are then the engine's keys.
+        values: Values of the named id field, by row, if several documents share some, or if some have none, which is
+            null: ids are then the engine's keys.
         noun: The engine's own word for a document, in messages.
     """
 
@@ -63,10 +64,11 @@ class DocumentKeys:
             pages: Keys of documents, and their values in the id field, aligned.
             field: Name of the id field in messages.
             key: Name of the engine's keys in messages: they are the ids if no document has a value in the field. "" if
-                the user named the field: every document must have a value then, and several may share it.
+                the user named the field: some document must have a value then, and several may share it.
 
         Raises:
-            RejectedInputError: Documents have no id, or share an id in a field that the user did not name.
+            RejectedInputError: No document has an id, or in a field that the user did not name, some have none or share
+                one.
         """
         ids: list[str | None] = []
         self._keys: list[Any] = []
@@ -211,11 +213,13 @@ def ids_or_values(
 ) -> tuple[Ids, pa.StringArray | None]:
     """Return the ids that a user-named field gives, and None; or the engine's ``keys``, and the field's values.
 
-    The values are returned if several documents share some, as chunks of a file share its name. Raises as
-    :func:`unique_ids` for documents without a value.
+    The values are returned if several documents share some, as chunks of a file share its name, or if some documents
+    have none, which is null. Raises as :func:`unique_ids` if no document has a value, or the keys are no ids.
     """
-    key_texts = list(map(str, keys))
-    if None in names or len(set(names)) == len(names) or len(set(key_texts)) < len(key_texts):
+    all_keys = list(keys)
+    key_texts = list(map(str, all_keys))
+    are_ids = None not in names and len(set(names)) == len(names)
+    if are_ids or set(names) == {None} or None in all_keys or len(set(key_texts)) < len(key_texts):
         return unique_ids(names, source), None
     return Ids.of(key_texts), strings(names)
 

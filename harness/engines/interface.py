@@ -155,7 +155,7 @@ class IndexHandle:
     ``ids`` are its documents' ids, each once: their positions are the rows of its results. ``state`` is as in
     :class:`IndexReport`. ``changed``, for servers, returns after the last search any change since the opening, None if
     nothing changed. ``values`` are the values of the field that was named for ids, by row, if several documents share
-    some: ids are then the engine's keys.
+    some, or if some have none, which is null: ids are then the engine's keys.
     """
 
     info: EngineInfo

@@ -19,7 +19,7 @@ from harness.store.neighbour_file import SIGNATURE
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FEW_LETTERS = 4
-UTF16 = "the file is UTF-16, expected UTF-8"
+UTF16 = "the file is UTF-16, expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8 FILE"
 
 
 EXTRA = "files"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings, take_or_null
-from harness.data.field_paths import field_holding, field_of, text_of
+from harness.data.field_paths import field_holding, field_of, qualified, text_of
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
@@ -149,7 +149,7 @@ def _require(field: str, present: Mapping[str, int], filled: int, label: str) ->
             fix='metadata are further fields of a line: {"_id": …, "text": …, "metadata": {"section": "news"}}',
         )
     if field not in present:
-        raise UnknownNameError("metadata field", field, present)
+        raise UnknownNameError("metadata field", field, present, aliases=qualified(field, present))
     raise UsageError(
         f"no filter by '{field}': it never holds a string, a number or a boolean, or a list of them, in {label}",
         fix="objects cannot be used in filters: name a field inside, as field.inner",

@@ -35,7 +35,7 @@ from harness.data.problems import Problems
 from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
-from harness.loaders.containers import WORKBOOKS
+from harness.loaders.containers import UTF16, WORKBOOKS, is_utf16
 from harness.loaders.golden import is_golden_file, is_table, read_golden, shaped_content, tests_member
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, TABLES, format_of, read_records, unit_of
@@ -273,6 +273,8 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
     columns = ColumnMap(QUERY_ROLES, spec.columns)
     (name,) = files.names
     start = files.source.start_of(name)
+    if is_utf16(start):
+        raise DataError(files.label, [UTF16])
     if is_topics(start):
         return Questions(text_source(files, files.records(read_topics), columns, "topic"), None)
     if format_of(name) is None and _has_two_columns(start):

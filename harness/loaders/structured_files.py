@@ -201,7 +201,7 @@ def text_content(path: Path) -> bytes:
     """Return a file's bytes as :func:`read_content`; raises DataError for UTF-16 too."""
     content = read_content(path)
     if is_utf16(content):
-        raise DataError(str(path), [UTF16], fix="write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
+        raise DataError(str(path), [UTF16])
     return content
 
 

@@ -112,6 +112,11 @@ class QuestionResult(Record):
     forbidden: list[str] = Field(default=[], description="ids that no backend may return")
     forbidden_hits: list[str] = Field(default=[], description="hits that are forbidden, best first")
     top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")
+    top_values: list[str | None] = Field(
+        default=[],
+        description="for each hit of `top` the value that is compared in place of its id, null for a hit without one; "
+        "empty if ids or texts are compared",
+    )
     failed: bool = Field(default=False, description="true if the backend gave no answer: an error")
     above_threshold: bool | None = Field(
         default=None, description="whether a hit has a score above `--answer-threshold`; null without it or scores"

@@ -99,7 +99,7 @@ def attach(
     started = clock()
     handle = engine.attach(job.index_folder, progress)
     opened = clock()
-    if handle.values is not None and len(documents):
+    if handle.values is not None and (len(documents) or (handle.values.null_count and not job.content.field)):
         unique_ids(handle.values.to_pylist(), "value in the field that was named for ids")
     values = handle.ids.values if handle.values is None and job.content.field else handle.values
     rows = _collection_rows(handle, documents.ids)

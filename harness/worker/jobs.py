@@ -386,7 +386,7 @@ class ExternalIndexRecord:
     sha256: str | None
     sample: StoredDocuments | None = None
     vectors: Float32Array | None = None
-    values: tuple[str, ...] | None = None
+    values: tuple[str | None, ...] | None = None
     repeats: bool = False
     text_rows: Int32Array | None = None
     texts: tuple[str | None, ...] | None = None

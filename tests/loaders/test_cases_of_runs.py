@@ -708,6 +708,13 @@ def test_topics_with_two_texts_are_named_with_the_option(tmp_path: Path) -> None
     assert questions(path, query="question") == (["1"], ["what is a"])
 
 
+@pytest.mark.parametrize("name", ["topics.xml", "topics.txt", "topics.tsv"])
+def test_topics_in_utf_16_are_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes("<topics><topic><query>pump</query></topic></topics>".encode("utf-16"))
+    with pytest.raises(DataError, match="UTF-16, expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8 FILE"):
+        questions(tmp_path / name)
+
+
 def test_lines_that_are_not_two_columns_are_no_topics(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text("1 water pump repair\n2 filter\n")
     with pytest.raises(DataError, match="is neither a table nor TREC topics") as caught:

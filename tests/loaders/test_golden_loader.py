@@ -128,7 +128,7 @@ GOOD = line(id="a", question="?", expected="x")
         ("\n\n", "the file holds no questions"),
         ("", "the file holds no questions"),
         (b'{"id": "\xff"}\n', "line 1: not UTF-8"),
-        ("x".encode("utf-16"), "UTF-16"),
+        ("x".encode("utf-16"), "the file is UTF-16, expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8 FILE"),
     ],
 )
 def test_bad_input_is_named_with_its_line(tmp_path, text, said):

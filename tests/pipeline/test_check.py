@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -376,7 +377,18 @@ def other_run(folder: Path) -> Path:
         ({"metrics": "NumRet"}, UsageError, "is not a mean"),
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
         ({"relevance": 9}, UsageError, "no question expects anything of that grade"),
-        ({"corpus": ()}, UsageError, "no corpus"),
+        ({"corpus": ()}, UsageError, "no corpus was given"),
+        (
+            {"corpus": pd.DataFrame({"id": ["a"], "text": ["x"]})},
+            UsageError,
+            "not of type DataFrame\n  for documents in",
+        ),
+        (
+            {"corpus": pa.table({"id": ["a"], "text": ["x"]})},
+            UsageError,
+            "not of type Table\n  for documents in Python",
+        ),
+        ({"corpus": [{"id": "a", "text": "x"}]}, UsageError, "not of type dict\n  for documents in Python"),
         (
             {"accept": ["no-hits", "same-lst"]},
             UsageError,
@@ -396,6 +408,22 @@ def test_wrong_arguments_are_refused(small, options, error, said):
         harness.check(golden, **{"corpus": corpus, "backends": "csr", **options})
     assert isinstance(raised.value, error)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("golden", "kind"), [(["a", "b"], "list of str"), ([1, "a"], "list of int and str"), (3, "int")]
+)
+def test_a_golden_set_of_other_objects_is_named_by_their_type(golden, kind):
+    with pytest.raises(UsageError, match=f"the golden set is of type {kind}\n"):
+        harness.check(golden, corpus="chunks.jsonl")
+
+
+@pytest.mark.parametrize("name", ["corpus.parquet", "Corpus.jsonl.gz", "docs.csv"])
+def test_documents_next_to_a_golden_set_are_proposed(small, tmp_path, name):
+    golden, corpus = small
+    corpus.rename(tmp_path / name)
+    with pytest.raises(UsageError, match=f"--corpus {tmp_path / name}; or an existing backend"):
+        harness.check(golden)
 
 
 def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):

@@ -22,6 +22,7 @@ from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.ranking import TieRule
 from harness.data.types import DocumentContent, Ids, Run
+from harness.document.cells import excluded_documents
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders.golden import golden_of_records
@@ -33,6 +34,7 @@ from harness.plan.option_values import parse_match
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_header
 from harness.results.hit_rules import HitRules
+from harness.results.schema_base import ExcludedInfo
 
 pytestmark = pytest.mark.integration
 
@@ -398,6 +400,20 @@ def test_datasets_of_objects_exclude_in_comparisons_checks_and_evaluations():
     assert "d6" not in hits(harness.compare("csr", dataset, **QUICK))["q1"]
     checked = harness.check(dataset, backends="csr", k=3, timing=False, isolation="none")
     assert "d6" not in checked.report.trials[0].questions[0].top
+
+
+@pytest.mark.parametrize(
+    ("counts", "noun", "words"),
+    [
+        ((0, 0, 1), "question", ["questions exclude only 1 id that no document has"]),
+        ((0, 0, 2), "query", ["queries exclude only 2 ids that no document has"]),
+        ((1, 2, 1), "query", ["1 query excludes 2 documents, and 1 id that no document has"]),
+        ((0, 0, 0), "query", []),
+    ],
+)
+def test_excluded_documents_are_counted_in_words(counts: tuple[int, int, int], noun: str, words: list[str]) -> None:
+    info = ExcludedInfo(**dict(zip(("queries", "documents", "unknown"), counts, strict=True)))
+    assert excluded_documents(info, noun) == words
 
 
 def test_a_field_without_ids_is_refused(folder):

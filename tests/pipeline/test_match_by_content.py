@@ -212,6 +212,49 @@ def test_a_field_that_hits_lack_is_named() -> None:
     assert (problem.check, "'metadata.file'" in problem.message) == ("no-content", True)
 
 
+def test_a_misspelt_field_is_named_with_the_nearest() -> None:
+    near = "'metadata.sorce' (did you mean 'metadata.source'?)"
+    problem = checked(FILES, against={"mine": retrieve}, match="field:metadata.sorce").report.preflight[0]
+    assert problem.message == f"none of 5 returned documents has {near}, so nothing can match"
+    with pytest.raises(UsageError, match=r"did you mean 'metadata\.source'\?"):
+        checked(FILES, corpus=UUID_CHUNKS, backends=CSR, match="field:metadata.sorce")
+
+
+@pytest.mark.parametrize("match", ["exact", "field:metadata.page"])
+@pytest.mark.parametrize("container", ["metadata", "meta"])
+def test_the_field_of_hits_that_holds_expected_ids_is_proposed(container: str, match: str) -> None:
+    def answer(question: str, k: int) -> list[dict[str, object]]:
+        return [{"id": one["_id"], "text": one["text"], container: one["metadata"]} for one in retrieve(question, k)]
+
+    problems = checked(FILES, against={"mine": answer}, match=match).report.preflight
+    advice = f"hits for 4 questions have an expected id in their field '{container}.source'"
+    assert f"{advice}: --match field:{container}.source" in problems[-1].fix
+    nothing = [{**one, "expected": ["x.md"]} for one in records_of(FILES)]
+    problems = checked(nothing, against={"mine": answer}).report.preflight
+    assert not any("--match field" in problem.fix for problem in problems)
+
+
+def test_hits_are_named_by_the_value_that_is_compared(tmp_path: Path) -> None:
+    golden = [
+        {"id": "q0", "question": "pump", "expected": ["pump.md", "other.md"]},
+        *records_of(FILES),
+    ]
+    options = {"match": FIELD, "require": "Recall@3>=1", "accept": ["missing-ids"]}
+    result = checked(golden, against={"mine": retrieve}, **options)
+    (question, *_) = result.trial("mine").questions
+    source_of = {one["_id"]: one["metadata"]["source"] for one in records_of(UUID_CHUNKS)}
+    assert question.top_values == [source_of[doc_id] for doc_id in question.top]
+    names = [f"{source_of[doc_id]} ({doc_id[:8]}…)" for doc_id in question.top]
+    with pytest.raises(AssertionError) as failure:
+        result.assert_requirements()
+    assert f"found {', '.join(names)}" in str(failure.value)
+    assert names[0] in result.render("markdown")
+    shown = CheckResult.load(result.save(tmp_path / "check").folder).render_query("q0", "markdown")
+    assert all(name in shown for name in names)
+    by_id = checked([{"question": "pump", "expected": ["terms#2"]}], corpus=CHUNKS, backends=CSR)
+    assert by_id.report.trials[0].questions[0].top_values == []
+
+
 class _Search(BaseHTTPRequestHandler):
     """Answers ``/search?q=…&k=…`` with chunks, each in an object with its metadata next to its id."""
 

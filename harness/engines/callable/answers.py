@@ -39,6 +39,8 @@ __all__ = [
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 SCORES = ("score", "_score", "similarity")
 TEXTS = ("text", "page_content", "content")
+_METADATA = ("metadata", "meta")
+_LONGEST_VALUE = 200
 _PAIR = 2
 _LONGEST_TEXT = 80
 _LARGEST_SCORE = (2 - 2**-23) * 2.0**127
@@ -75,6 +77,8 @@ class Answer:
     ``texts`` holds None for a hit without its text. ``failure`` is why there is no answer, None for an answer, even an
     empty one. ``values`` are the values of the field of :class:`HitContent`, None for a hit without the field, and ()
     if no field was requested. ``keys`` are the documents' ids if ``ids`` are the values of another field, () otherwise.
+    ``metadata`` holds short values of each hit's metadata, nested as the hit has them, by which an expectation may be
+    meant; () if texts were requested, or a field that the hits have.
     """
 
     ids: tuple[str, ...] = ()
@@ -83,6 +87,7 @@ class Answer:
     failure: str | None = None
     values: tuple[str | None, ...] = ()
     keys: tuple[str, ...] = ()
+    metadata: tuple[Mapping[str, Mapping[str, str]], ...] = ()
 
     def take(self, positions: Sequence[int]) -> Answer:
         """Return the answer with only the hits at these positions."""
@@ -97,6 +102,7 @@ class Answer:
             texts=select(self.texts),
             values=select(self.values),
             keys=select(self.keys),
+            metadata=select(self.metadata),
         )
 
 
@@ -105,6 +111,7 @@ class _Hit(NamedTuple):
     score: float | None
     text: str | None
     value: str | None = None
+    metadata: Mapping[str, Mapping[str, str]] = {}
 
 
 def read_answer(returned: object, content: HitContent = PLAIN) -> Answer:
@@ -131,7 +138,9 @@ def read_answer(returned: object, content: HitContent = PLAIN) -> Answer:
         rank = next(rank for rank, hit in enumerate(hits, 1) if hit.score is None)
         raise ValueError(f"hit {rank} has no score, but others have: give all of them a score, or none")
     values = tuple(hit.value for hit in hits) if content.field else ()
-    return Answer(_distinct_ids(hits), tuple(scores) or None, tuple(hit.text for hit in hits), values=values)
+    metadata = tuple(hit.metadata for hit in hits) if any(hit.metadata for hit in hits) else ()
+    texts = tuple(hit.text for hit in hits)
+    return Answer(_distinct_ids(hits), tuple(scores) or None, texts, values=values, metadata=metadata)
 
 
 def _distinct_ids(hits: Sequence[_Hit]) -> tuple[str, ...]:
@@ -193,7 +202,22 @@ def _hit(rank: int, returned: object, content: HitContent = PLAIN) -> _Hit:
         None if score is None else _score(rank, score),
         text,
         None if value is None else _printable(rank, value),
+        _short_metadata(document) if value is None and not content.texts else {},
     )
+
+
+def _short_metadata(document: object) -> dict[str, dict[str, str]]:
+    """Return the metadata of a document by the name of its container, of values that could be an id."""
+    containers = ((name, _member(document, name)) for name in _METADATA)
+    return {
+        container: {
+            str(name): value
+            for name, item in metadata.items()
+            if (value := _id(item)) is not None and len(value) <= _LONGEST_VALUE
+        }
+        for container, metadata in containers
+        if isinstance(metadata, Mapping)
+    }
 
 
 def _has_id(hit: object) -> bool:
@@ -215,8 +239,12 @@ def _printable(rank: int, document_id: str) -> str:
 
 def first_of(document: object, names: Sequence[str]) -> Any:
     """Return the first of these fields or attributes that is not None."""
-    values = (document.get(name) if isinstance(document, Mapping) else getattr(document, name, None) for name in names)
+    values = (_member(document, name) for name in names)
     return next((value for value in values if value is not None), None)
+
+
+def _member(document: object, name: str) -> Any:
+    return document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)
 
 
 def _score(rank: int, value: Any) -> float:

@@ -86,10 +86,12 @@ class TableRows(DocumentKeys, ExternalRows, ExternalMetadata):
             name_of = {key: self.id_in(record, requested) for key, record in self._records(rows, [requested])}
             return rows, [name_of[key] for key in rows]
         names = [name for (name,) in self._select("listing the ids", [self.id_column])]
-        if not requested or None in names or len(set(names)) == len(names):
+        candidates = [name for name in plain if name != self.id_column]
+        no_keys = None in names and not any(name in _IDS for name in candidates)
+        if not requested or no_keys or (None not in names and len(set(names)) == len(names)):
             return names, names
-        shared = self.id_column  # a column that rows share
-        self.id_column = choose_column(source, keys, "", [name for name in plain if name != shared], _IDS)
+        shared = self.id_column  # a column that rows share, or that some rows lack
+        self.id_column = choose_column(source, keys, "", candidates, _IDS)
         pairs = self._select("listing the keys", [self.id_column, shared])
         return [key for key, _ in pairs], [name for _, name in pairs]
 

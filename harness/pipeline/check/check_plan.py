@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,8 +39,11 @@ from harness.plan.option_fields import command_words, flat, is_set, option_field
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.plan import UNKNOWN_REFERENCE, Plan, label_of, refuse_all_pairs
 from harness.results.schema import trial_name
+from harness.user_path import user_path
 
 DEFAULT_BACKENDS = "lucene,csr"
+_CORPUS_NAMES = ("corpus", "documents", "docs", "passages", "chunks")
+"""Names of files of documents, without their endings, that may lie next to a golden set."""
 _TABLE_METRICS = {name: parse_metric(f"{name}@1") for name in ("Hit", "MRR", "Recall", "nDCG", "Complete", "Forbidden")}
 """The metrics of the tables by their displayed names, parsed once; their cutoff becomes the k of the request."""
 
@@ -168,6 +172,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     faulty golden set.
     """
     require(request)
+    _requested_corpora(request)  # refuses objects that may have no truth value
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
     if request.baseline is None and is_set(request, *GATE_OPTIONS):
@@ -297,26 +302,46 @@ def _texts(golden: GoldenSet) -> dict[str, str]:
     return {question.id: question.question for question in golden}
 
 
-def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
-    """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
-    corpora = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
-    if not corpora and golden_corpus is None:
-        raise UsageError(
-            "no corpus was given",
-            fix="name the file or folder of the documents: --corpus chunks.jsonl; or an existing backend: --against",
-        )
-    sources: dict[str, str | Path | Dataset] = {}
-    for corpus in corpora or [golden_corpus or ""]:
+def _requested_corpora(request: CheckRequest) -> list[str | Path | Dataset]:
+    """Return the corpora that the user named; raises UsageError for one that is neither a path nor a dataset."""
+    corpora = []
+    for corpus in request.corpus if isinstance(request.corpus, list | tuple) else (request.corpus,):
         if not isinstance(corpus, str | Path | Dataset):
             raise UsageError(
                 f"a corpus is a path, a Dataset, or a list of these, not of type {type(corpus).__name__}",
                 fix="for documents in Python: corpus=harness.Dataset.of(corpus, queries)",
             )
+        corpora.append(corpus)
+    return corpora
+
+
+def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
+    """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
+    corpora = _requested_corpora(request)
+    if not corpora and golden_corpus is None:
+        raise UsageError(
+            "no corpus was given",
+            fix=f"name the file or folder of the documents: --corpus {_neighbour(request.golden) or 'chunks.jsonl'}; "
+            "or an existing backend: --against",
+        )
+    sources: dict[str, str | Path | Dataset] = {}
+    for corpus in corpora or [golden_corpus or ""]:
         name, source = _named_corpus(corpus)
         if name in sources:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={source}")
         sources[name] = source
     return sources
+
+
+def _neighbour(golden: object) -> str:
+    """Return a file of documents that lies next to a golden set, for a command line; "" for none."""
+    if not isinstance(golden, str | Path):
+        return ""
+    try:
+        files = sorted(file for file in user_path(golden).parent.iterdir() if file.suffix in (".gz", *ENDINGS))
+    except OSError:  # no folder that can be listed: nothing to propose
+        return ""
+    return next((shlex.quote(str(file)) for file in files if _stem(file).lower() in _CORPUS_NAMES), "")
 
 
 def _named_corpus(corpus: str | Path | Dataset) -> tuple[str, str | Path | Dataset]:

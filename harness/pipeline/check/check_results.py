@@ -272,7 +272,7 @@ class CheckJudge:
         above = self._above_threshold(answered) if threshold is not None else ""
         questions = []
         for question, position, exact_position in zip(self._golden, positions, exact_positions, strict=True):
-            top = _documents(run, position)
+            top, values = _documents(run, position), expected.match.values
             questions.append(
                 schema.QuestionResult(
                     id=question.id,
@@ -289,6 +289,7 @@ class CheckJudge:
                     forbidden=list(question.forbidden),
                     forbidden_hits=expected.forbidden_hits(question, top) if question.forbidden else [],
                     top=top,
+                    top_values=[values.get(doc_id) for doc_id in top] if values else [],
                     failed=question.id in answered.unanswered,
                     above_threshold=above[question.id] if isinstance(above, dict) else None,
                     milliseconds=_milliseconds(answered, position),

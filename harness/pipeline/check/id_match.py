@@ -36,10 +36,8 @@ from harness.errors import UsageError
 from harness.pipeline.check.containment import normalize_text
 from harness.pipeline.check.text_match import TextMatch, expected_texts, match_texts
 from harness.plan.option_values import MatchExpression
-from harness.wording import id_list
+from harness.wording import RANDOM_ID, id_list
 
-_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
-_HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,31}")
 _DELIMITER = re.compile(r"[\W_]+")
 _CHUNK = re.compile(r"[^\W\d_]*[\W_]*\d+")
@@ -519,7 +517,7 @@ def id_kinds(expected_ids: Set[str], hits: Set[str]) -> IdKinds | None:
 def _form(doc_id: str) -> str:
     if _NUMBER.fullmatch(doc_id):
         return "numbers"
-    return "UUIDs or hashes" if _UUID.fullmatch(doc_id) or _HASH.fullmatch(doc_id) else "names"
+    return "UUIDs or hashes" if RANDOM_ID.fullmatch(doc_id) else "names"
 
 
 def _chunk_of(names: Sequence[str], documents: Set[str] | Ids) -> _Chunk | None:

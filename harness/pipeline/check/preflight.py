@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
+from harness.data.field_paths import field_names, fields_having
 from harness.data.filtering import QueryFilters, format_filter
 from harness.data.golden_set import GoldenQuestion, GoldenSet, excluded_documents, forbidden_documents
 from harness.data.id_spelling import respellings
@@ -27,6 +29,7 @@ from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, DocumentContent, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
+from harness.errors import nearest
 from harness.metrics import Metric, Scores, score, score_forbidden
 from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.id_match import (
@@ -349,17 +352,34 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         f"{_join_ids(sorted(expected_ids))}, and "
         f"the hits are {_join_ids(sorted(hits))}"
     )
-    kinds = id_kinds(expected_ids, hits)
+    kinds, advice = id_kinds(expected_ids, hits), _metadata_advice(expecting)
     if kinds is not None:
-        yield Finding("missing-ids", "error", f"{message}; {kinds.reason}", kinds.fix)
+        yield Finding("missing-ids", "error", f"{message}; {kinds.reason}", advice or kinds.fix)
         return
     yield Finding(
         "missing-ids",
         "error" if answers.corpora or len(expecting) >= _MANY else "warning",
         message,
-        "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
+        advice
+        or "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
         + (", or chunks of them: --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
     )
+
+
+def _metadata_advice(expecting: Sequence[tuple[GoldenQuestion, Answer]]) -> str:
+    """Advise to match by the field of hits that is an expected id of a question for which they were found; "" if none.
+
+    Unlike the documents of a corpus, hits need not have every expected value.
+    """
+    fields = Counter[str]()
+    for question, answer in expecting:
+        expected = {expectation.id for expectation in question.expected}
+        fields.update({path for record in answer.metadata for path in fields_having(record, expected)})
+    if not fields:
+        return ""
+    field, count = max(fields.items(), key=lambda item: item[1])
+    option = f"--match {shlex.quote(f'field:{field}')}"
+    return f"hits for {counted(count, 'question')} have an expected id in their field '{field}': {option}"
 
 
 def _no_text_matched(answers: Answers, count: int) -> Finding:
@@ -574,7 +594,8 @@ class Examiner:
             return CheckFindings(answered, self.expected, ())
         pairs = list(zip(self.golden, answers, strict=True))
         expected = self._expected_of(answered.run, has_all=False)
-        findings = tuple(self._preflight(pairs, None, self._unmatchable(answered.run), expected))
+        fields = field_names(record for answer in answers for record in answer.metadata)
+        findings = tuple(self._preflight(pairs, None, self._unmatchable(answered.run, fields), expected))
         if not _errors(findings):
             judged = expected.judgments(answered.run, self.ties)
             scores = score(
@@ -616,8 +637,11 @@ class Examiner:
             columns[name] = pa.chunked_array([strings(values)])
         return replace(content, **columns)
 
-    def _unmatchable(self, run: Run) -> list[Finding]:
-        """Find hits that cannot match because their text or the compared field is not known."""
+    def _unmatchable(self, run: Run, fields: Collection[str] = ()) -> list[Finding]:
+        """Find hits that cannot match because their text or the compared field is not known.
+
+        ``fields`` are fields that hits without the compared field have.
+        """
         hits = np.unique(run.rows)
         if not len(hits):
             return []
@@ -625,7 +649,7 @@ class Examiner:
         if self.match.rule is MatchRule.FIELD:
             findings += _absent(
                 take_rows(_column(content.values, run), hits),
-                f"'{self.match.field}'",
+                f"'{self.match.field}'{nearest(self.match.field, fields)}",
                 "return documents with that field, give the corpus that has it (--corpus), or name another field "
                 "(--match field:NAME)",
             )

@@ -49,6 +49,7 @@ from harness.report.documents.check_cases import (
     check_annotations,
     check_suites,
     expected_and_returned,
+    hit_names,
     problem_headline,
     verdict_in_words,
 )
@@ -423,7 +424,9 @@ def _missed(report: Result) -> Iterator[Block]:
             trial = report.trial(required.backend, required.dataset)
             by_id = {question.id: question for question in trial.questions}
             questions = [by_id[name] for name in required.questions_below_best[:_MAX_EXAMPLES]]
-            docs = [doc for question in questions for doc in (*question.top, *(one.id for one in question.expected))]
+            docs = [
+                doc for question in questions for doc in (*hit_names(question), *(one.id for one in question.expected))
+            ]
             short, names = short_ids(docs), short_ids(question.id for question in questions)
             filtered = any(question.filter for question in trial.questions)
             rows = [_question(question, names[question.id], short, filtered=filtered) for question in questions]

@@ -13,7 +13,7 @@ from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.report.documents.regress import change_suites
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.schema import Result, TrialResult
-from harness.wording import counted
+from harness.wording import counted, value_and_id
 
 _MAX_ANNOTATIONS = 20
 
@@ -241,11 +241,18 @@ def _question_line(question: QuestionResult) -> str:
     return f"{question.id}{question_text}: expected {', '.join(expected)}; found {', '.join(returned)}"
 
 
+def hit_names(question: QuestionResult) -> list[str]:
+    """Return the id of each hit, after the value that is compared in place of it."""
+    values = question.top_values or [None] * len(question.top)
+    return list(map(value_and_id, values, question.top))
+
+
 def expected_and_returned(
     question: QuestionResult, short: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[str], list[str]]:
     """Return each id that a question expects with its rank, and the ids that came back; ``short`` shortens ids.
 
+    A hit is named by the value that is compared in place of its id, too.
     An id that did not come back has its rank in the exact ranking, if it is known. Alternatives are in one text;
     forbidden hits are marked.
     """
@@ -256,8 +263,8 @@ def expected_and_returned(
         alternatives = groups.setdefault(expected.id if expected.group is None else expected.group, [])
         alternatives.append(f"{short.get(expected.id, expected.id)} ({rank})")
     returned = [
-        f"{short.get(doc, doc)} (forbidden)" if doc in question.forbidden_hits else short.get(doc, doc)
-        for doc in question.top
+        f"{short.get(name, name)}{' (forbidden)' if doc in question.forbidden_hits else ''}"
+        for doc, name in zip(question.top, hit_names(question), strict=True)
     ]
     return list(map(" or ".join, groups.values())), returned or ["nothing"]
 

@@ -15,7 +15,6 @@ from harness.metrics import improvement
 from harness.report.documents.quality import best_value
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, of_one_query
 from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
-from harness.wording import short_ids
 
 _BETTER, _WORSE = "↑", "↓"
 _RELEVANT, _UNJUDGED = "✓", "?"
@@ -84,7 +83,7 @@ class _View:
     @cached_property
     def short(self) -> dict[str, str]:
         """Document or expected id -> the same as shown in narrow columns."""
-        return short_ids([*self.documents, *(one.id for one in self.expected)])
+        return self.explorer.document_names([*self.documents, *(one.id for one in self.expected)])
 
     @property
     def expected(self) -> Sequence[ExpectedDocuments]:

@@ -109,7 +109,7 @@ def _compressed(content: bytes) -> Element:
 
 def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
     explorer, docs = parts[0].explorer, [id_ for part in parts for id_ in part.pools.ids]
-    names, short_docs = short_names(explorer.labels, short), short_ids(docs, _LONGEST_DOC)
+    names, short_docs = short_names(explorer.labels, short), explorer.document_names(docs, _LONGEST_DOC)
     short_queries = short_ids(id_ for part in parts for id_ in part.explorer.query_ids.to_list())
     agreement = next((part.explorer.agreement for part in parts if part.explorer.agreement is not None), None)
     return {

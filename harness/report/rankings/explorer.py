@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
+from harness.wording import LONGEST_ID, short_ids, value_and_id
 
 NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 """The ranking of a backend that has none on a dataset."""
@@ -74,6 +75,7 @@ class Explorer:
     that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer.
     ``further`` maps a query and each later chunk of an expected document in a ranking to that document. ``filters``
     are the filters of the queries in words, "" for a query without a filter; empty without filters.
+    ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
     """
 
     query_ids: Ids
@@ -96,6 +98,13 @@ class Explorer:
     dataset: str = ""
     further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     filters: Sequence[str] = ()
+    document_values: Mapping[str, str] = field(default_factory=dict)
+
+    def document_names(self, ids: Sequence[str], longest: int = LONGEST_ID) -> dict[str, str]:
+        """Return how each document is shown in at most ``longest`` characters: its value and its id, as one name."""
+        names = {doc_id: value_and_id(self.document_values.get(doc_id), doc_id) for doc_id in ids}
+        short = short_ids(names.values(), longest)
+        return {doc_id: short[name] for doc_id, name in names.items()}
 
     @property
     def references(self) -> Int64Array:

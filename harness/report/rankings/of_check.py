@@ -62,6 +62,13 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
             filters=[format_filter(question.filter or {}) for question in questions]
             if any(question.filter for question in questions)
             else (),
+            document_values={
+                f"{doc}{_suffix(report, trial.dataset)}": value
+                for trial in trials
+                for question in trial.questions
+                for doc, value in zip(question.top, question.top_values, strict=False)  # empty if ids are compared
+                if value is not None
+            },
         )
     ]
 

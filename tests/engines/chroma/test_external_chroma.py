@@ -15,6 +15,7 @@ from chroma_proxy import ChromaProxy
 from faulty_http import serve
 from installed import skip_module_without
 
+import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.chroma.engine import ChromaEngine
@@ -109,6 +110,27 @@ def test_ids_come_from_the_metadata_where_a_key_is_named(tmp_path: Path) -> None
         rows = engine.search(ASKED, 1, perf_counter_ns).rows
     normal = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     assert found.ids.take(rows) == GIVEN.ids.take(np.argmax(ASKED.dense @ normal.T, axis=1))
+
+
+def test_a_document_without_the_matched_field_matches_nothing_and_has_no_id(tmp_path: Path) -> None:
+    documents = Inputs(Ids.of(["u1", "u2", "u3"]), dense=random_unit_vectors(3, 3, 8))
+    source = {"u1": {"source": "pump.md"}, "u2": {"source": "lamp.md"}, "u3": {"page": 3}}
+    write_folder(tmp_path / "index", documents, metadata=lambda doc_id: source[doc_id])
+    made = tmp_path / "made"
+    made.mkdir()
+    np.save(made / "queries.npy", random_unit_vectors(4, 2, 8))
+    (made / "queries.ids.txt").write_text("a\nb\n")
+    golden = [{"id": "a", "question": "pump", "expected": ["pump.md"]}, {"id": "b", "question": "lamp", "expected": []}]
+    against = f"chroma:path={tmp_path / 'index'};collection={COLLECTION};model=precomputed:{made}"
+    options = {"k": 3, "isolation": "none", "timing": False, "metrics": ["Recall@3"]}
+    (trial,) = harness.check(golden, against=against, match="field:metadata.source", **options).report.trials
+    assert trial.error is None
+    (first, _) = trial.questions
+    assert first.values == {"Recall@3": 1.0}
+    assert dict(zip(first.top, first.top_values, strict=True)) == {"u1": "pump.md", "u2": "lamp.md", "u3": None}
+    (trial,) = harness.check(golden, against=f"{against};id_key=source", **options).report.trials
+    assert trial.error is not None
+    assert "1 of 3 documents have no value in the field that was named for ids (numbers 2)" in trial.error.message
 
 
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:

@@ -263,9 +263,9 @@ class ServerTests:
             ({"text_field": "body"}, RejectedInputError, r"no text field 'body'"),
             ({"text_field": "note"}, RejectedInputError, r"no text field 'note'"),
             (
-                {"id_field": "body.name"},
+                {"id_field": "body.number"},
                 RejectedInputError,
-                "1 of 2 documents have no text or whole number in the field 'body.name'",
+                "2 of 2 documents have no text or whole number in the field 'body.number'",
             ),
         ],
     )
