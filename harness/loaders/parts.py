@@ -273,7 +273,7 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
     columns = ColumnMap(QUERY_ROLES, spec.columns)
     (name,) = files.names
     start = files.source.start_of(name)
-    if is_utf16(start):
+    if format_of(name) is None and is_utf16(start):
         raise DataError(files.label, [UTF16])
     if is_topics(start):
         return Questions(text_source(files, files.records(read_topics), columns, "topic"), None)
