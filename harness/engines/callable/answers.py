@@ -208,16 +208,14 @@ def _hit(rank: int, returned: object, content: HitContent = PLAIN) -> _Hit:
 
 def _short_metadata(document: object) -> dict[str, dict[str, str]]:
     """Return the metadata of a document by the name of its container, of values that could be an id."""
-    containers = ((name, _member(document, name)) for name in _METADATA)
-    return {
-        container: {
-            str(name): value
-            for name, item in metadata.items()
-            if (value := _id(item)) is not None and len(value) <= _LONGEST_VALUE
-        }
-        for container, metadata in containers
-        if isinstance(metadata, Mapping)
-    }
+    short: dict[str, dict[str, str]] = {}
+    for container in _METADATA:
+        metadata = _member(document, container)
+        for name, item in metadata.items() if isinstance(metadata, Mapping) else ():
+            value = _id(item)
+            if value is not None and len(value) <= _LONGEST_VALUE:
+                short.setdefault(container, {})[str(name)] = value
+    return short
 
 
 def _has_id(hit: object) -> bool:
