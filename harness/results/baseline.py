@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 from harness.data.ranking import RankingDigest
 from harness.data.types import Ids, Run
 from harness.errors import ResultError, UsageError
+from harness.metrics import lower_is_better
 from harness.results.consistency import refuse_contradictions
 from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
@@ -153,7 +154,7 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
         for line in answers:
             for name, value in line.values.items():
                 figures[label].setdefault(name, {})[line.query] = value
-        _refuse_cut(path, report, label, figures[label])
+        _refuse_cut(path, label, figures[label])
     is_check = report.kind == "check"
     exact = not is_check or (report.golden_set.match == "exact" and not report.golden_set.matched)
     return ResultSnapshot(
@@ -178,16 +179,15 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, stored: BaselineData
     )
 
 
-def _refuse_cut(path: Path, report: Result, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
-    """Raise ResultError if metrics of as many queries have values of unequally many: lines were cut or edited.
+def _refuse_cut(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Raise ResultError if metrics have values of unequally many queries: lines were cut or edited.
 
-    Only questions that forbid documents have values of metrics that count these.
+    Only questions that forbid documents have values of metrics that count these, the ones whose lowest value is best.
     """
-    means = report.trial(label, report.dataset.name).metrics
-    counts: dict[int | None, dict[str, int]] = {}
+    counts: dict[bool, dict[str, int]] = {}
     for name, values in figures.items():
         if not name.startswith(OVERLAP):
-            counts.setdefault(means[name].n if name in means else None, {})[name] = len(values)
+            counts.setdefault(lower_is_better(name), {})[name] = len(values)
     for by_name in counts.values():
         if len(set(by_name.values())) > 1:
             counts_text = ", ".join(f"{count:,} of {name}" for name, count in by_name.items())

@@ -259,7 +259,6 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     ("arguments", "error"),
     [
         (("--corpus", "chunks.jsonl"), UsageError),
-        (("--against", "python:a:b"), UsageError),
         (("--golden", "golden.jsonl", "--against", "python:a.b"), UsageError),
         (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UsageError),
         (("--golden", "chunks.jsonl", "--corpus", "chunks.jsonl"), DataError),
