@@ -142,7 +142,7 @@ def document_columns(spec: DatasetSpec) -> ColumnMap:
 
 
 class QueryFilters(NamedTuple):
-    """The filters of queries, by query id, and notes on fields that are no filters."""
+    """The filters of queries, by query id, and notes on fields without filters."""
 
     conditions: Mapping[str, Conditions]
     notes: Sequence[str]

@@ -71,7 +71,7 @@ class NeighbourFile:
         """Open a file and check its shapes.
 
         Raises:
-            DataError: it is no HDF5 file, is damaged, or lacks dense vectors of documents and queries.
+            DataError: it is not an HDF5 file, is damaged, or lacks dense vectors of documents and queries.
             MissingExtraError: the package h5py is not installed.
         """
         h5py = require("h5py", extra="files", feature=f"'{path.name}', an HDF5 file,")

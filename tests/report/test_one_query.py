@@ -80,7 +80,7 @@ def test_expected_ids_have_their_rank_in_the_exact_ranking() -> None:
     explorer = small_explorer(expected=expected, failed=failed, filters=["tenant=north", *[""] * 4])
     document = query_document([explorer], "q1", "made")
     assert document.subtitle == "red pumps · filter tenant=north"
-    (row,) = blocks(document)["Ranks of what is expected"].rows
+    (row,) = blocks(document)["Ranks of expected documents"].rows
     assert [(cell.text, cell.below) for cell in row] == [("d1", ""), ("1", ""), ("2", ""), ("1", "exact 4")]
     assert all("?" not in cell for row in texts_of(blocks(document)["Hits"]) for cell in row)
 

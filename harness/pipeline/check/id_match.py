@@ -148,7 +148,7 @@ class Match:
             end = name.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
 
     def names(self, doc_id: str) -> Iterator[str]:
-        """Yield what forbids or excludes a document: its id, what is compared in place of it, and texts."""
+        """Yield the names that may forbid or exclude a document: its id, the compared value, and texts."""
         yield doc_id
         yield from self.owners_by_id(doc_id)
         yield from self.further_texts.get(doc_id, ())

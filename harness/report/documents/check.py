@@ -231,7 +231,7 @@ def _both_verdicts(report: Result, of_change: Sequence[Verdict]) -> list[Verdict
 def _verdicts(report: Result) -> Iterator[Verdict]:
     """Yield the verdict, then its grounds, the most pressing first, and which backend is best.
 
-    If nothing was required, the best backend is what the check answers.
+    If nothing was required, the best backend comes first.
     """
     best = quality_verdicts("", report.trials, report) if report.differences else []
     answers = [*_overall(report), *_grounds(report)]

@@ -15,6 +15,7 @@ from harness.metrics import improvement
 from harness.report.documents.quality import best_value
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, of_one_query
 from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
+from harness.stats.intervals import paired_differences
 
 _BETTER, _WORSE = "↑", "↓"
 _RELEVANT, _UNJUDGED = "✓", "?"
@@ -130,7 +131,7 @@ class _View:
             if value != value:
                 yield text(FAILED if self.failed[ranking] else ABSENT)
                 continue
-            change = improvement(name, value - before)
+            change = improvement(name, float(paired_differences([before], [value])[0])) if before == before else 0.0
             mark = _BETTER if change > 0 else _WORSE if change < 0 else ""
             yield replace(number(value), mark=mark, tone="good" if change > 0 else "bad" if change < 0 else "plain")
         agreement = explorer.agreement
@@ -140,7 +141,7 @@ class _View:
             yield text(ABSENT if state < 0 else f"{agreement.states[state]}{because}")
 
     def relevant_table(self) -> Table:
-        """Tabulate the ranks of what the query expects, or of its relevant documents, the highest grades first."""
+        """Tabulate the ranks of expected or relevant documents, the highest grades first."""
         labels = self.explorer.labels
         columns = [
             Column("document" if not self.expected else "expected", numeric=False, unfolded=True),
@@ -149,7 +150,7 @@ class _View:
         ]
         if self.expected:
             rows = [self._expected_row(one) for one in self.expected]
-            return Table(f"Ranks of what is expected{self.suffix}", columns, rows, _legend_of_ranks(rows))
+            return Table(f"Ranks of expected documents{self.suffix}", columns, rows, _legend_of_ranks(rows))
         ranks = dict(
             zip(self.documents, zip(*ranks_in_pools(self.explorer, self.top, self.pools), strict=True), strict=True)
         )

@@ -78,7 +78,7 @@ def compared_on(result: Result, trial: TrialResult) -> str | None:
 
 
 def unit_of(result: Result) -> str:
-    """Return the noun for what is asked: a golden set has questions, a dataset queries."""
+    """Return ``question`` for a check, whose golden set has questions, else ``query``."""
     return "query" if result.golden is None else "question"
 
 

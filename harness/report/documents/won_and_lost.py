@@ -10,6 +10,7 @@ from harness.document.model import Cell, Column, Table
 from harness.metrics import improvement
 from harness.report.documents.verdicts import compared_name, reference_of
 from harness.results.schema import Result, TrialResult
+from harness.stats.intervals import paired_differences
 from harness.wording import counted, short_ids
 
 _IN_SHORT = 5
@@ -31,10 +32,12 @@ def won_and_lost(report: Result) -> list[Table]:
     trials = {compared_name(report, trial): trial for trial in report.trials if trial.status == "ok"}
     values = {name: _values(trial, metric) for name, trial in trials.items()}
     compared = [name for name in values if name != reference]
+    common = [question for question in values[reference] if all(question in values[name] for name in compared)]
+    before = [values[reference][question] for question in common]
+    moved = [paired_differences(before, [values[name][question] for question in common]) for name in compared]
     changes = {
-        question: [improvement(metric, values[name][question] - value) for name in compared]
-        for question, value in values[reference].items()
-        if all(question in values[name] for name in compared)
+        question: [improvement(metric, float(difference[row])) for difference in moved]
+        for row, question in enumerate(common)
     }
     changed = [question for question, of_question in changes.items() if any(of_question)]
     changed.sort(key=lambda question: -max(map(abs, changes[question])))
