@@ -18,7 +18,7 @@ from harness.loaders.neighbours import NeighbourFileLoader
 from harness.loaders.other_packages import within_boundary
 from harness.loaders.records import format_of
 from harness.registry.dataset_cards import DatasetCard
-from harness.registry.optional import entry_points
+from harness.registry.lookup import entry_points
 
 ENTRY_POINT_GROUP = "harness.loaders"
 

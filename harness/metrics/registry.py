@@ -21,7 +21,7 @@ from harness.metrics.functions import QueryFaultError, call_foreign, guarded, me
 from harness.metrics.kind import Kind, Release
 from harness.metrics.measure import Metric
 from harness.metrics.table import KINDS
-from harness.registry.optional import entry_points
+from harness.registry.lookup import entry_points
 
 GROUP = "harness.metrics"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis, RescoredRun
-from harness.parity.levels import Level, Parity, QueryParity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import DenseReference, Reference, SparseReference
-from harness.parity.run_comparison import compare_run, explain
+from harness.parity.run_comparison import Level, Parity, QueryParity, compare_run, explain
 
 __all__ = [
     "HYPOTHESES",

@@ -25,10 +25,9 @@ from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity.causes import HYPOTHESES, Hypothesis
 from harness.parity.fused_lists import compare_hybrid
-from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe, with_formula
 from harness.parity.references import DenseReference, Reference, SparseReference, references_of_compared
-from harness.parity.run_comparison import compare_run
+from harness.parity.run_comparison import Parity, compare_run
 from harness.parity.trial_causes import causes_of_trial, rescored_by, rows_outside_the_index
 from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule

@@ -21,9 +21,8 @@ from harness.data.types import Run, owners, ranks_in
 from harness.errors import EngineFailureError, UsageError, nearest
 from harness.exact.qdrant_model import qdrant_normalised
 from harness.parity.causes import HYPOTHESES, Hypothesis, causes_in_lists
-from harness.parity.levels import Parity
 from harness.parity.references import Fuse, FusedReference, Part, Reference, hit_keys
-from harness.parity.run_comparison import compare_run
+from harness.parity.run_comparison import Parity, compare_run
 from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule

@@ -22,7 +22,6 @@ from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
 from harness.parity.causes import HYPOTHESES, hits_of_components
 from harness.parity.fused_lists import compare_hybrid
-from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import (
     DenseReference,
@@ -32,7 +31,7 @@ from harness.parity.references import (
     SparseReference,
     references_of_compared,
 )
-from harness.parity.run_comparison import compare_run
+from harness.parity.run_comparison import Parity, compare_run
 from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard, ReferenceRule

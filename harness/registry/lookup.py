@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from importlib.metadata import EntryPoint
+from functools import cached_property, lru_cache
+from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Literal, cast, overload
@@ -23,7 +24,6 @@ from harness.errors import CardError, EngineUnavailableError, MissingExtraError,
 from harness.registry.cards import BackendCard, read_backend_card
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
 from harness.registry.foreign_code import foreign_code
-from harness.registry.optional import entry_points
 from harness.registry.published import published_beside
 from harness.registry.strict_toml import Document, read_document
 
@@ -262,7 +262,7 @@ def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
     return cards
 
 
-def _entry_point_paths(entry: EntryPoint) -> list[Path]:
+def _entry_point_paths(entry: metadata.EntryPoint) -> list[Path]:
     owner = entry.dist.name if entry.dist is not None else entry.value
     doing, fix = f"entry point '{entry.name}' of '{owner}'", f"correct or uninstall '{owner}'"
     try:
@@ -279,3 +279,24 @@ def _entry_point_paths(entry: EntryPoint) -> list[Path]:
     with foreign_code(doing, CardError, fix):
         path = Path(locate())
     return _toml_files(path) if path.is_dir() else [path]
+
+
+def entry_points(group: str) -> metadata.EntryPoints:
+    """Return the entry points of a group.
+
+    Every installed package is read for it, in 20 ms of a full environment: once, until an installation changes a folder
+    of ``sys.path``.
+    """
+    return _entry_points(tuple((search_path, _changed_ns(search_path)) for search_path in sys.path)).select(group=group)
+
+
+@lru_cache(maxsize=4)
+def _entry_points(_folders: tuple[tuple[str, int | None], ...]) -> metadata.EntryPoints:
+    return cast("metadata.EntryPoints", metadata.entry_points())  # Python 3.11's are as good to select from
+
+
+def _changed_ns(search_path: str) -> int | None:
+    try:
+        return os.stat(search_path or ".").st_mtime_ns  # noqa: PTH116 - a tenth of the time, in every command
+    except OSError:
+        return None

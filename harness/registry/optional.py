@@ -1,14 +1,10 @@
-"""Contributions of other packages: optional dependencies with one helper and one message, and their entry points."""
+"""Optional dependencies: one helper and one message, and the versions that are installed."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import sys
-from functools import lru_cache
 from importlib import metadata
 from types import ModuleType
-from typing import cast
 
 from harness.errors import EngineFailureError, MissingExtraError
 
@@ -41,24 +37,3 @@ def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleT
             f"{feature}: importing '{module}' failed: {error}",
             fix=f"reinstall it: pip install --force-reinstall 'retrieval-harness[{extra}]'",
         ) from error
-
-
-def entry_points(group: str) -> metadata.EntryPoints:
-    """Return the entry points of a group.
-
-    Every installed package is read for it, in 20 ms of a full environment: once, until an installation changes a folder
-    of ``sys.path``.
-    """
-    return _entry_points(tuple((search_path, _changed_ns(search_path)) for search_path in sys.path)).select(group=group)
-
-
-@lru_cache(maxsize=4)
-def _entry_points(_folders: tuple[tuple[str, int | None], ...]) -> metadata.EntryPoints:
-    return cast("metadata.EntryPoints", metadata.entry_points())  # Python 3.11's are as good to select from
-
-
-def _changed_ns(search_path: str) -> int | None:
-    try:
-        return os.stat(search_path or ".").st_mtime_ns  # noqa: PTH116 - a tenth of the time, in every command
-    except OSError:
-        return None

@@ -1,9 +1,11 @@
-"""The dataset's part of the report."""
+"""The dataset's part of the report: of a dataset, and of a corpus with a golden set."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from harness.data.filtering import FilterResult, QueryFilters
 from harness.data.types import Ids
 from harness.plan.plan import Plan
 from harness.results import schema_base
+
+LEFT_OUT = "empty documents left out"
+"""The key under which the provenance of a corpus counts empty documents."""
 
 
 def dataset_info(dataset: Dataset, plan: Plan, full_dataset: Dataset) -> schema_base.DatasetInfo:
@@ -137,3 +142,80 @@ def _filter_info(dataset: Dataset, filtered: FilterResult, relevance: int) -> sc
         relevant=relevant,
         relevant_matching=reachable,
     )
+
+
+class GoldenContent(NamedTuple):
+    """A question with the ids that it expects, their grades, and its filter."""
+
+    id: str
+    question: str
+    expected: Sequence[tuple[str, int]]
+    filter: Mapping[str, str] = MappingProxyType({})
+
+
+class CorpusContent(NamedTuple):
+    """Documents by their name, digest and number; no digest if backends have their own documents."""
+
+    name: str
+    sha256: str | None = None
+    documents: int = 0
+    empty_documents: int = 0
+    empty_left_out: int = 0
+    identical_ids: schema_base.IdenticalIdsInfo | None = None
+    unread_files: Mapping[str, int] = MappingProxyType({})
+    excluded: schema_base.ExcludedInfo | None = None
+    filters: Sequence[schema_base.QueryFilterInfo] = ()
+
+
+def golden_dataset(
+    corpus: CorpusContent,
+    source: str,
+    sha256: str,
+    questions: Sequence[GoldenContent],
+    expecting: int,
+    *,
+    without_id: int,
+) -> schema_base.DatasetInfo:
+    """Return a corpus with a golden set, of that ``source`` and digest, for queries and judgments.
+
+    ``expecting`` questions expect something that counts as relevant, ``without_id`` go by their line.
+    """
+    provenance = {"golden set": source}
+    if corpus.sha256 is not None:
+        provenance["corpus_sha256"] = corpus.sha256
+    if corpus.empty_left_out:
+        provenance[LEFT_OUT] = str(corpus.empty_left_out)
+    return schema_base.DatasetInfo(
+        name=corpus.name,
+        sha256=_digest([sha256, corpus.sha256 or ""]),
+        documents=corpus.documents,
+        empty_documents=corpus.empty_documents,
+        queries=schema_base.QueryCounts(
+            searched=len(questions), judged=expecting, relevant=expecting, without_id=without_id
+        ),
+        judgments=sum(len(question.expected) for question in questions),
+        sampled_from=None,
+        filter=None,
+        query_filters=list(corpus.filters),
+        provenance=provenance,
+        identical_ids=corpus.identical_ids,
+        unread_files=dict(corpus.unread_files),
+        excluded=corpus.excluded,
+        content=schema_base.ContentDigests(
+            documents=corpus.sha256 or "",
+            queries=_digest(_line(question) for question in questions),
+            judgments=_digest(
+                f"{question.id} {doc_id} {grade}" for question in questions for doc_id, grade in question.expected
+            ),
+        ),
+    )
+
+
+def _line(question: GoldenContent) -> str:
+    """Return a question as its digest reads it; filters count only if there are any."""
+    line = f"{question.id} {question.question}"
+    return f"{line} {sorted(question.filter.items())}" if question.filter else line
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Outcomes with their scores and their parity, and the per-query tables that are stored of them."""
+"""Outcomes with their scores and their parity, the answers to a golden set, and the stored per-query tables."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import numbers, numbers_or_null, strings
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
-from harness.data.types import Ids, Qrels, Run
+from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
 from harness.parity.outcome_parity import OutcomeParity
 from harness.plan.plan import Plan
+from harness.results.schema import TrialResult
 from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
@@ -198,3 +200,48 @@ def _part(schema: pa.Schema, dataset: str, backend: str, columns: Mapping[str, p
     rows = len(columns["query_id"])
     name_columns = {"dataset": strings([dataset] * rows), "backend": strings([backend] * rows)}
     return pa.table({**name_columns, **columns}, schema=schema)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GoldenRun:
+    """The answers of a backend to the questions of a golden set, with its trial.
+
+    ``run`` holds every question; None for a backend that failed (then the trial's ``error`` says why). ``scores`` cover
+    the questions that expect something, ``forbidden`` the questions that forbid documents. ``search_ns`` int64 (passes,
+    questions) are times of single queries, negative for a question that was never sent; None if none were taken.
+    ``exact`` bool (questions,) marks rankings that equal the exact ranking up to ties, None without an exact reference.
+    Both are in the run's order of questions. ``problems`` name the findings of preflight, ``unanswered`` are the ids of
+    questions that failed. ``reference`` is the exact reference's run to a depth beyond k, None without a reference.
+    ``no_scores`` says why its hits have no scores, empty if they have.
+    """
+
+    trial: TrialResult
+    run: Run | None = None
+    scores: Scores | None = None
+    forbidden: Scores | None = None
+    search_ns: Int64Array | None = None
+    exact: npt.NDArray[np.bool_] | None = None
+    problems: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
+    reference: Run | None = None
+    no_scores: str = ""
+
+    @property
+    def label(self) -> str:
+        """Label of the backend."""
+        return self.trial.label
+
+    @classmethod
+    def of(cls, scored: ScoredTrial, trial: TrialResult, *, timed: bool) -> GoldenRun:
+        """Return the answers of a backend that was searched."""
+        record, parity = scored.outcome.record, scored.parity
+        search_ns = None
+        if timed and record is not None:
+            sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
+            search_ns = np.where(sent, record.search_ns, np.int64(-1))
+        elif timed and scored.outcome.answers is not None:
+            search_ns = scored.outcome.answers.search_ns
+        exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
+        return cls(
+            trial, scored.outcome.run, scored.scores, search_ns=search_ns, exact=exact, reference=scored.reference
+        )

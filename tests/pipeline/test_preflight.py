@@ -17,7 +17,7 @@ from harness.errors import RankingError
 from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_metrics
 from harness.pipeline.asking import require_rankings, run_of_answers
-from harness.pipeline.check.answered import GoldenRun, trial_of_backend
+from harness.pipeline.check.against import trial_of_backend
 from harness.pipeline.check.id_match import ExpectedDocuments, Match
 from harness.pipeline.check.preflight import (
     Answers,
@@ -31,6 +31,7 @@ from harness.pipeline.check.preflight import (
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.plan.option_values import parse_match
 from harness.results.schema_base import ErrorInfo
+from harness.results.scored import GoldenRun
 
 CHUNKS = Match.of(parse_match("document"), "#")
 

@@ -91,7 +91,7 @@ def _hold_one_run_against_itself() -> None:
     from harness.data.types import Ids, Run
     from harness.document.model import Document
     from harness.metrics.agreement import overlap, rbo
-    from harness.parity.levels import judge
+    from harness.parity.run_comparison import judge
     from harness.report.html.render import render_page
 
     evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})

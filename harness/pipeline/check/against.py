@@ -24,7 +24,6 @@ from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.errors import HarnessError, UsageError
 from harness.metrics import Metric
 from harness.pipeline.asking import SentFilters, ask_callable, run_of_answers
-from harness.pipeline.check.answered import GoldenRun, trial_of_backend
 from harness.pipeline.check.preflight import Examiner, unmatched_filters
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
@@ -43,7 +42,9 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.backend_info import short_labels
 from harness.results.hit_rules import excluded_hits_note, short_lists_note
+from harness.results.schema import TrialResult
 from harness.results.schema_base import ErrorInfo
+from harness.results.scored import GoldenRun
 from harness.results.trial_result import trial_results
 from harness.results.truncation import truncation_findings
 from harness.store.cache import Cache
@@ -362,3 +363,10 @@ class AskedBackend(NamedTuple):
 
     answered: GoldenRun
     answers: list[Answer]
+
+
+def trial_of_backend(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
+    """Return the trial of a function or an endpoint that is known only by its answers."""
+    name = expression.partition(":")[0].rpartition("=")[2]
+    fields = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
+    return TrialResult.model_validate({**fields, "status": "ok", **facts})

@@ -15,7 +15,6 @@ from harness.data.ranking import TieRule
 from harness.data.texts import text_digest
 from harness.data.types import Float64Array, Ids, Run
 from harness.metrics import Metric, Scores, lower_is_better, score, undecided_by_ties
-from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.id_match import ExpectedDocuments, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, NO_ANSWER, PARITY, Requirement, Sample, SliceOf, judge
@@ -23,6 +22,7 @@ from harness.results import check_schema as schema
 from harness.results.differences import PairedValues, common_queries, family_differences, pairs_to_compare
 from harness.results.schema import PairedDifference, TrialResult
 from harness.results.schema_base import MetricValue
+from harness.results.scored import GoldenRun
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
 _NS_PER_MS = 1e6

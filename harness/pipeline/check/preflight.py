@@ -31,7 +31,6 @@ from harness.data.types import Corpus, DocumentContent, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.errors import nearest
 from harness.metrics import Metric, Scores, score, score_forbidden
-from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.id_match import (
     ExpectedDocuments,
     IdAdvice,
@@ -46,6 +45,7 @@ from harness.pipeline.check.id_match import (
 from harness.pipeline.check.text_match import nearest_documents
 from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.check_schema import PreflightProblem
+from harness.results.scored import GoldenRun
 from harness.wording import counted
 
 _MAX_EXAMPLES = 5

@@ -22,7 +22,6 @@ from harness.data.types import Corpus, DocumentContent, Ids, Queries
 from harness.loaders import LoadedCorpus, find_metadata_field, load_documents, load_metadata
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
-from harness.pipeline.check.answered import GoldenRun
 from harness.pipeline.check.baseline import BaselineGate
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
@@ -48,10 +47,17 @@ from harness.plan.plan import set_language, with_vectors
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
-from harness.results.dataset_info import excluded_info, identical_ids_info, query_filter_infos
-from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
+from harness.results.dataset_info import (
+    CorpusContent,
+    GoldenContent,
+    excluded_info,
+    golden_dataset,
+    identical_ids_info,
+    query_filter_infos,
+)
 from harness.results.schema import SCHEMA_VERSION, PairedDifference, Result, TrialResult, trial_name
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
+from harness.results.scored import GoldenRun
 from harness.results.stored_texts import documents_of
 from harness.results.trial_result import trial_results
 from harness.results.truncation import truncation_findings

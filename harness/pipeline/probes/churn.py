@@ -19,7 +19,7 @@ from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
 from harness.metrics import Scores, score
 from harness.parity.changed_states import ChangedIndex, compare_state
-from harness.parity.levels import Parity
+from harness.parity.run_comparison import Parity
 from harness.pipeline.probes.churn_workload import Workload
 from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, label_cell
 from harness.plan.plan import Plan, Trial

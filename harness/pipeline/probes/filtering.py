@@ -21,8 +21,8 @@ from harness.document.figures import Curve, Curves
 from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.errors import HarnessError, UsageError
 from harness.metrics import Scores, score
-from harness.parity.levels import Parity
 from harness.parity.outcome_parity import References
+from harness.parity.run_comparison import Parity
 from harness.pipeline.probes.probe import (
     Probe,
     ProbedTrial,

@@ -69,7 +69,7 @@ from harness.report.documents.truncation_table import truncation_tables
 from harness.report.documents.verdicts import quality_verdicts
 from harness.report.documents.won_and_lost import won_and_lost
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
-from harness.results.golden import LEFT_OUT
+from harness.results.dataset_info import LEFT_OUT
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval, id_list, short_ids, unread_files_in_words
