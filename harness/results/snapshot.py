@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -56,6 +57,8 @@ class ResultSnapshot:
     beginning, None if all hits are there; ``stored_ranks`` are the ranks, to depth k, at which they hold the documents
     relevant to each query, None if they were not kept. ``rename`` gives documents of an ordered ranking their ids in
     ``qrels``, if questions expect documents and chunks of these are searched. None if ids match exactly.
+    ``judgments_of`` judges the documents of a ranking in the order of their ranks, if they are not compared with
+    ``qrels`` by their ids. ``forbidden_of`` returns the forbidden documents of a ranking, None if they are not known.
     """
 
     source: str
@@ -72,6 +75,8 @@ class ResultSnapshot:
     stored_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
     stored_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
     rename: Callable[[Run, Qrels], RenamedRun] | None = None
+    judgments_of: Callable[[Run], Qrels] | None = None
+    forbidden_of: Callable[[Run], Qrels] | None = None
     _ordered: dict[str, RenamedRun | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +205,13 @@ class ResultSnapshot:
             run = self.hits(label)
             return None if run is None else replace(run, query_ids=ids(run.query_ids))
 
+        former_ids = {name: query for query, name in names.items()}
+
+        def with_ids(judge: Callable[[Run], Qrels], run: Run) -> Qrels:
+            former = Ids.of(former_ids.get(query, query) for query in run.query_ids)
+            qrels = judge(replace(run, query_ids=former))
+            return replace(qrels, query_ids=ids(qrels.query_ids))
+
         return replace(
             self,
             figures={
@@ -217,6 +229,8 @@ class ResultSnapshot:
             stored_ranks=None
             if self.stored_ranks is None
             else {label: keys(ranks) for label, ranks in self.stored_ranks.items()},
+            judgments_of=None if self.judgments_of is None else partial(with_ids, self.judgments_of),
+            forbidden_of=None if self.forbidden_of is None else partial(with_ids, self.forbidden_of),
         )
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:

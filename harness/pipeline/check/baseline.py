@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.checked import CheckResult
+from harness.pipeline.regress.common_depth import names_at, refuse_deeper
 from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
 from harness.pipeline.regress.pairing import refuse_missing
 from harness.pipeline.regress.read_snapshot import check_snapshots, read_snapshots
@@ -72,8 +73,10 @@ class BaselineGate:
 
     def _refuse_unknown(self) -> None:
         """Refuse names of metrics and backends that neither side has, before anything runs."""
-        before = {name for snapshot in self._before for figures in snapshot.figures.values() for name in figures}
-        self._rules.rules.refuse_unknown(before)
+        rules, before, k = self._rules.rules, self._before[0], self._plan.request.k
+        refuse_deeper(rules.allowed, {before.source: before.k, THIS_RUN: k})
+        metrics = {name for snapshot in self._before for figures in snapshot.figures.values() for name in figures}
+        rules.refuse_unknown(metrics if k == before.k else names_at({*metrics, *self._plan.metrics}, k))
         labels = [trial.label for snapshot in self._before for trial in snapshot.report.trials]
         for pair in self._rules.pairs:
             refuse_missing(pair.before, labels)

@@ -6,5 +6,6 @@ From the calls of Python and the command line inwards:
   command that does the same.
 - ``read_snapshot``: one of the two results from a folder of ``compare`` or ``check``, or from a baseline, by dataset.
 - ``compare_sides``: options as rules of judging, and two results to one change. ``pairing`` of backends, queries and
-  settings; ``verdicts``, ``cost_changes`` and ``dossier`` of each pair; ``labels``: judgments that came later.
+  settings; ``common_depth`` of results of different depth; ``verdicts``, ``cost_changes`` and ``dossier`` of each pair;
+  ``labels``: judgments that came later.
 """

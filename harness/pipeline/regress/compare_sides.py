@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
+from harness.pipeline.regress.common_depth import at_common_depth, refuse_deeper
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.dossier import make_dossier
 from harness.pipeline.regress.labels import (
@@ -155,6 +156,7 @@ def compare_sides(
         _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
     ]
     loaded = [dataset for dataset in matched if dataset.relation.common_queries]
+    refuse_deeper(how.rules.allowed, {side[0].source: side[0].k for side in (before, after)})
     judged = judge_pairs(matched, how.rules)
     backends = [
         change
@@ -199,8 +201,10 @@ def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequ
             continue
         former = pair_by_text(earlier, later).before
         common = common_queries(former, later)
-        queries, qrels = _ordered(former, later, common), _judgments(former, later, common)
-        datasets.append(ComparedDataset(former, later, common.relation, queries, qrels))
+        same_judgments = common.relation.judgments == "same"
+        cut = at_common_depth(former, later, same_judgments=same_judgments)
+        queries, qrels = _ordered(cut.before, cut.after, common), _judgments(cut.before, cut.after, common)
+        datasets.append(ComparedDataset(cut.before, cut.after, common.relation, queries, qrels))
     return SideComparison(change, datasets)
 
 
@@ -254,13 +258,16 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
     relation = common.relation.model_copy(update={"paired_by_text": by_text.paired})
     qrels = _judgments(before, after, common)
     settings = changed_settings(before, after, list(pairing.pairs))
-    warnings = [*common.warnings, *pairing_warnings(pairing), *metric_warnings(before, after)]
+    warnings = [*common.warnings, *pairing_warnings(pairing)]
     if by_text.moved:
         moved = counted(by_text.moved, "query without an id is", "queries without ids are")
         warnings.append(f"{moved} on another line than before: paired by their texts")
     if labels:
         before, after, qrels, lost = _apply_labels(before, after, qrels, labels, common)
         warnings += lost
+    cut = at_common_depth(before, after, same_judgments=relation.judgments == "same")
+    before, after = cut.before, cut.after
+    warnings += [*cut.warnings, *metric_warnings(before, after, explained=cut.unscored)]
     queries = _ordered(before, after, common)
     compared = ComparedDataset(before, after, relation, queries, qrels, pairing, settings)
     return replace(compared, warnings=[*warnings, *noise_warnings(compared)])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.memory import qrels_from_dict
+from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import ResultError
-from harness.pipeline.check.id_match import Match, MatchRule
+from harness.pipeline.check.id_match import ExpectedDocuments, Match, MatchRule
+from harness.pipeline.check.text_match import TextMatch
 from harness.pipeline.regress.labels import grades_of
 from harness.plan.config import GATE_OPTIONS
 from harness.plan.option_values import parse_match
@@ -97,7 +100,7 @@ def _dataset_snapshot(source: str, result: Result, run_of: RunOf) -> ResultSnaps
     questions = next((trial.questions for trial in answered.values()), [])
     exact = result.golden_set.match == MatchRule.EXACT and not result.golden_set.matched
     texts = {question.id: question.question for question in questions if question.question is not None}
-
+    stored = _StoredExpectations.of(result)
     return ResultSnapshot(
         source=source,
         report=_as_comparison(result),
@@ -111,6 +114,8 @@ def _dataset_snapshot(source: str, result: Result, run_of: RunOf) -> ResultSnaps
         kind="check",
         rescorable=exact,
         rename=None if exact else partial(_rename_hits, _owners_in(result)),
+        judgments_of=None if exact else stored.judgments_of,
+        forbidden_of=stored.forbidden_of if any(question.forbidden for question in questions) else None,
     )
 
 
@@ -128,6 +133,59 @@ def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
         for question in questions
         if question.expected
     }
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _StoredExpectations:
+    """The expectations of a check against the documents that its result names, as the check compared them.
+
+    ``forbidden`` are pairs of a question and a document that the result calls a forbidden hit.
+    """
+
+    expected: ExpectedDocuments
+    forbidden: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, result: Result) -> _StoredExpectations:
+        """Read the expectations of a result, and which documents match them."""
+        answers = [question for trial in result.trials for question in trial.questions]
+        values, texts = dict[str, str](), dict[str, dict[str, TextMatch]]()
+        for question in answers:
+            pairs = zip(question.top, question.top_values, strict=False)
+            values.update((document, value) for document, value in pairs if value is not None)
+            for expectation in question.expected:
+                if expectation.matched_by not in (None, "field"):
+                    for document in dict.fromkeys([str(expectation.hit), *expectation.documents]):
+                        texts.setdefault(document, {})[expectation.id] = TextMatch(str(expectation.matched_by))
+        info = result.golden_set
+        match = replace(Match.of(parse_match(info.match), info.delimiter), values=values, texts=texts)
+        questions = {question.id: _golden_question(question) for question in answers}
+        golden = GoldenSet(info.name, info.source, tuple(questions.values()), info.sha256)
+        hits = frozenset((question.id, document) for question in answers for document in question.forbidden_hits)
+        return cls(ExpectedDocuments(golden, match, None), hits)
+
+    def judgments_of(self, run: Run) -> Qrels:
+        """Return judgments by which to score a ranking in the order of its hits."""
+        return self.expected.judgments(run, TieRule.ENGINE)
+
+    def forbidden_of(self, run: Run) -> Qrels:
+        """Return the hits of a ranking that questions forbid; of a question without any, the forbidden ids."""
+        forbidden = {question.id: question for question in self.expected.golden if question.forbidden}
+        rows = dict(zip(forbidden, run.query_ids.rows_of(Ids.of(forbidden)).tolist(), strict=True))
+        judged = {}
+        for query, row in rows.items():
+            ranked = run.doc_ids.take(run.rows[run.of_query(row)]) if row >= 0 else []
+            by_name = set(self.expected.forbidden_hits(forbidden[query], ranked))
+            hits = [document for document in ranked if document in by_name or (query, document) in self.forbidden]
+            judged[query] = dict.fromkeys(hits or forbidden[query].forbidden, 1)
+        return qrels_from_dict(judged)
+
+
+def _golden_question(question: QuestionResult) -> GoldenQuestion:
+    """Return a question of a result as its golden set has it, without fields."""
+    expected = tuple(Expectation(one.id, one.grade, one.group) for one in question.expected)
+    forbidden = tuple(question.forbidden)
+    return GoldenQuestion(question.id, question.question or "", expected, {}, question.line, forbidden=forbidden)
 
 
 def _owners_in(result: Result) -> Callable[[str, str, Mapping[str, object]], str | None]:

@@ -13,6 +13,7 @@ from harness.data.arrow import strings, take_rows
 from harness.data.progress import Display
 from harness.data.types import Corpus
 from harness.pipeline import compare as api
+from harness.pipeline.regress.common_depth import names_at, refuse_deeper
 from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_lines
 from harness.pipeline.regress.pairing import refuse_missing
@@ -26,7 +27,7 @@ from harness.results.presenters import LEFT_OUT
 from harness.results.regression_schema import Change
 from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.schema_base import HarnessInfo, MachineInfo, PlanRecord
-from harness.results.snapshot import ResultSnapshot, snapshots_of
+from harness.results.snapshot import THIS_RUN, ResultSnapshot, snapshots_of
 from harness.results.stored_texts import Documents
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
@@ -147,7 +148,10 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
 
 def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRules) -> None:
     """Refuse names that match nothing now, not after an hour of work."""
-    how.rules.refuse_unknown({name for snapshot in before for figures in snapshot.figures.values() for name in figures})
+    k = plan.request.k
+    refuse_deeper(how.rules.allowed, {before[0].source: before[0].k, THIS_RUN: k})
+    metrics = {name for snapshot in before for figures in snapshot.figures.values() for name in figures}
+    how.rules.refuse_unknown(metrics if k == before[0].k else names_at({*metrics, *map(str, plan.measures)}, k))
     for pair in how.pairs:
         refuse_missing(pair.before, {trial.label: None for snapshot in before for trial in snapshot.report.trials})
         refuse_missing(pair.after, [trial.label for trial in plan.trials])

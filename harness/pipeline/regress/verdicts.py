@@ -74,11 +74,13 @@ def noise_warnings(compared: ComparedDataset) -> list[str]:
     return [f"no noise floor for {', '.join(labels)}: {reason}" for labels, reason in reasons if labels]
 
 
-def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
-    """Warn of metrics that are not judged because a result lacks them."""
+def metric_warnings(
+    before: ResultSnapshot, after: ResultSnapshot, explained: Collection[str] = frozenset()
+) -> list[str]:
+    """Warn of metrics that are not judged because a result lacks them; not of ``explained`` ones."""
     lacking = {
-        "later": [name for name in before.measures if name not in after.measures],
-        "earlier": [name for name in after.measures if name not in before.measures],
+        "later": [name for name in before.measures if name not in {*after.measures, *explained}],
+        "earlier": [name for name in after.measures if name not in {*before.measures, *explained}],
     }
     return [
         f"not judged, because the {result} result lacks the metric: {', '.join(names)}"
