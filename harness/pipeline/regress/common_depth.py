@@ -65,7 +65,7 @@ def refuse_deeper(metrics: Iterable[str], depths: Mapping[str, int]) -> None:
         if metric is not None and isinstance(metric.cutoff, int) and metric.cutoff > depth:
             raise UsageError(
                 f"--max-drop {name}: {result} has {depth} documents of each ranking, too few for {name}",
-                fix=f"name {_at(name, metric, depth)}, or make both results with --k {metric.cutoff}",
+                fix=f"name {_cut_name(name, metric, depth)}, or make both results with --k {metric.cutoff}",
             )
 
 
@@ -75,11 +75,11 @@ def names_at(metrics: Iterable[str], depth: int) -> set[str]:
     for name in metrics:
         metric = None if name.startswith(OVERLAP) else parse_metric(name)
         if metric is not None and isinstance(metric.cutoff, int) and metric.cutoff > depth:
-            names.add(_at(name, metric, depth))
+            names.add(_cut_name(name, metric, depth))
     return names
 
 
-def _at(name: str, metric: Metric, depth: int) -> str:
+def _cut_name(name: str, metric: Metric, depth: int) -> str:
     """Return the name of a metric with another cutoff."""
     return f"{name.removesuffix(f'@{metric.cutoff}')}@{depth}"
 
@@ -108,7 +108,7 @@ def _metrics_at_depth(before: ResultSnapshot, after: ResultSnapshot) -> dict[str
                 cut in of_result.values() or depth <= one.deepest
                 for one, of_result in zip(results, measures, strict=True)
             ):
-                metrics.setdefault(names.get(cut) or _at(name, metric, depth), cut)
+                metrics.setdefault(names.get(cut) or _cut_name(name, metric, depth), cut)
                 break
     return metrics
 
@@ -120,7 +120,7 @@ class _Problem(NamedTuple):
     reason: str
 
 
-class _Scored(NamedTuple):
+class _ScoredSide(NamedTuple):
     """A side with figures of the common depth: ``names`` were scored from its rankings, others had ``problems``."""
 
     snapshot: ResultSnapshot
@@ -137,7 +137,7 @@ class _Side:
     limit: int
     same_judgments: bool
 
-    def scored(self, metrics: Mapping[str, Metric]) -> _Scored:
+    def scored(self, metrics: Mapping[str, Metric]) -> _ScoredSide:
         """Return the result with the values of ``metrics``, as far as it has them or they can be scored."""
         missing = {name: metric for name, metric in metrics.items() if not self._has(metric)}
         problems, names = list[_Problem](), list[str]()
@@ -153,7 +153,7 @@ class _Side:
             names += group
             for label in figures:
                 figures[label] |= self._values(label, group)
-        return _Scored(replace(self.result, figures=figures), names, problems)
+        return _ScoredSide(replace(self.result, figures=figures), names, problems)
 
     def _has(self, metric: Metric) -> bool:
         """Return whether the stored values of a metric are compared: at this depth, or too deep to be scored again."""
@@ -164,12 +164,12 @@ class _Side:
     def _stored(self, values: Mapping[str, Mapping[str, float]], metrics: Mapping[str, Metric]) -> _Values:
         """Return the stored values of a backend without metrics that look deeper, by the names of ``metrics``."""
         names = {metric: name for name, metric in metrics.items()}
-        kept: _Values = {}
+        values_by_name: _Values = {}
         for name, by_query in values.items():
             metric = None if name.startswith(OVERLAP) else self.result.measures[name]
             if metric is None or not isinstance(metric.cutoff, int) or metric.cutoff <= self.limit:
-                kept[name if metric is None else names.get(metric, name)] = dict(by_query)
-        return kept
+                values_by_name[name if metric is None else names.get(metric, name)] = dict(by_query)
+        return values_by_name
 
     def _problem(self) -> str:
         """Return why metrics of expected documents cannot be scored again; empty if they can."""
@@ -273,7 +273,10 @@ def _is_cut(metric: Metric) -> bool:
 
 
 def _warnings(
-    results: tuple[ResultSnapshot, ResultSnapshot], sides: Sequence[_Scored], metrics: Mapping[str, Metric], limit: int
+    results: tuple[ResultSnapshot, ResultSnapshot],
+    sides: Sequence[_ScoredSide],
+    metrics: Mapping[str, Metric],
+    limit: int,
 ) -> list[str]:
     """Say how deep each result is, at which cutoffs they are compared, from which rankings, and what is left out."""
     both = [name for name in metrics if all(name in side.snapshot.measures for side in sides)]
