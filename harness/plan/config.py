@@ -517,7 +517,7 @@ CORPUS = Option(
     common=True,
     metavar="[NAME=]PLACE",
     repeated=True,
-    form="a place, a Dataset, or a list of these",
+    form="a place, a Dataset, documents, or several of these",
 )
 CHECKED_BACKENDS = Option(
     "Backends to index the documents and search them, as compare takes them: name, name:key=value;key=value.",
@@ -546,12 +546,12 @@ class CheckRequest(ScoringOptions):
     """Settings of ``harness check``, as the user gives them.
 
     In Python ``golden`` may be a golden set itself, the objects of its lines, or a :class:`harness.Dataset`, whose
-    judgments are expected; ``corpus`` may hold datasets; ``against`` may hold callables ``(question, k)``, which a
-    mapping names.
+    judgments are expected; ``corpus`` may be documents as :meth:`harness.Dataset.of` takes them, or hold datasets and
+    tables, which a mapping names; ``against`` may hold callables ``(question, k)``, which a mapping names.
     """
 
     golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]] = GOLDEN.required()
-    corpus: str | Path | Dataset | Sequence[str | Path | Dataset] = CORPUS.default(())
+    corpus: str | Path | Dataset | Sequence[str | Path | Dataset] | Any = CORPUS.default(())
     backends: str | Sequence[str] | None = CHECKED_BACKENDS.default(None)
     against: BackendsLike = AGAINST.default(())
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())

@@ -7,7 +7,7 @@ import uuid
 from collections import namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from harness.data.python_values import as_array, as_id, plain
 from harness.engines.callable.answers import read_answer
 from harness.errors import DataError, UsageError
 from harness.loaders.golden import golden_of_objects
+from harness.pipeline.check.check_plan import plan_check
+from harness.plan.config import CheckRequest
 
 UUID = uuid.UUID(int=5)
 Hit = namedtuple("Hit", ["id", "score", "text"])
@@ -183,14 +185,45 @@ def test_tables_and_records_are_golden_sets() -> None:
             golden_of_objects(value)
 
 
-def test_documents_of_a_check_in_python_are_a_dataset() -> None:
-    documents = [{"_id": "a", "text": "A"}, {"_id": "b", "text": "B"}]
-    for corpus in (documents, documents[0], 5):
-        with pytest.raises(
-            UsageError, match="a corpus is a path, a Dataset, or a list of these, not of type "
-        ) as raised:
-            harness.check([{"question": "?", "expected": "a"}], corpus=corpus)
-        assert raised.value.fix == "for documents in Python: corpus=harness.Dataset.of(corpus, queries)"
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        {"a": "cats", "b": "dogs"},
+        [{"_id": "a", "text": "cats"}, {"_id": "b", "text": "dogs"}],
+        iter([{"_id": "a", "text": "cats"}, {"_id": "b", "text": "dogs"}]),
+        [("a", "cats"), ("b", "dogs")],
+        pa.table({"id": ["a", "b"], "text": ["cats", "dogs"]}),
+        [pd.DataFrame({"id": ["a", "b"], "text": ["cats", "dogs"]})],
+    ],
+    ids=["texts", "records", "iterator", "pairs", "table", "list of a frame"],
+)
+def test_documents_of_a_check_may_be_objects(corpus: object) -> None:
+    plan = plan_check(CheckRequest(golden=[{"question": "cats", "expected": "a"}], corpus=corpus, backends="csr"))
+    ((name, dataset),) = plan.corpora.items()
+    assert name == "corpus"
+    assert isinstance(dataset, Dataset)
+    assert dataset.corpus.ids.to_list() == ["a", "b"]
+    assert dataset.corpus.texts.to_pylist() == ["cats", "dogs"]
+
+
+def test_a_mapping_names_several_corpora_and_columns_name_their_fields() -> None:
+    frame = pd.DataFrame({"key": ["a", "b"], "body": ["cats", "dogs"]})
+    corpora = {"small": frame, "same": Dataset.of({"a": "cats"}, {"q": "cats"}), "file": Path("chunks.jsonl")}
+    columns = {"id": "key", "text": "body", "question": "q", "expected": "ids"}
+    golden = [{"key": "1", "q": "cats", "ids": "a"}]
+    plan = plan_check(CheckRequest(golden=golden, corpus=corpora, columns=columns, backends="csr"))
+    assert list(plan.corpora) == ["small", "same", "file"]
+    assert plan.corpora["file"] == "chunks.jsonl"
+
+
+def test_what_is_no_corpus_is_refused() -> None:
+    golden = [{"question": "?", "expected": "a"}]
+    with pytest.raises(UsageError, match="the documents cannot be read from an int"):
+        harness.check(golden, corpus=5)
+    frame = pd.DataFrame({"id": ["a"], "text": ["cats"]})
+    with pytest.raises(UsageError, match="two corpora are called 'corpus'") as raised:
+        harness.check(golden, corpus=[frame, frame])
+    assert raised.value.fix == "name them: corpus={'small': …, 'large': …}"
 
 
 def test_judgments_take_the_place_of_what_queries_expect() -> None:

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.data.columns import DOCUMENT_ROLES, GOLDEN_ROLE_NAMES, columns_text, parse_columns
 from harness.data.dataset import Dataset
 from harness.data.filtering import NO_FILTER, parse_filter
+from harness.data.frames import as_table
 from harness.data.golden_records import content_of_objects, golden_of_content
 from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
@@ -112,8 +113,7 @@ class CheckPlan:
         request, words = self.request, ["harness", "check", self.golden.source]
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
-        corpora = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
-        words += [word for corpus in corpora for word in ("--corpus", _corpus_text(corpus))]
+        words += [word for corpus in _listed(request.corpus) for word in ("--corpus", _corpus_text(corpus))]
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
@@ -126,10 +126,9 @@ class CheckPlan:
     def arguments(self) -> dict[str, str | int | float | list[str] | None]:
         """Return the request as flat values for the report."""
         request = self.request
-        corpus = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
         as_written = {
             "golden": str(request.golden) if isinstance(request.golden, str | Path) else self.golden.source,
-            "corpus": [_corpus_text(part) for part in corpus],
+            "corpus": [_corpus_text(part) for part in _listed(request.corpus)],
             "backends": request.backends,
             "metrics": request.metrics,
             "slice": request.slice,
@@ -172,13 +171,14 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     faulty golden set.
     """
     require(request)
-    _requested_corpora(request)  # refuses objects that may have no truth value
+    corpora_of_user = _requested_corpora(request.corpus)
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(list(request.require), request.k) if request.require else ()
     if request.baseline is None and is_set(request, *GATE_OPTIONS):
         _refuse_gate_options(request)
     columns = _columns(request) if request.columns else {}
-    golden, corpus = _golden(request, columns, reads_texts=match.rule is MatchRule.TEXT)
+    golden, corpus = _golden(request, columns, bool(corpora_of_user), reads_texts=match.rule is MatchRule.TEXT)
+    request = replace(request, corpus=[_readable_corpus(each, golden, columns) for each in corpora_of_user])
     if request.filter:
         golden = golden.with_filter(parse_filter(request.filter))
     if not isinstance(request.golden, str | Path | Dataset):
@@ -235,6 +235,10 @@ def _reference(plan: CheckPlan, name: str) -> str:
     return label
 
 
+def _listed(corpus: str | Path | Dataset | Sequence[str | Path | Dataset]) -> Sequence[str | Path | Dataset]:
+    return [corpus] if isinstance(corpus, str | Path | Dataset) else corpus
+
+
 def _corpus_text(corpus: str | Path | Dataset) -> str:
     return corpus.name if isinstance(corpus, Dataset) else str(corpus)
 
@@ -278,10 +282,10 @@ def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan) -> No
 
 
 def _golden(
-    request: CheckRequest, columns: Mapping[str, str], *, reads_texts: bool
+    request: CheckRequest, columns: Mapping[str, str], has_corpus: bool, *, reads_texts: bool
 ) -> tuple[GoldenSet, str | Path | Dataset | None]:
     """Return the golden set, and the dataset that it came with, if any."""
-    reads_documents = bool(request.corpus) or request.backends is not None or not request.against
+    reads_documents = has_corpus or request.backends is not None or not request.against
     shared_roles = frozenset({"id"}) if reads_documents else frozenset()
     if isinstance(request.golden, Dataset):
         return GoldenSet.of_dataset(request.golden), request.golden
@@ -302,22 +306,41 @@ def _texts(golden: GoldenSet) -> dict[str, str]:
     return {question.id: question.question for question in golden}
 
 
-def _requested_corpora(request: CheckRequest) -> list[str | Path | Dataset]:
-    """Return the corpora that the user named; raises UsageError for one that is neither a path nor a dataset."""
-    corpora = []
-    for corpus in request.corpus if isinstance(request.corpus, list | tuple) else (request.corpus,):
-        if not isinstance(corpus, str | Path | Dataset):
-            raise UsageError(
-                f"a corpus is a path, a Dataset, or a list of these, not of type {type(corpus).__name__}",
-                fix="for documents in Python: corpus=harness.Dataset.of(corpus, queries)",
-            )
-        corpora.append(corpus)
-    return corpora
+class _CorpusOfUser(NamedTuple):
+    content: Any
+    name: str | None = None
+
+
+def _requested_corpora(corpus: object) -> list[_CorpusOfUser]:
+    """Return each corpus that the user gave: a list of records is one, a list of paths, datasets or tables several."""
+    if isinstance(corpus, Mapping) and corpus and all(map(_is_whole_corpus, corpus.values())):
+        return [_CorpusOfUser(content, str(name)) for name, content in corpus.items()]
+    if isinstance(corpus, list | tuple):
+        several = [isinstance(part, str) or _is_whole_corpus(part) for part in corpus]
+        if all(several):
+            return [_CorpusOfUser(part) for part in corpus]
+    return [_CorpusOfUser(corpus)]
+
+
+def _is_whole_corpus(value: object) -> bool:
+    return isinstance(value, Path | Dataset) or as_table(value) is not None
+
+
+def _readable_corpus(corpus: _CorpusOfUser, golden: GoldenSet, columns: Mapping[str, str]) -> str | Path | Dataset:
+    """Return documents that are objects in Python as a dataset, paths and datasets with the name that the user gave."""
+    content, name = corpus
+    if isinstance(content, Dataset):
+        return content if name is None else replace(content, name=name)
+    if isinstance(content, str | Path):
+        return content if name is None else f"{name}={content}"
+    roles = {role.name for role in DOCUMENT_ROLES}
+    of_documents = {role: field for role, field in columns.items() if role in roles}
+    return Dataset.of(content, _texts(golden), name=name or "corpus", columns=of_documents)
 
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
     """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
-    corpora = _requested_corpora(request)
+    corpora = _listed(request.corpus)
     if not corpora and golden_corpus is None:
         raise UsageError(
             "no corpus was given",
@@ -328,7 +351,8 @@ def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) 
     for corpus in corpora or [golden_corpus or ""]:
         name, source = _named_corpus(corpus)
         if name in sources:
-            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={source}")
+            example = "corpus={'small': …, 'large': …}" if isinstance(source, Dataset) else f"--corpus small={source}"
+            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: {example}")
         sources[name] = source
     return sources
 
