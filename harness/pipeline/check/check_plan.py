@@ -113,7 +113,7 @@ class CheckPlan:
         request, words = self.request, ["harness", "check", self.golden.source]
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
-        words += [word for corpus in _listed(request.corpus) for word in ("--corpus", _corpus_text(corpus))]
+        words += [word for corpus in _as_list(request.corpus) for word in ("--corpus", _corpus_text(corpus))]
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
@@ -128,7 +128,7 @@ class CheckPlan:
         request = self.request
         as_written = {
             "golden": str(request.golden) if isinstance(request.golden, str | Path) else self.golden.source,
-            "corpus": [_corpus_text(part) for part in _listed(request.corpus)],
+            "corpus": [_corpus_text(part) for part in _as_list(request.corpus)],
             "backends": request.backends,
             "metrics": request.metrics,
             "slice": request.slice,
@@ -235,7 +235,7 @@ def _reference(plan: CheckPlan, name: str) -> str:
     return label
 
 
-def _listed(corpus: str | Path | Dataset | Sequence[str | Path | Dataset]) -> Sequence[str | Path | Dataset]:
+def _as_list(corpus: str | Path | Dataset | Sequence[str | Path | Dataset]) -> Sequence[str | Path | Dataset]:
     return [corpus] if isinstance(corpus, str | Path | Dataset) else corpus
 
 
@@ -340,7 +340,7 @@ def _readable_corpus(corpus: _CorpusOfUser, golden: GoldenSet, columns: Mapping[
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
     """Return the path of every corpus by its name, which is the last part of the path if no name was chosen."""
-    corpora = _listed(request.corpus)
+    corpora = _as_list(request.corpus)
     if not corpora and golden_corpus is None:
         raise UsageError(
             "no corpus was given",
