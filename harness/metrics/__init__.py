@@ -11,6 +11,7 @@ from harness.metrics.parse import (
     official_metrics,
     parse_metric,
     parse_metrics,
+    reads_first,
     with_condensed,
 )
 from harness.metrics.registry import counts_forbidden
@@ -45,6 +46,7 @@ __all__ = [
     "official_metrics",
     "parse_metric",
     "parse_metrics",
+    "reads_first",
     "require_closed_form",
     "require_judgments",
     "score",

@@ -57,6 +57,7 @@ class Kind:
     release does.
     ``judgments`` are the documents that count: ``relevant`` ones, or ``forbidden`` ones, which a golden set names.
     ``condensable`` metrics take :data:`JUDGED_ONLY`. If ``lower_is_better``, the range is 0 to 1.
+    ``reads_first`` says that only the rank of the first relevant document matters.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Kind:
     judgments: Literal["relevant", "forbidden"] = "relevant"
     condensable: bool = True
     lower_is_better: bool = False
+    reads_first: bool = False
 
     @property
     def all_parameters(self) -> tuple[Parameter, ...]:

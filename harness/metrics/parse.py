@@ -103,6 +103,19 @@ def lower_is_better(name: str) -> bool:
         return False
 
 
+@cache
+def reads_first(name: str) -> bool:
+    """Return whether a figure, by its displayed name, depends only on the rank of the first relevant document.
+
+    False for a metric with parameters, whose first relevant document may be another.
+    """
+    try:
+        metric = parse_metric(name)
+    except UsageError:
+        return False
+    return kind_of(metric.name).reads_first and not metric.parameters
+
+
 def improvement(name: str, difference: float) -> float:
     """Return the difference of a figure, by its displayed name, with the sign of an improvement."""
     return -difference if lower_is_better(name) else difference

@@ -52,6 +52,7 @@ _ROWS = (
         "RR", kernels.reciprocal_rank, "how early the first relevant document comes",
         "1 / rank of the first relevant document in the top k, else 0", "Kantor and Voorhees, Inf. Retr. 2, 2000",
         "optional", average=kernels.reciprocal_rank, parameters=(_REL,), aliases=("MRR",), trec="recip_rank",
+        reads_first=True,
     ),
     Kind(
         "P", kernels.precision, "share of the top k that is relevant",
@@ -74,7 +75,7 @@ _ROWS = (
         "Success", kernels.success, "whether the top k holds a relevant document",
         "1 if a relevant document is in the top k, else 0", _BUCKLEY,
         "optional", average=kernels.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
-        trec_cut="success", trec_cuts=(1, 5, 10),
+        trec_cut="success", trec_cuts=(1, 5, 10), reads_first=True,
     ),
     Kind(
         "Complete", kernels.complete, "whether the top k holds every relevant document",

@@ -77,7 +77,7 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: CheckResult) 
         assert opened.texts == listed, name
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=late]").click()
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     ranks = page.locator(".expected tbody tr td:last-child").all_inner_texts()
     assert ranks == ["2", "not found"]
     assert page.locator(".expected .doc").all_inner_texts() == ["fruit#1", "fish#0", "fish#1"]
@@ -98,7 +98,7 @@ def test_alternatives_are_joined_and_none_is_missed_beside_another(show: Show) -
     found = harness.check(given, against={"mine": lambda question, k: ["x", "b", "y"]}, k=3, isolation="none")
     opened = show(found.html())
     page = opened.page
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     names = page.locator(".expected tbody th").all_inner_texts()
     assert [names[0], names[2], names[3]] == ["a", "c", "or d"]
     assert names[1].split()[0] == "or"
@@ -113,9 +113,9 @@ def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Sho
     given = [{"id": str(n), "question": text, "expected": ["fruit#1"]} for n, text in enumerate(["apple pie", "soup"])]
     found = harness.check(given, against={"mine": lambda question, k: answers.get(question, [])}, k=3, isolation="none")
     page = show(found.html()).page
-    rows = page.locator("[role=option]").all_inner_texts()
+    rows = page.locator(".row").all_inner_texts()
     assert [row.split("\n")[-1] for row in rows] == ["✕ no hits", "✓ first"]
-    assert page.locator(".list").bounding_box()["height"] == 2 * 54 + 2
+    assert page.locator(".list").bounding_box()["height"] == 2 * 54 + 44 + 2
 
 
 def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> None:
@@ -135,8 +135,8 @@ def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> No
         assert opened.texts == listed, name
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=failed]").click()
-    assert "! no answer" in page.locator("[role=option]").first.inner_text()
-    page.locator("[role=option]").first.click()
+    assert "! no answer" in page.locator(".row").first.inner_text()
+    page.locator(".row").first.click()
     assert page.locator(".expected tbody td").all_inner_texts() == ["no answer"]
     expect(page.locator(".state")).to_have_text("! the backend failed: no answer")
     assert opened.complaints == []

@@ -56,7 +56,7 @@ def test_filters_and_both_rankings(show: Show) -> None:
         assert opened.texts == listed, name
         page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=regressed]").click()
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     assert page.locator(".ranking h4").all_inner_texts() == ["csr (before)", "csr (after)"]
     assert page.locator(".ranking .doc").all_inner_texts() == ["y", "c", "z", "y", "w", "v", "c"]
     assert page.locator(".state").all_inner_texts() == ["1 of 3 are judged", "1 of 4 are judged"]
@@ -72,7 +72,7 @@ def test_two_backends_are_each_held_against_their_own(show: Show) -> None:
     page = opened.page
     page.locator("#select-b").select_option(label="lucene (after)")
     assert page.locator("#select-a").evaluate("one => one.selectedOptions[0].text") == "lucene (before)"
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     assert page.locator(".ranking h4").all_inner_texts() == ["lucene (before)", "lucene (after)"]
 
 
@@ -101,7 +101,7 @@ def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(
     )
     page.keyboard.press("Escape")
     page.locator("#select-metric").select_option(label="AP")
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     expect(page.locator(".summary")).to_have_text(
         "1 relevant lost from all hits, 0 gained: csr (after) compared with csr (before); 2 relevant documents in all"
     )
@@ -147,7 +147,7 @@ def test_hostile_data_does_nothing(show: Show) -> None:
     documents = {doc: f"about {doc}" for docs in hostile.values() for doc in docs}
     opened = show(regression(*made, documents).html())
     page = opened.page
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     page.locator(".hit").first.click()
     expect(page.locator(".document .text")).to_contain_text(HACK)
     assert page.evaluate("window.hacked") is None
@@ -167,7 +167,7 @@ def test_numbers_and_counts_lead_to_the_queries_of_their_dataset(show: Show) -> 
     assert len(opened.texts) == 6
     page.locator("svg a", has_text="1 worse").first.click()
     assert opened.texts == ["q2 · hurt"]
-    page.locator("[role=option]").first.click()
+    page.locator(".row").first.click()
     page.locator(".ranking .hit", has_text="w").first.click()
     expect(page.locator(".document .text")).to_have_text("w of hurt")
     link = page.locator("#quality tbody tr", has_text="hurt").locator("a").first.get_attribute("href")

@@ -77,7 +77,8 @@ def test_runs_without_anything() -> None:
 def test_what_changed_most_comes_first() -> None:
     values = np.array([[[0.5, 0.5, 0.2, np.nan, 0.9]], [[0.5, 0.1, 0.9, np.nan, 0.9]]])
     top = np.array([[[1, 2]] * 5, [[1, 2], [1, 2], [1, 2], [8, 9], [1, 3]]])
-    assert changes(values, np.zeros(len(values), np.int64), top).tolist() == [2, 1, 3, 4, 0]
+    explorer = small_explorer(values=values, expected=None)
+    assert changes(explorer, top).tolist() == [2, 1, 3, 4, 0]
 
 
 def test_values_keep_every_bit() -> None:

@@ -18,4 +18,4 @@ class BrowserPage:
     @property
     def texts(self) -> list[str]:
         """Ids of the queries in the list, from the top."""
-        return [text.strip() for text in self.page.locator("[role=option] .query-id").all_inner_texts()]
+        return [text.strip() for text in self.page.locator(".row .query-id").all_inner_texts()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
+from harness.results.missed import first_rank, is_missed, missed_depth
 from harness.results.presenters import HTML_NAME, NOT_STORED, Presentable, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
@@ -148,15 +149,22 @@ class CheckResult(Presentable):
         return pd.DataFrame([required.model_dump() for required in self.report.requirements])
 
     def per_question(self) -> pd.DataFrame:
-        """Return one row a backend and question that expects something, one column a metric."""
+        """Return one row a backend and question that expects something, one column a metric.
+
+        ``rank`` is the rank of the first expected document, NaN if it is not among the hits. ``missed`` says that none
+        is among the hits that the first failed requirement looks at; without requirements, among all hits.
+        """
         import pandas as pd
 
+        depth, relevance = missed_depth(self.report), self.report.golden_set.relevance
         rows = [
             {
                 **({"dataset": trial.dataset} if self.report.several else {}),
                 "backend": trial.label,
                 "question": question.id,
                 **question.values,
+                "rank": first_rank(question, relevance),
+                "missed": is_missed(question, relevance, depth),
             }
             for trial in self.report.trials
             for question in trial.questions

@@ -12,6 +12,7 @@ from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.report.documents.regress import change_suites
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
+from harness.results.missed import is_missed, required_depth
 from harness.results.schema import Result, TrialResult
 from harness.wording import counted, value_and_id
 
@@ -92,12 +93,17 @@ def requirement_case(report: Result, required: RequirementResult) -> Case:
     return Case(required.text, name, Outcome.FAILURE, message, "\n".join(lines), _seconds(trial))
 
 
-def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
-    """Return the case of a question, which passes when a document that it expects is among the hits.
+def question_case(
+    report: Result, trial: TrialResult, question: QuestionResult, depths: Mapping[str, int] | None = None
+) -> Case:
+    """Return the case of a question, which passes when a document that it expects is among the hits that count.
 
+    These are the first hits that the failed requirements on the question look at, as ``depths`` of the trial has them,
+    or else all hits.
     A question that expects nothing passes when no hit is above the answer threshold; without one it is skipped.
     """
     expected_documents = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
+    depth = (_depths(report, trial) if depths is None else depths).get(question.id, int(str(report.plan.resolved["k"])))
     outcome, message, text = Outcome.PASSED, "", ""
     if question.failed:
         outcome, message = Outcome.ERROR, "the backend failed: it gave no answer"
@@ -107,8 +113,8 @@ def question_case(report: Result, trial: TrialResult, question: QuestionResult) 
     elif not expected_documents and question.above_threshold:
         message = "nothing answers it, and a hit has a score above the answer threshold"
         outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
-    elif expected_documents and all(expected.rank is None for expected in expected_documents):
-        message = f"no expected document is among the first {report.plan.resolved['k']} hits"
+    elif is_missed(question, report.golden_set.relevance, depth):
+        message = f"no expected document is among the first {depth} hits"
         outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
     seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
     return Case(question.id, name, outcome, message, text, seconds, detail=True)
@@ -149,10 +155,22 @@ def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
         blamed = {
             name for required in requirements if required.passed is False for name in required.questions_below_best
         }
+        depths = _depths(report, trial)
         for question in trial.questions:
-            case = question_case(report, trial, question)
+            case = question_case(report, trial, question, depths)
             missed = case.outcome is Outcome.FAILURE and question.id not in blamed
             yield _allowed_miss(case, requirements) if missed else case
+
+
+def _depths(report: Result, trial: TrialResult) -> dict[str, int]:
+    """Return how many first hits count for each question of a failed requirement that looks at hits."""
+    depths: dict[str, int] = {}
+    for required in _trial_requirements(report, trial):
+        depth = required_depth(report, required) if required.passed is False else None
+        if depth is not None:
+            for name in required.questions_below_best:
+                depths[name] = min(depth, depths.get(name, depth))
+    return depths
 
 
 def _allowed_miss(case: Case, requirements: Sequence[RequirementResult]) -> Case:

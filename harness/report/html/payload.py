@@ -21,7 +21,7 @@ import orjson
 
 from harness.data.arrow import take_rows
 from harness.data.types import Corpus, Int32Array, Int64Array
-from harness.metrics import lower_is_better
+from harness.metrics import lower_is_better, reads_first
 from harness.report.html.svg import short_names
 from harness.report.rankings.explorer import Explorer, changes
 from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
@@ -90,7 +90,7 @@ def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, s
         top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
         pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
         first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
-        parts.append(_Part(explorer, top, pools, changes(explorer.values, explorer.references, top.docs), first))
+        parts.append(_Part(explorer, top, pools, changes(explorer, top.docs), first))
     data = _element(orjson.dumps(_data(parts, short)))
     scores = _element(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
     texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
@@ -117,6 +117,8 @@ def _data(parts: Sequence[_Part], short: Mapping[str, str]) -> dict[str, Any]:
         "names": [names[label] for label in explorer.labels],
         "metrics": list(explorer.metrics),
         "lowerIsBetter": list(map(lower_is_better, explorer.metrics)),
+        "readsFirst": list(map(reads_first, explorer.metrics)),
+        "missed": list(explorer.depths),
         "datasets": [part.explorer.dataset for part in parts],
         "depth": DEPTH,
         "against": explorer.references.tolist(),

@@ -75,6 +75,8 @@ class Explorer:
     that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer.
     ``further`` maps a query and each later chunk of an expected document in a ranking to that document. ``filters``
     are the filters of the queries in words, "" for a query without a filter; empty without filters.
+    ``depths`` are the first hits of each metric that count in a check: without an expected document among them, a query
+    is missed; empty if a metric's cutoff says it.
     ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
     """
 
@@ -99,6 +101,7 @@ class Explorer:
     further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     filters: Sequence[str] = ()
     document_values: Mapping[str, str] = field(default_factory=dict)
+    depths: Sequence[int] = ()
 
     def document_names(self, ids: Sequence[str], longest: int = LONGEST_ID) -> dict[str, str]:
         """Return how each document is shown in at most ``longest`` characters: its value and its id, as one name."""
@@ -112,6 +115,23 @@ class Explorer:
         chosen = self.against if self.against is not None else [self.reference] * len(self.labels)
         return np.array(chosen, dtype=np.int64)
 
+    @property
+    def nearest(self) -> Float64Array:
+        """The best rank of an expected document in the first reference, float64 (Q,), infinity for no rank.
+
+        It is among the hits, or else in the exact ranking. 0 for all queries if nothing is expected.
+        """
+        if self.expected is None:
+            return np.zeros(len(self.query_ids))
+        number = int(self.references[0])
+        return np.array([_nearest(of_query, number) for of_query in self.expected], dtype=np.float64)
+
+
+def _nearest(expected: Sequence[ExpectedDocuments], ranking: int) -> float:
+    ranks = [one.ranks[ranking] for one in expected if one.ranks[ranking]]
+    exact = [rank for one in expected if one.reference_ranks and (rank := one.reference_ranks[ranking]) is not None]
+    return min(ranks or exact, default=np.inf)
+
 
 def queries_of(ids: Ids, texts: Sequence[str]) -> Queries:
     """Return queries with their texts, in the order of their ids."""
@@ -123,19 +143,18 @@ def unanswered(failed: Sequence[bool], queries: int) -> npt.NDArray[np.bool_] | 
     return np.repeat(np.array(failed)[:, None], queries, axis=1) if any(failed) else None
 
 
-def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> Int64Array:
+def changes(explorer: Explorer, top: npt.NDArray[Any]) -> Int64Array:
     """Return the query numbers, largest changes first, int64 (Q,).
 
     The order is by the largest change of any metric against the reference in either direction, then how many documents
-    entered the first D of some ranking, then how low the first reference's first metric is; ties stay in the given
-    order.
+    entered the first D of some ranking, then how low the first reference's first metric is, then how near an expected
+    document comes; ties stay in the given order.
 
     Args:
-        values: As in :class:`Explorer`.
-        references: int (R,), the ranking that each is compared with.
+        explorer: The rankings.
         top: int (R, Q, D), document numbers, -1 beyond the last hit.
     """
-    queries = top.shape[1]
+    queries, values, references = top.shape[1], explorer.values, explorer.references
     largest, low = np.zeros(queries), np.zeros(queries)
     if values is not None and values.size:
         moved = np.nan_to_num(np.abs(values - values[references]), nan=0.0)
@@ -144,7 +163,7 @@ def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArra
     for ranking, reference in zip(top, top[references], strict=True):
         in_reference = (ranking[:, :, None] == reference[:, None, :]).any(axis=2)
         entered = np.maximum(entered, np.count_nonzero(~in_reference & (ranking >= 0), axis=1))
-    order: Int64Array = np.lexsort((low, -entered, -largest)).astype(np.int64)
+    order: Int64Array = np.lexsort((explorer.nearest, low, -entered, -largest)).astype(np.int64)
     return order
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -17,6 +17,7 @@ from harness.pipeline.check.id_match import Match
 from harness.plan.option_values import parse_match
 from harness.report.documents.verdicts import compared_name, reference_of
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, queries_of
+from harness.results.missed import missed_depth, required_depths
 from harness.results.schema import Result, TrialResult
 
 _MAX_CHUNKS = 3
@@ -38,7 +39,8 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
     if not trials:
         return []
     questions = trials[0].questions
-    metrics = list(next((trial.metrics for trial in trials if trial.metrics), {}))
+    metrics = _ordered_metrics(report, next((trial.metrics for trial in trials if trial.metrics), {}))
+    required, depth = required_depths(report), missed_depth(report)
     ids = Ids.of(question.id for question in questions)
     texts = [question.question for question in questions if question.question is not None]
     queries = queries_of(ids, texts) if len(texts) == len(questions) else None
@@ -51,6 +53,7 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
             reference=labels.index(reference) if reference in labels else 0,
             runs=[_ranking(report, trial, runs[trial.dataset, trial.label]) for trial in trials],
             metrics=metrics,
+            depths=[required.get(name, depth) for name in metrics],
             values=_values(trials, metrics),
             queries=queries,
             qrels=_judgments(trials, documents),
@@ -71,6 +74,13 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
             },
         )
     ]
+
+
+def _ordered_metrics(report: Result, metrics: Iterable[str]) -> list[str]:
+    """Return the metrics, those of failed requirements first, then those of the others."""
+    ordered = sorted(report.requirements, key=lambda required: required.passed is not False)
+    names = list(metrics)
+    return list(dict.fromkeys([*(one.quantity for one in ordered if one.quantity in names), *names]))
 
 
 def _suffix(report: Result, dataset: str) -> str:

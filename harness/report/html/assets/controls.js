@@ -4,18 +4,20 @@ class Controls {
   constructor(selection, changed) {
     this.selection = selection;
     this.changed = changed;
-    const { labels, names, metrics, datasets, several, expecting } = selection.model;
+    const { labels, names, metrics, datasets, several } = selection.model;
     this.search = el("input", { type: "search", id: "search", placeholder: "Search queries and documents  /",
       "aria-label": "Search queries and documents", autocomplete: "off", spellcheck: "false",
       oninput: () => this.change(() => { selection.search = this.search.value; }) });
     const numbered = (texts) => texts.map((text, at) => [at, text]);
     const backends = names.map((name, at) => [at, name, labels[at]]);
     const choices = [this.search];
-    if (labels.length > 1) choices.push(this.choice("b", backends, expecting ? "Answers of" : "Compare", (value) => selection.compare(Number(value))));
-    if (labels.length > 1 && !expecting) choices.push(this.choice("a", backends, "with", (value) => { selection.a = Number(value); }));
+    if (labels.length > 1) choices.push(this.choice("b", backends, "Compare", (value) => selection.compare(Number(value))));
+    if (labels.length > 1) choices.push(this.choice("a", backends, "with", (value) => { selection.a = Number(value); }));
     if (metrics.length > 0) choices.push(this.choice("metric", numbered(metrics), "on", (value) => { selection.metric = Number(value); }));
     if (several) choices.push(this.choice("dataset", [[-1, "all datasets"], ...numbered(datasets)], "of", (value) => { selection.dataset = Number(value); }));
-    choices.push(this.choice("sort", selection.allSorts.map(({ name, label }) => [name, label]), "Sort by", (value) => { selection.sort = value; }));
+    choices.push(this.choice("sort", selection.allSorts.map(({ name, label }) => [name, label]), "Sort by", (value) => Object.assign(selection, { sort: value, direction: 1 })));
+    this.byColumn = el("option", { value: "column", hidden: true }, "a column");
+    choices.at(-1).querySelector("select").append(this.byColumn);
     this.chips = new Map(selection.allFilters.map((filter) => [filter.name, this.chip(filter)]));
     this.status = el("p", { role: "status", class: "status" });
     this.resetButton = el("button", { type: "button", class: "plain-button", onclick: () => this.change(() => selection.reset()) }, "Show all queries");
@@ -47,6 +49,7 @@ class Controls {
     if (this.search.value !== selection.search) this.search.value = selection.search;
     for (const select of this.node.querySelectorAll("select")) select.value = String(selection[select.id.replace("select-", "")]);
     for (const [name, chip] of this.chips) {
+      chip.hidden = !selection.isUseful(name);
       chip.setAttribute("aria-pressed", String(selection.filters.has(name)));
       chip.querySelector("b").textContent = counts.get(name).toLocaleString("en");
     }

@@ -56,7 +56,9 @@ class Detail {
     if (model.expecting) {
       const rank = model.firstExpected(query, b);
       const said = { "-2": "! The backend failed: no answer", "-1": "Nothing is expected, and no mean counts it", 0: "✕ Nothing expected is found" };
-      return `${said[rank] ?? `The first expected document is at rank ${rank}`}${model.labels.length > 1 ? ` (${model.names[b]})` : ""}`;
+      const isLate = model.isMissed(rank, this.selection.metric);
+      const place = `${isLate ? "✕ " : ""}The first expected document is at rank ${rank}${isLate ? `, beyond the first ${model.missedFrom(this.selection.metric)}` : ""}`;
+      return `${said[rank] ?? place}${model.labels.length > 1 ? ` (${model.names[b]})` : ""}`;
     }
     const relevant = model.judged ? counted(query.relevant, "relevant document") : "no judgments";
     const silent = [...new Set([a, b])].filter((ranking) => model.gaveNoAnswer(query, ranking)).map((ranking) => model.labels[ranking]);
@@ -150,7 +152,7 @@ class Detail {
     if (model.expecting) {
       const rank = model.firstExpected(query, ranking);
       if (rank < 0) return { said: "nothing is expected", bad: false };
-      return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: false };
+      return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: model.isMissed(rank, this.selection.metric) };
     }
     const state = query.states?.[ranking] ?? -1;
     if (state >= 0) {

@@ -8,7 +8,8 @@ class App {
     this.model = model;
     this.selection = new Selection(model);
     this.controls = new Controls(this.selection, () => this.changed());
-    this.list = new QueryList((query) => this.row(query), (query) => this.open(query), model.queries.length);
+    this.list = new QueryList(this.headings(), (query) => this.cells(query), (query) => this.open(query),
+      (key) => this.controls.change(() => this.selection.sortBy(key)), model.queries.length);
     this.detail = new Detail(model, this.selection, (what, by) => this.go(what, by));
     this.printed = el("div", { class: "print-only" });
     root.replaceChildren(this.controls.node, this.list.node, this.printed, this.detail.node);
@@ -21,30 +22,50 @@ class App {
     requestIdleCallback(() => model.loadDetails().then(() => this.selection.search && this.refresh()));
   }
 
-  row(query) {
-    const { model, selection } = this;
+  headings() {
+    const { model } = this;
+    const rankings = model.metrics.length === 0 && !model.expecting ? [] : model.labels.map((label, ranking) => ({ name: model.names[ranking], tip: label, key: ranking }));
+    return [{ name: "query", tip: "query", key: "id" }, ...rankings];
+  }
+
+  // A query with its values in all rankings, and how each differs from the ranking that it is compared with.
+  cells(query) {
+    const { model } = this;
     const doc = this.byDocument.get(query);
     const name = query.filter ? `${model.shortId(query)} · ${query.filter}` : model.shortId(query);
     const about = doc === undefined ? name : `${name} · found for document ${model.shortDoc(doc)}`;
-    const words = [el("span", { class: "query-text", dir: "auto" }, query.text || "–"), el("span", { class: "query-id" }, about)];
-    if (model.expecting) {
-      const rank = model.firstExpected(query, selection.b);
-      const none = query.hits[selection.b] > 0 ? "✕ missed" : "✕ no hits";
-      const said = { "-2": "! no answer", "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
-      return [...words, el("span", { class: rank === 0 || rank === -2 ? "value bad" : "value" }, said)];
-    }
-    if (model.metrics.length === 0) return words;
-    const value = model.value(query, selection.b, selection.metric);
-    const figures = [el("span", { class: "value" }, model.gaveNoAnswer(query, selection.b) ? "! no answer" : Number.isNaN(value) ? "–" : value.toFixed(4))];
-    if (selection.a !== selection.b) {
-      const { text, word, tone } = this.difference(query);
-      figures.push(el("span", { class: `difference ${tone}`, title: word }, text));
-    }
-    return [...words, ...figures];
+    const words = el("div", { role: "rowheader", class: "words" }, el("span", { class: "query-text", dir: "auto" }, query.text || "–"), el("span", { class: "query-id" }, about));
+    return [words, ...this.list.keys.slice(1).map((ranking) => this.cell(query, ranking))];
   }
 
-  difference(query) {
-    const difference = this.selection.difference(query);
+  cell(query, ranking) {
+    const { model, selection } = this;
+    const value = model.value(query, ranking, selection.metric);
+    const text = model.gaveNoAnswer(query, ranking) ? "! no answer" : Number.isNaN(value) ? "–" : value.toFixed(4);
+    const compared = selection.partner(ranking);
+    const { text: moved, word, tone } = this.difference(query, ranking, compared);
+    const isChosen = ranking === selection.b && selection.a !== selection.b;
+    const notes = [];
+    if (compared !== ranking && !Number.isNaN(value)) notes.push(el("span", { class: `difference ${tone}`, title: word }, moved));
+    const { said, isMissed } = this.rank(query, ranking);
+    if (said !== "") notes.push(el("span", { class: isMissed ? "found bad" : "found" }, said));
+    return el("div", { role: "gridcell", class: isChosen ? "figures chosen" : "figures" },
+      el("span", { class: "value" }, text), el("span", { class: "below" }, ...notes));
+  }
+
+  // The rank of the first expected or relevant document, if the metric depends on it alone.
+  rank(query, ranking) {
+    const { model, selection } = this;
+    if (!model.expecting && !model.readsFirst[selection.metric]) return { said: "", isMissed: false };
+    const rank = model.firstRelevant(query, ranking);
+    if (rank === null || rank < 0) return { said: "", isMissed: false };
+    const isMissed = model.isMissed(rank, selection.metric);
+    if (rank === 0) return { said: query.hits[ranking] > 0 ? "✕ missed" : "✕ no hits", isMissed };
+    return { said: isMissed ? `✕ rank ${rank.toLocaleString("en")}` : rank === 1 ? "✓ first" : `rank ${rank.toLocaleString("en")}`, isMissed };
+  }
+
+  difference(query, b = this.selection.b, a = this.selection.a) {
+    const difference = this.model.improvement(query, b, a, this.selection.metric);
     const { sign, word, tone } = change(difference);
     const raw = this.model.lowerIsBetter[this.selection.metric] ? -difference : difference;
     return { text: Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(raw)}`, word, tone };
@@ -59,7 +80,7 @@ class App {
     const { items, counts, byDocument } = this.selection.result();
     this.byDocument = byDocument;
     this.controls.update(items.length, counts, items.filter((query) => byDocument.has(query)).length);
-    this.list.show(items, this.detail.query);
+    this.list.show(items, this.detail.query, this.selection.sorting());
   }
 
   open(query) {
@@ -149,7 +170,7 @@ class App {
   // The queries that changed most, for paper.
   print() {
     const { model, selection } = this;
-    if (model.expecting || model.metrics.length === 0 || selection.a === selection.b) return;
+    if (model.metrics.length === 0 || selection.a === selection.b) return;
     const [before, after] = [model.labels[selection.a], model.labels[selection.b]];
     const name = model.metrics[selection.metric];
     const rows = model.queries.filter((query) => selection.difference(query) !== 0 && !Number.isNaN(selection.difference(query)))

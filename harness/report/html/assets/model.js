@@ -104,6 +104,28 @@ class Model {
     return ranks.length === 0 ? 0 : Math.min(...ranks);
   }
 
+  // The rank of the first expected or relevant document, as firstExpected; null if it is not stored.
+  firstRelevant(query, ranking) {
+    if (this.expecting) return this.firstExpected(query, ranking);
+    if (this.gaveNoAnswer(query, ranking)) return -2;
+    if (query.relevant === 0) return -1;
+    const ranks = query.ranks[ranking].filter((_, slot) => this.isRelevant(query, slot));
+    const known = ranks.filter((rank) => rank > 0);
+    return known.length > 0 ? Math.min(...known) : ranks.includes(null) ? null : 0;
+  }
+
+  // Whether that rank is no hit for a metric: 0, or beyond the first hits that the requirement on the metric looks at.
+  isMissed(rank, metric) { return rank === 0 || rank > this.missedFrom(metric); }
+
+  // How many first hits count: those that the requirement on a metric looks at.
+  missedFrom(metric) { return this.missed[metric] ?? this.cutoff(metric); }
+
+  // The rank of the first expected document, among the hits or else in the exact ranking; Infinity if it has none.
+  nearest(query, ranking) {
+    const found = query.expected.map(({ ranks }) => ranks[ranking]).filter((rank) => rank > 0);
+    return Math.min(...(found.length > 0 ? found : query.expected.map((expected) => expected.reference_ranks[ranking] ?? Infinity)));
+  }
+
   // How many first documents of a ranking a metric looks at: all where it has no cutoff. That of IPrec is a recall.
   cutoff(metric) {
     const [, depth] = /^(?!IPrec).*@(\d+)$/.exec(this.metrics[metric] ?? "") ?? [];

@@ -2,13 +2,14 @@
 // one group widen each other, those of different groups narrow each other.
 
 const FILTERS = [
-  { group: "found", name: "missed", label: "✕ Missed", keep: (c) => c.expected === 0, needs: ["expecting"] },
+  { group: "found", name: "missed", label: "✕ Missed", keep: (c, m, metric) => m.isMissed(c.expected, metric), needs: ["expecting"] },
   { group: "found", name: "failed", label: "! No answer", keep: (c, m) => c.rankings.some((ranking) => m.gaveNoAnswer(c.query, ranking)), needs: ["failures"] },
-  { group: "found", name: "late", label: "Found late", keep: (c) => c.expected > 1, needs: ["expecting"] },
+  { group: "found", name: "late", label: "Found late", keep: (c, m, metric) => c.expected > 1 && !m.isMissed(c.expected, metric), needs: ["expecting"] },
   { group: "found", name: "first", label: "✓ Found first", keep: (c) => c.expected === 1, needs: ["expecting"] },
   { group: "found", name: "nothing", label: "No expectation", keep: (c) => c.expected === -1, needs: ["expecting"] },
-  { group: "change", name: "regressed", label: "▼ Worse", keep: (c) => c.difference < 0, needs: ["pairs", "values"] },
-  { group: "change", name: "improved", label: "▲ Better", keep: (c) => c.difference > 0, needs: ["pairs", "values"] },
+  { group: "change", name: "regressed", label: "▼ Lost", keep: (c) => c.difference < 0, needs: ["pairs", "values"] },
+  { group: "change", name: "improved", label: "▲ Won", keep: (c) => c.difference > 0, needs: ["pairs", "values"] },
+  { group: "change", name: "changed", label: "≠ Changed", keep: (c) => Math.abs(c.difference) > 0, needs: ["pairs", "values"] },
   { group: "change", name: "tied", label: "= Tied", keep: (c) => c.difference === 0, needs: ["pairs", "values"] },
   { group: "reference", name: "different", label: "≠ Different from the exact reference",
     keep: (c, m) => c.rankings.some((ranking) => m.differsFromReference(c.query, ranking)), needs: ["references"] },
@@ -36,18 +37,20 @@ class Selection {
     const { against, labels, metrics, expecting } = model;
     this.model = model;
     const compared = labels.map((_, ranking) => ranking).filter((ranking) => ranking !== against[ranking]);
-    this.b = expecting || compared.length === 0 ? against[0] : this.mostChanged(compared);
-    this.a = expecting ? this.b : against[this.b];
+    this.b = compared.length === 0 ? against[0] : this.mostChanged(compared);
+    this.a = against[this.b];
     this.metric = 0;
     this.dataset = -1;
     this.search = "";
     const has = { expecting, failures: model.queries.some((query) => query.failed?.includes(true)), values: metrics.length > 0,
-      pairs: labels.length > 1 && !expecting, references: model.states !== null, judgments: model.judged && !expecting };
+      pairs: labels.length > 1, references: model.states !== null, judgments: model.judged && !expecting };
     const usable = (option) => option.needs.every((need) => has[need]);
     this.allFilters = FILTERS.filter(usable);
     this.allSorts = SORTS.filter(usable);
     this.filters = new Set();
     this.sort = this.allSorts[0].name;
+    this.column = -1;
+    this.direction = 1;
     this.defaults = { a: this.a, b: this.b, metric: 0, dataset: -1, sort: this.sort };
     this.collator = new Intl.Collator(undefined, { numeric: true });
   }
@@ -91,8 +94,7 @@ class Selection {
   // Compare another ranking, with its own partner where rankings come in pairs.
   compare(ranking) {
     this.b = ranking;
-    if (this.model.expecting) this.a = ranking;
-    else if (this.model.paired && this.model.against[ranking] !== ranking) this.a = this.model.against[ranking];
+    if (this.model.paired && this.model.against[ranking] !== ranking) this.a = this.model.against[ranking];
   }
 
   // Which filters keep each query, one bit each: worked out anew only when something else is compared.
@@ -105,9 +107,16 @@ class Selection {
     this.cases = model.queries.map((query, number) => {
       const found = { query, number, rankings, difference: this.difference(query), value: model.value(query, this.b, this.metric),
         expected: model.expecting ? model.firstExpected(query, this.b) : -1, bits: 0, key: 0 };
-      this.allFilters.forEach((filter, bit) => { if (filter.keep(found, model)) found.bits |= 1 << bit; });
+      this.allFilters.forEach((filter, bit) => { if (filter.keep(found, model, this.metric)) found.bits |= 1 << bit; });
       return found;
     });
+    this.totals = this.allFilters.map((_, bit) => this.cases.reduce((count, { bits }) => count + ((bits >> bit) & 1), 0));
+  }
+
+  // Whether a filter selects neither nothing nor everything; a chosen one can always be taken back.
+  isUseful(name) {
+    const bit = this.allFilters.findIndex((filter) => filter.name === name);
+    return this.filters.has(name) || (this.totals[bit] > 0 && this.totals[bit] < this.cases.length);
   }
 
   // The queries to list, how many each filter would leave, and those that are listed for a document alone.
@@ -165,21 +174,49 @@ class Selection {
   }
 
   sorted(cases) {
-    if (this.sort === "id") return cases.sort((x, y) => this.collator.compare(x.query.id, y.query.id));
+    if (this.sort === "id") return cases.sort((x, y) => this.direction * this.collator.compare(x.query.id, y.query.id));
     if (this.sort === "given") return cases;
-    const { key } = this.allSorts.find((sort) => sort.name === this.sort);
+    const { model, column, direction } = this;
+    const ranking = this.sort === "column" ? column : this.b;
+    const isLow = model.expecting && (this.sort === "column" || this.sort === "low");
+    const { key } = this.allSorts.find((sort) => sort.name === this.sort) ?? { key: (c) => direction * model.value(c.query, column, this.metric) };
     for (const found of cases) {
       const value = key(found);
       found.key = Number.isNaN(value) ? Infinity : value;
+      found.nearest = isLow ? model.nearest(found.query, ranking) : 0;
     }
-    return cases.sort((x, y) => x.key - y.key || x.query.place - y.query.place);
+    return cases.sort((x, y) => x.key - y.key || x.nearest - y.nearest || x.query.place - y.query.place);
   }
+
+  // Sort by a heading: of a ranking from the highest value, then the other way round, then as it was.
+  sortBy(key) {
+    const first = key === "id" ? 1 : -1;
+    const { key: sorted, direction } = this.sorting();
+    if (key !== sorted) this.setSort(key, first);
+    else if (direction === first) this.setSort(key, -first);
+    else this.sort = this.defaults.sort;
+  }
+
+  setSort(key, direction) {
+    Object.assign(this, { sort: key === "id" ? "id" : "column", column: key === "id" ? -1 : key, direction });
+  }
+
+  // The heading by which rows are sorted and in which direction; key null if it is none.
+  sorting() {
+    if (this.sort === "id") return { key: "id", direction: this.direction };
+    return this.sort === "column" ? { key: this.column, direction: this.direction } : { key: null, direction: 1 };
+  }
+
+  // The ranking that a ranking is compared with in its column.
+  partner(ranking) { return this.model.paired && ranking !== this.b ? this.model.against[ranking] : this.a; }
 
   // The part of a link that says what is selected, by names, without what is so anyway.
   write(parameters) {
     const { labels, metrics, datasets } = this.model;
     const named = { b: labels[this.b], a: labels[this.a], metric: metrics[this.metric], dataset: datasets[this.dataset], sort: this.sort };
     for (const [name, value] of Object.entries(named)) if (this[name] !== this.defaults[name]) parameters.set(name, value);
+    if (this.sort === "column") parameters.set("column", labels[this.column]);
+    if (this.sorting().key !== null) parameters.set("order", this.direction > 0 ? "ascending" : "descending");
     if (this.filters.size > 0) parameters.set("filter", [...this.filters].join(" "));
     if (this.search !== "") parameters.set("search", this.search);
   }
@@ -191,11 +228,14 @@ class Selection {
       return at < 0 ? this.defaults[name] : at;
     };
     this.compare(place("b", labels));
-    if (!this.model.expecting && (parameters.has("a") || !this.model.paired)) this.a = place("a", labels);
+    if (parameters.has("a") || !this.model.paired) this.a = place("a", labels);
     this.metric = place("metric", metrics);
     this.dataset = place("dataset", datasets);
     const sort = parameters.get("sort");
-    this.sort = this.allSorts.some(({ name }) => name === sort) ? sort : this.defaults.sort;
+    this.column = labels.indexOf(parameters.get("column"));
+    const isSort = this.allSorts.some(({ name }) => name === sort) || (sort === "column" && this.column >= 0);
+    this.sort = isSort ? sort : this.defaults.sort;
+    this.direction = parameters.get("order") === "descending" ? -1 : 1;
     const chosen = (parameters.get("filter") ?? "").split(" ");
     this.filters = new Set(this.allFilters.map(({ name }) => name).filter((name) => chosen.includes(name)));
     this.search = parameters.get("search") ?? "";
