@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -378,17 +377,7 @@ def other_run(folder: Path) -> Path:
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
         ({"relevance": 9}, UsageError, "no question expects anything of that grade"),
         ({"corpus": ()}, UsageError, "no corpus was given"),
-        (
-            {"corpus": pd.DataFrame({"id": ["a"], "text": ["x"]})},
-            UsageError,
-            "not of type DataFrame\n  for documents in",
-        ),
-        (
-            {"corpus": pa.table({"id": ["a"], "text": ["x"]})},
-            UsageError,
-            "not of type Table\n  for documents in Python",
-        ),
-        ({"corpus": [{"id": "a", "text": "x"}]}, UsageError, "not of type dict\n  for documents in Python"),
+        ({"corpus": 5}, UsageError, "the documents cannot be read from an int"),
         (
             {"accept": ["no-hits", "same-lst"]},
             UsageError,
