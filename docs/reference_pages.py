@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from harness.cli.cards import accepted_values, value_text
 from harness.cli.config import FILE_NAME, configured_verbs
 from harness.cli.init import Choices, template
 from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
@@ -28,6 +29,7 @@ from harness.metrics.parse import find_kind
 from harness.metrics.table import KINDS, NOT_OFFERED
 from harness.plan.config import GROUPS
 from harness.plan.option_fields import OptionField
+from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards
 from harness.registry.proven import proven_engines
@@ -42,6 +44,7 @@ __all__ = [
     "metric_section",
     "metrics_page",
     "prompts_page",
+    "second_stages_page",
     "shapes_page",
 ]
 
@@ -381,6 +384,38 @@ def _prompt_row(models: list[KnownPrompts]) -> str:
 def _spelt(prompt: str) -> str:
     """Write a prompt as a backend expression takes it."""
     return f"`{json.dumps(prompt, ensure_ascii=False)}`" if prompt else "–"
+
+
+_ABOUT_STAGES = """\
+# Fusions and second stages
+
+Written by `python docs/generate.py` from `harness/plan/stages.toml`. [Hybrid search and
+reranking](../how-to/hybrid-and-reranking.md) describes their use; `harness backends NAME` prints the same parameters.
+A parameter whose effect is *none* changes no score, so stored scores are reused with another value.
+"""
+_PARAMETERS_HEAD = "| parameter | default | takes | effect | meaning |\n| --- | --- | --- | --- | --- |"
+
+
+def second_stages_page() -> str:
+    """Return the page on fusions and rerankers with their parameters, as Markdown."""
+    sections = [_stage_section(f"{name}:A+B", stage) for name, stage in fusions().items()]
+    sections += [_stage_section(f"A|{name}", stage) for name, stage in rerankers().items()]
+    return "\n".join([_ABOUT_STAGES, *sections])
+
+
+def _stage_section(form: str, stage: Stage) -> str:
+    rows = [
+        f"| `{parameter.name}` | {_default(parameter.default)} | {accepted_values(parameter)} "
+        f"| {'none' if parameter.affects == 'nothing' else parameter.affects} | {parameter.help} |"
+        for parameter in stage.parameters.values()
+    ]
+    return "\n".join(
+        [f"## `{form}`", "", f"{stage.summary[0].upper()}{stage.summary[1:]}.", "", _PARAMETERS_HEAD, *rows, ""]
+    )
+
+
+def _default(value: object) -> str:
+    return "–" if value == "" else f"`{value_text(value)}`"
 
 
 _ABOUT_BACKENDS = """\

@@ -250,13 +250,20 @@ class MissingExtraError(BackendError):
 class EngineUnavailableError(BackendError):
     """The engine cannot start or be reached.
 
-    ``connected`` is False if no connection to a server was made: further calls would wait for it in vain.
+    ``connected`` is False if no connection to a server was made: further calls would wait for it in vain. ``status`` is
+    that of an HTTP answer that refused a call, None for any other failure.
     """
 
     def __init__(
-        self, problem: str, *, fix: str | None = None, log: Sequence[str] = (), connected: bool = True
+        self,
+        problem: str,
+        *,
+        fix: str | None = None,
+        log: Sequence[str] = (),
+        connected: bool = True,
+        status: int | None = None,
     ) -> None:
-        self.connected = connected
+        self.connected, self.status = connected, status
         super().__init__(problem, fix=fix, log=log)
 
 

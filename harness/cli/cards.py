@@ -148,8 +148,8 @@ def _parameters(parameters: Iterable[Parameter], overrides: Mapping[str, Paramet
     for parameter in parameters:
         # not the rate of a model's calls, nor the source of a key
         scope = [f"{parameter.scope}{', no result' if parameter.affects == 'nothing' else ''}"] if scoped else []
-        values = [*([_value(overrides[parameter.name])] if overrides else []), _value(parameter.default)]
-        rows.append((parameter.name, *values, _accepted(parameter), *scope, parameter.help))
+        values = [*([value_text(overrides[parameter.name])] if overrides else []), value_text(parameter.default)]
+        rows.append((parameter.name, *values, accepted_values(parameter), *scope, parameter.help))
     columns = [*(["value"] if overrides else []), "default", "takes", *(["changes"] if scoped else [])]
     return texts_table([name_column("parameter"), *columns, sentence_column("meaning")], rows)
 
@@ -169,7 +169,7 @@ def _gaps(card: BackendCard) -> list[tuple[str, str]]:
 def _reference(reference: ReferenceRule) -> str:
     if reference.kind == "none":
         return "none"
-    exceptions = [f"{name}={_value(value)}" for name, values in reference.unless.items() for value in values]
+    exceptions = [f"{name}={value_text(value)}" for name, values in reference.unless.items() for value in values]
     unless = f"; none with {', '.join(exceptions)}" if exceptions else ""
     scoring = ""
     if reference.scoring is not None:
@@ -177,11 +177,11 @@ def _reference(reference: ReferenceRule) -> str:
     return f"{reference.kind}{scoring}, relative tolerance {reference.tolerance:g}{unless}"
 
 
-def _accepted(parameter: Parameter) -> str:
+def accepted_values(parameter: Parameter) -> str:
     """Return the type of a parameter's values, and which of them it takes."""
     low, high = parameter.minimum, parameter.maximum
     if parameter.choices:
-        which = f", one of {', '.join(_value(choice) for choice in parameter.choices)}"
+        which = f", one of {', '.join(value_text(choice) for choice in parameter.choices)}"
     elif low is not None and low == high:
         which = f", {_bound(low)} only"
     elif low is not None:
@@ -195,7 +195,7 @@ def _bound(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a parameter's value as written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -197,7 +197,7 @@ class Settings:
 
 def limits_of(values: Mapping[str, ParameterValue]) -> Limits:
     """Return the limits of calls in the parameters of a model behind an endpoint; default limits for another model."""
-    if "endpoint" not in values:
+    if "request_timeout_s" not in values:
         return Limits()
     return Limits(
         timeout_s=float(values["request_timeout_s"]),

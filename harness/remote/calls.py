@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -49,13 +50,19 @@ def allowed_calls(max_calls: float | str) -> int | None:
 
 
 def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
-    """Return a sentence with the ``calls`` of an ``endpoint``, the repeated ones, and the ``calls_before``."""
+    """Return a sentence with the ``calls`` of an ``endpoint``, the repeated ones, and the ``calls_before`` if known.
+
+    Search units are those that the service bills.
+    """
     repeated = f" ({facts['repeated_calls']:,} of them repeated)" if facts["repeated_calls"] else ""
-    calls, before = int(facts["calls"] or 0), int(facts["calls_before"] or 0)
-    return (
-        f"{counted(calls, 'call')} of '{facts['endpoint']}' {'was' if calls == 1 else 'were'} made now{repeated}; "
-        f"the answers of {counted(before, 'earlier one')} were in the cache"
-    )
+    calls, units = int(facts["calls"] or 0), int(facts.get("search_units") or 0)
+    made = f"{counted(calls, 'call')} of '{facts['endpoint']}' {'was' if calls == 1 else 'were'} made now{repeated}"
+    if units:
+        made += f", for {counted(units, 'search unit')}"
+    if facts.get("calls_before") is None:
+        tokens = int(facts.get("tokens") or 0)
+        return f"{made}, for {counted(tokens, 'token')}" if tokens else made
+    return f"{made}; the answers of {counted(int(facts['calls_before'] or 0), 'earlier one')} were in the cache"
 
 
 def calls_refused(url: str, calls: int, reason: str) -> EngineUnavailableError:
@@ -79,7 +86,7 @@ class _Fault(NamedTuple):
 
 
 class RemoteCalls:
-    """A client of the endpoint ``url``. Use it as a context manager, or call :meth:`close`.
+    """A client of the endpoint ``url``, for several threads. Use it as a context manager, or call :meth:`close`.
 
     ``calls`` counts the requests that were sent, ``repeated`` those among them that repeat another.
     """
@@ -120,6 +127,7 @@ class RemoteCalls:
         self._in_messages = [*self._secrets, *(login or ()), *fixed_values]
         self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login, verify=uses_tls(url))
         self._next_call = 0.0
+        self._turn = Lock()
         self._connected = False
         self.calls = self.repeated = 0
 
@@ -181,7 +189,8 @@ class RemoteCalls:
                     connected=answer.connected,
                 )
             self._sleep(pause)
-            self.repeated += 1
+            with self._turn:
+                self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:
@@ -210,6 +219,14 @@ class RemoteCalls:
             return _Fault(f"sent an unusable answer: {error}", unusable=True)
 
     def _take_turn(self) -> None:
+        """Wait until the next call may be made, and count it; raises EngineUnavailableError if no call is left."""
+        with self._turn:
+            pause = self._book_call()
+        if pause > 0.0:
+            self._sleep(pause)
+
+    def _book_call(self) -> float:
+        """Count a call, and return the seconds until it may be made."""
         if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
             made = (
                 f"{self.calls} calls of '{self._url}' were made" if self.calls else f"no call of '{self._url}' was made"
@@ -219,11 +236,11 @@ class RemoteCalls:
                 fix="allow more; finished work is kept, and the next run continues there",
             )
         now = self._clock()
-        if now < self._next_call:
-            self._sleep(self._next_call - now)
+        pause = self._next_call - now
         if self._limits.per_minute:
             self._next_call = max(now, self._next_call) + 60.0 / self._limits.per_minute
         self.calls += 1
+        return pause
 
     def _refused(self, status: int, text: str) -> EngineUnavailableError:
         if status in (401, 403):
@@ -232,7 +249,7 @@ class RemoteCalls:
         else:
             fix = "look at its answer: the path of the endpoint, the name of the model, or a text that is too long"
         return EngineUnavailableError(
-            f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text)}", fix=fix
+            f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text)}", fix=fix, status=status
         )
 
     def hide(self, text: str) -> str:

@@ -42,7 +42,6 @@ class Judge(Reranker):
     """One call a pair, at temperature 0 with a fixed seed."""
 
     integer_scores: ClassVar[bool] = True
-    group: ClassVar[int] = 100
     paid: ClassVar[bool] = True
     unit: ClassVar[Unit | None] = "characters"
 
@@ -69,10 +68,10 @@ class Judge(Reranker):
         """Return the whole prompt."""
         return json.dumps(self._messages(query, document), ensure_ascii=False)
 
-    def allow(self, pairs: int) -> None:
+    def allow(self, calls: int) -> None:
         """Refuse calls that are not allowed; raises EngineUnavailableError for missing grades with ``max_calls`` 0."""
-        if pairs and allowed_calls(self._parameters["max_calls"]) == 0:
-            raise calls_refused(str(self._parameters["endpoint"]), pairs, counted(pairs, "grade"))
+        if calls and allowed_calls(self._parameters["max_calls"]) == 0:
+            raise calls_refused(str(self._parameters["endpoint"]), calls, counted(calls, "grade"))
 
     def load(self) -> None:
         """Open the client."""

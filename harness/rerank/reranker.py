@@ -24,10 +24,20 @@ class Reranker:
     stored: ClassVar[bool] = True
     """False if a score is computed faster than read."""
     paid: ClassVar[bool] = False
-    """True if each score is a call that may cost money: it is stored before the next pair is scored."""
+    """True if scores come from calls that may cost money: those of a call are stored before the next call is made."""
 
     unit: ClassVar[Unit | None] = None
     """Unit of the lengths of pairs; None for a reranker that does not report them."""
+
+    @property
+    def documents_per_call(self) -> int:
+        """Largest number of documents of one query that a ``paid`` reranker scores in one call."""
+        return 1
+
+    @property
+    def parallel_calls(self) -> int:
+        """Number of queries whose documents a ``paid`` reranker scores at the same time, in threads."""
+        return 1
 
     def identity(self) -> dict[str, JSON]:
         """Return everything but the two texts that changes a score; loads no model. Raises HarnessError."""
@@ -37,8 +47,8 @@ class Reranker:
         """Return the part of the pair that the score depends on, for a known query: the document."""
         return document
 
-    def allow(self, pairs: int) -> None:
-        """Raise EngineUnavailableError if a ``paid`` reranker may not be called for this many pairs without a score."""
+    def allow(self, calls: int) -> None:
+        """Raise EngineUnavailableError if a ``paid`` reranker may not make this many calls for missing scores."""
 
     def load(self) -> None:
         """Get ready to score; called once, and not if every score is cached. Raises HarnessError."""
@@ -46,7 +56,8 @@ class Reranker:
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Write the score of each pair into ``out`` (float32, shape (n,)), as soon as it is known.
 
-        Pairs come sorted by length, the longest first. Raises HarnessError.
+        Pairs come sorted by length, the longest first; a ``paid`` reranker gets documents of one query, at most
+        :attr:`documents_per_call`. Raises HarnessError.
         """
         raise NotImplementedError
 

@@ -28,6 +28,10 @@ def create_reranker(name: str, parameters: Mapping[str, ParameterValue]) -> Rera
             from harness.rerank.judge import Judge
 
             return Judge(parameters)
+        case "rerank":
+            from harness.rerank.endpoint import RerankEndpoint
+
+            return RerankEndpoint(parameters)
         case "cross-encoder" | "classifier" | "qwen3":
             from harness.rerank.local_models import LOCAL_MODELS
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import as_numpy, byte_strings, numbers, strings, take_rows
-from harness.data.progress import Clock, Progress
+from harness.data.progress import Clock, CombinedProgress, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.encoders.token_counts import UNKNOWN, TextLengths, Unit
 from harness.registry.parameters import ParameterValue
@@ -103,19 +104,27 @@ class ScoreCache:
         with self._cache.lock(_KIND, self._key(query)) as entry:
             self._write(entry, (entry.get(_read) or {}) | dict(zip(contents, scores, strict=True)))
 
-    def once(self, query: str, content: bytes, score: Callable[[], StoredScore]) -> Answer:
-        """Return the stored score of a pair, or else the value of ``score()``, stored on the disk before this returns.
+    def complete(
+        self, query: str, contents: Sequence[bytes], score: Callable[[Sequence[int], dict[int, StoredScore]], None]
+    ) -> list[Answer]:
+        """Return the scores of contents under a query; missing ones are stored on the disk before this returns.
 
-        No other process computes a score under the query in the meantime. Raises CacheError, and exceptions of
-        ``score``.
+        ``score`` enters scores of the positions that it is called with, and may fail half way: scores that it entered
+        are stored. No other process computes a score under the query in the meantime. Raises CacheError, and exceptions
+        of ``score``.
         """
         with self._cache.lock(_KIND, self._key(query)) as entry:
             stored = entry.get(_read) or {}
-            if content in stored:
-                return Answer(stored[content], now=False)
-            answer = Answer(score(), now=True)
-            self._write(entry, {**stored, content: answer.stored}, durable=True)
-            return answer
+            missing = [position for position, content in enumerate(contents) if content not in stored]
+            made: dict[int, StoredScore] = {}
+            try:
+                if missing:
+                    score(missing, made)
+            finally:
+                if made:
+                    stored |= {contents[position]: new for position, new in made.items()}
+                    self._write(entry, stored, durable=True)
+            return [Answer(stored[content], position in made) for position, content in enumerate(contents)]
 
     def _write(self, entry: LockedEntry, scores: _Scores, *, durable: bool = False) -> None:
         """Replace the scores under a query."""
@@ -156,49 +165,103 @@ def _read(folder: Path) -> _Scores:
     return dict(zip(table["content"].to_pylist(), scores, strict=True))
 
 
+class _Work(NamedTuple):
+    """The number of pairs ``scored`` now, and the time of that and of loading the model."""
+
+    scored: int
+    score_ns: int
+    load_ns: int
+
+
 def score_candidates(
     reranker: Reranker, candidates: Candidates, cache: ScoreCache, progress: Progress, clock: Clock
 ) -> RerankedRun:
     """Score every pair.
 
     The model is loaded for the first pair that is not in the cache. Scores are stored group by group, also when a group
-    fails in the middle; scores of a ``paid`` reranker before the next pair is scored. Raises the reranker's exceptions.
+    fails in the middle; scores of a ``paid`` reranker before the next call. Raises the reranker's exceptions.
     """
-    score_cache = cache if reranker.stored else None
     scores = _CandidateScores.empty(len(candidates.query_rows))
-    scored, score_ns, load_ns = 0, 0, None
-    if reranker.paid:
-        reranker.allow(sum(len(group.look_up(score_cache, scores)) for group in _groups(reranker, candidates)))
-    progress.start("rerank", len(scores.scores))
+    score = _score_by_calls if reranker.paid else _score_groups
     try:
-        for group in _groups(reranker, candidates):
-            missing = group.look_up(score_cache, scores)
-            progress.advance(len(group.queries) - len(missing))
-            if not len(missing):
-                continue
-            if load_ns is None:
-                started = clock()
-                reranker.load()
-                load_ns = clock() - started
-            started = clock()
-            try:
-                if reranker.paid and score_cache is not None:
-                    scored += group.score_once(reranker, score_cache, missing, scores, progress)
-                else:
-                    group.score(reranker, score_cache, missing, scores, progress)
-                    scored += len(missing)
-            finally:
-                score_ns += clock() - started
+        work = score(reranker, candidates, cache, scores, progress, clock)
     finally:
         reranker.close()
-    facts = {**reranker.facts, **({"calls_before": len(scores.scores) - scored} if reranker.paid else {})}
+    facts = dict(reranker.facts)
+    if reranker.paid and reranker.documents_per_call == 1:
+        facts["calls_before"] = len(scores.scores) - work.scored
     lengths = scores.lengths(reranker.unit) if reranker.unit is not None else None
-    return RerankedRun(scores.scores, scored, score_ns, load_ns or 0, reranker.integer_scores, facts, lengths)
+    return RerankedRun(scores.scores, *work, reranker.integer_scores, facts, lengths)
 
 
-def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
+def _score_groups(
+    reranker: Reranker,
+    candidates: Candidates,
+    cache: ScoreCache,
+    scores: _CandidateScores,
+    progress: Progress,
+    clock: Clock,
+) -> _Work:
+    """Score the missing pairs of each group in one batch."""
+    score_cache = cache if reranker.stored else None
+    scored, score_ns, load_ns = 0, 0, None
+    progress.start("rerank", len(scores.scores))
     for start in range(0, len(candidates.query_rows), reranker.group):
-        yield _Group(reranker, candidates, slice(start, start + reranker.group))
+        group = _Group(reranker, candidates, slice(start, start + reranker.group))
+        missing = group.look_up(score_cache, scores)
+        progress.advance(len(group.queries) - len(missing))
+        if not len(missing):
+            continue
+        if load_ns is None:
+            started = clock()
+            reranker.load()
+            load_ns = clock() - started
+        started = clock()
+        try:
+            group.score(reranker, score_cache, missing, scores, progress)
+        finally:
+            score_ns += clock() - started
+        scored += len(missing)
+    return _Work(scored, score_ns, load_ns or 0)
+
+
+def _score_by_calls(
+    reranker: Reranker,
+    candidates: Candidates,
+    cache: ScoreCache,
+    scores: _CandidateScores,
+    progress: Progress,
+    clock: Clock,
+) -> _Work:
+    """Score the missing pairs query by query, or several queries at the same time, in calls that may cost money."""
+    size, bounds = reranker.documents_per_call, np.flatnonzero(np.diff(candidates.query_rows)) + 1
+    pending, calls, pairs = list[slice](), 0, 0
+    for start, stop in itertools.pairwise([0, *bounds.tolist(), len(candidates.query_rows)]):
+        missing = len(_Group(reranker, candidates, slice(start, stop)).look_up(cache, scores))
+        calls, pairs = calls - (-missing // size), pairs + missing
+        pending += [slice(start, stop)] if missing else []
+    reranker.allow(calls)
+    combined = CombinedProgress(progress, "rerank", len(scores.scores))
+    combined.advance(len(scores.scores) - pairs)
+    if not pending:
+        return _Work(0, 0, 0)
+    started = clock()
+    reranker.load()
+    load_ns, started = clock() - started, clock()
+
+    def score(rows: slice) -> int:
+        group = _Group(reranker, candidates, rows)
+        return group.score_by_calls(reranker, cache, group.look_up(cache, scores), scores, combined)
+
+    if reranker.parallel_calls == 1:
+        scored = sum(map(score, pending))
+    else:
+        pool = ThreadPoolExecutor(reranker.parallel_calls, thread_name_prefix="rerank")
+        try:
+            scored = sum(pool.map(score, pending))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return _Work(scored, clock() - started, load_ns)
 
 
 @dataclass(eq=False, slots=True)
@@ -277,22 +340,33 @@ class _Group:
                 for query, of_query in self._rows_by_query(sorted(made)):
                     cache.add(query, [self._contents[row] for row in of_query], [made[row] for row in of_query])
 
-    def score_once(
+    def score_by_calls(
         self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: _CandidateScores, progress: Progress
     ) -> int:
-        """Score the missing pairs one by one, storing each at once; return how many were not scored elsewhere."""
+        """Score the missing pairs of the group's only query call by call; return how many were not scored elsewhere.
 
-        def score(row: int) -> StoredScore:
-            new = np.full(1, np.nan, dtype=np.float32)
-            reranker.score([self.queries[row]], [self._documents[row]], new, progress)
-            return _stored(new, reranker.lengths, 0)
+        Scores of each call are stored before the next call.
+        """
+        query, scored, first = self.queries[0], 0, 0
 
-        scored = 0
-        for row in missing.tolist():
-            answer = cache.once(self.queries[row], self._contents[row], partial(score, row))
-            scores.put(self._rows.start + row, answer.stored)
-            scored += answer.now
-            progress.advance(int(not answer.now))
+        def score(rows: Sequence[int], positions: Sequence[int], made: dict[int, StoredScore]) -> None:
+            documents = [self._documents[rows[position]] for position in positions]
+            new = np.full(len(positions), np.nan, dtype=np.float32)
+            try:
+                reranker.score([query] * len(positions), documents, new, progress)
+            finally:
+                lengths = reranker.lengths
+                for row in np.flatnonzero(~np.isnan(new)).tolist():
+                    made[positions[row]] = _stored(new, lengths, row)
+
+        while first < len(missing):
+            rows = missing[first : first + reranker.documents_per_call].tolist()
+            answers = cache.complete(query, [self._contents[row] for row in rows], partial(score, rows))
+            for row, answer in zip(rows, answers, strict=True):
+                scores.put(self._rows.start + row, answer.stored)
+            made_now = sum(answer.now for answer in answers)
+            progress.advance(len(rows) - made_now)
+            scored, first = scored + made_now, first + len(rows)
         return scored
 
     def _rows_by_query(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:

@@ -102,8 +102,9 @@ class RerankingStats(Record):
         description="each nDCG of the best possible order of the candidates: the upper bound of any second stage"
     )
     facts: dict[str, Json] = Field(
-        description="basis of the scores: device, versions; for a judge also the calls of this run, repeated calls "
-        "among them, and earlier calls whose answers were in the cache (`calls_before`)"
+        description="basis of the scores: device, versions; for a judge or a service also the calls of this run, "
+        "repeated calls among them, earlier calls whose answers were in the cache (`calls_before`, only for a judge), "
+        "and the tokens and billed search units that a service counted"
     )
 
 

@@ -40,6 +40,7 @@ from harness.plan.plan import Trial
 from harness.registry.cards import EncoderName
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
+from harness.rerank.rerankers import create_reranker
 from harness.store.cache import JSON, Cache, ContinuedEntry, entry_name
 from harness.store.columns import load_vectors
 from harness.store.record_files import load, save
@@ -452,12 +453,14 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
 
 
 def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
-    """Count one call a candidate; only the first stage decides the candidates, and so which are cached."""
-    if "endpoint" not in trial.parameters:
+    """Count the calls for all candidates; only the first stage decides the candidates, and so which are cached."""
+    reranker = create_reranker(trial.spec.name, trial.parameters)
+    if not reranker.paid:
         return None
     if dataset.candidates is None:
-        calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
+        candidates = [min(int(trial.parameters["candidates"]), len(dataset.corpus))] * len(dataset.queries)
     else:
-        calls = sum(len(set(dataset.candidates.get(query, ()))) for query in dataset.queries.ids)
-    words = f"at most {counted(calls, 'call')} of '{trial.parameters['endpoint']}'"
+        candidates = [len(set(dataset.candidates.get(query, ()))) for query in dataset.queries.ids]
+    calls = sum(-(-count // reranker.documents_per_call) for count in candidates)
+    words = f"at most {counted(calls, 'call')} of '{reranker.facts['endpoint']}'"
     return f"{words}: cached texts are not sent again"

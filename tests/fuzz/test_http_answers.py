@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from harness.data.inputs import Inputs
+from harness.data.progress import SilentDisplay
 from harness.data.types import Ids
 from harness.encoders.embeddings_endpoint import EndpointModel
 from harness.encoders.settings import Settings
@@ -20,6 +21,7 @@ from harness.engines.callable.http_endpoint import HttpBackend, HttpSettings
 from harness.plan.stages import rerankers
 from harness.registry.parameters import encoder_parameters
 from harness.remote.calls import Limits, RemoteCalls
+from harness.rerank.endpoint import DIALECTS, RerankEndpoint
 from harness.rerank.judge import Judge
 from harness.testing import RecordingProgress
 
@@ -27,6 +29,10 @@ HITS = {"results": [{"id": "d1", "score": 2.0, "text": "one"}, {"id": "d2", "sco
 EMBEDDINGS = {
     "data": [{"index": 1, "embedding": [0.5, 1.0]}, {"index": 0, "embedding": [1.5, 0.0]}],
     "usage": {"prompt_tokens": 4},
+}
+RANKED = {
+    "results": [{"index": 1, "relevance_score": 0.5}, {"index": 0, "relevance_score": -2}],
+    "usage": {"total_tokens": 3},
 }
 COMPLETION = {"choices": [{"message": {"content": '<think>…</think>```json\n{"grade": 2}\n```'}}]}
 HEADERS = st.dictionaries(
@@ -99,3 +105,13 @@ def test_answers_of_judges(answer: dict[str, Any]) -> None:
     judge = Judge({**rerankers()["judge"].defaults, "model": "m", "endpoint": "http://host"})
     judge._calls = calls_answered_with(answer)
     survives(lambda: judge.score(["q"], ["d"], np.zeros(1, dtype=np.float32), RecordingProgress()))
+
+
+@fuzz
+@given(answers(RANKED), st.sampled_from(sorted(DIALECTS)))
+def test_answers_of_reranking_services(answer: dict[str, Any], api: str) -> None:
+    reranker = RerankEndpoint({**rerankers()["rerank"].defaults, "url": "http://host", "model": "m", "api": api})
+    reranker._calls = calls_answered_with(answer)
+    scores = np.full(2, np.nan, dtype=np.float32)
+    survives(lambda: reranker.score(["q", "q"], ["d", "e"], scores, SilentDisplay().section("")))
+    assert np.isnan(scores).all() or np.isfinite(scores).all()

@@ -48,7 +48,7 @@ class Lengths(Reranker):
     def content(self, query: str, document: str) -> str:
         return document
 
-    def allow(self, pairs: int) -> None:
+    def allow(self, calls: int) -> None:
         raise AssertionError("only what is paid for has to be allowed")
 
     def load(self) -> None:
@@ -162,8 +162,8 @@ class Paid(Lengths):
         super().__init__(fails_on)
         self.cache, self.on_disk, self.allowed = cache, list[int](), list[int]()
 
-    def allow(self, pairs: int) -> None:
-        self.allowed.append(pairs)
+    def allow(self, calls: int) -> None:
+        self.allowed.append(calls)
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: np.ndarray, progress: object) -> None:
         assert len(queries) == 1, "pairs that are paid for are scored one by one"

@@ -265,6 +265,9 @@ def facts(out: Path) -> Mapping[str, object]:
         ("csr|dense:model=nobody/", "is not understood"),
         ("csr|keywords:candidates=0", "0 is below 1"),
         ("csr|judge:endpoint=http://127.0.0.1:1/v1", "it has no model"),
+        ("csr|rerank:model=m", "reranker 'rerank': it needs url="),
+        ("csr|rerank:url=https://api.jina.ai", "reranker 'rerank': api=jina needs a model"),
+        ("csr|rerank:url=http://h;api=openai", "'openai'"),
     ],
 )
 def test_mistakes_are_told_before_anything_runs(backend: str, message: str) -> None:
@@ -273,13 +276,21 @@ def test_mistakes_are_told_before_anything_runs(backend: str, message: str) -> N
     assert "secret" not in str(refused.value)
 
 
-def test_a_dry_run_says_how_often_a_judge_may_be_asked(tmp_path: Path) -> None:
-    backend = "csr|judge:model=m;endpoint=http://127.0.0.1:1/v1;candidates=4"
+@pytest.mark.parametrize(
+    ("stage", "calls"),
+    [
+        ("judge:model=m;endpoint=http://127.0.0.1:1/v1;candidates=4", "16 calls of 'http://127.0.0.1:1/v1'"),
+        ("rerank:url=http://127.0.0.1:1/v1;candidates=4", "4 calls of 'http://127.0.0.1:1/v1/rerank'"),
+        ("rerank:url=http://127.0.0.1:1/v1;candidates=4;batch_size=3", "8 calls of 'http://127.0.0.1:1/v1/rerank'"),
+    ],
+)
+def test_a_dry_run_says_how_often_a_service_may_be_asked(stage: str, calls: str, tmp_path: Path) -> None:
+    backend = f"csr|{stage}"
     request = CompareRequest(backends=backend, dataset=str(write_collection(tmp_path / "small")), max_calls=5)
     plan = plan_for(request)
     assert plan.trials[-1].parameters["max_calls"] == 5
     asked = [found.remote for found in preview(plan)[0].look_ups]
-    assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': cached texts are not sent again"]
+    assert asked == [None, f"at most {calls}: cached texts are not sent again"]
 
 
 def test_second_stages_follow_one_another_and_fusions() -> None:

@@ -21,7 +21,7 @@ _OF_EACH_BACKEND = {"backends", "notes"}
 _OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
 _MEASURED = {
     *("documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"),
-    *("calls", "repeated_calls", "tokens", "calls_before"),
+    *("calls", "repeated_calls", "tokens", "calls_before", "search_units", "accepted_batch_size"),
 }
 """Facts about an encoder or second stage that are of one run, and no settings."""
 _MEMORY_UNIT = 1024**3
