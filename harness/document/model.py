@@ -24,11 +24,15 @@ Best = Literal["highest", "lowest"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """State one finding in a line, and its grounds in ``detail``."""
+    """State one finding in a line, and its grounds in ``detail``.
+
+    ``answers`` marks the answer to the user's question, which a page shows at once; it folds other findings.
+    """
 
     tone: Tone
     headline: str
     detail: str = ""
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ class Document:
     Args:
         title: One line that names it.
         subtitle: The data, its size, and the rules.
-        verdicts: The answer, the most pressing first.
+        verdicts: The findings, the most pressing first; some answer the user's question.
         sections: Tables, figures and notes in reading order.
         command: The command lines that make it again.
         made_by: Program, version and time.

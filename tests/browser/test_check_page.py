@@ -67,7 +67,7 @@ def checked(place: Path) -> CheckResult:
 def test_verdict_filters_and_what_is_expected(show: Show, checked: CheckResult) -> None:
     opened = show(checked.html())
     page = opened.page
-    verdicts = page.locator(".verdicts strong").all_inner_texts()
+    verdicts = page.locator(".verdicts strong").all_text_contents()
     assert verdicts == ["Failed: 1 of 2 requirements not met", "Hit@3>=0.9 failed on csr"]
     assert page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)") == [
         "missed", "late", "first", "nothing",
@@ -201,8 +201,10 @@ def test_a_retriever_of_ones_own_that_repeats_itself(place: Path, show: Show) ->
         isolation="none",
     )
     page = show(found.html(), "#q=first").page
-    assert page.locator(".verdicts strong").all_inner_texts()[0] == "Invalid: not everything could be judged"
-    assert page.locator(".verdicts strong").all_inner_texts()[1].startswith("mine: all 4 answers are the same")
+    verdicts = page.locator(".verdicts strong").all_text_contents()
+    assert verdicts[:2] == ["Invalid: not everything could be judged", "csr: Hit@3 0.6667 over 3 questions"]
+    assert verdicts[2].startswith("mine: all 4 answers are the same")
+    assert page.locator("#verdict summary").inner_text().startswith("mine: all 4 answers are the same")
     assert page.locator("#select-metric option").count() == 4
     mine = page.locator(".ranking").last
     assert mine.locator(".doc").all_inner_texts() == ["fruit#1", "fruit#0"]

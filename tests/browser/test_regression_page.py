@@ -123,7 +123,8 @@ def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(
 )
 def test_the_verdict_comes_first(show: Show, ranks: tuple[int, int], headline: str, said: str) -> None:
     page = show(forty(*ranks, allowed_drop=0.0).html()).page
-    lines = page.locator(".verdicts strong").all_inner_texts()
+    lines = page.locator(".verdicts strong").all_text_contents()
+    expect(page.locator(".verdicts:visible strong")).to_have_text(headline)
     assert lines[0] == headline
     assert said in lines[1]
     cells = page.locator("#quality tbody tr").first.locator("td").all_inner_texts()
@@ -165,6 +166,7 @@ def test_numbers_and_counts_lead_to_the_queries_of_their_dataset(show: Show) -> 
     opened = show(Regression(result_of(compared.change), compared=compared, documents=documents).html())
     page = opened.page
     assert len(opened.texts) == 6
+    page.get_by_text("More on quality").click()
     page.locator("svg a", has_text="1 worse").first.click()
     assert opened.texts == ["q2 · hurt"]
     page.locator(".row").first.click()
@@ -202,6 +204,7 @@ def test_without_texts_and_without_rankings(show: Show) -> None:
 
 def test_the_counts_of_a_figure_lead_to_their_queries(show: Show) -> None:
     opened = show(regression(side({"csr": BEFORE}), side({"csr": AFTER}, source="after")).html())
+    opened.page.get_by_text("More on quality").click()
     opened.page.locator("svg a", has_text="1 worse").first.click()
     assert opened.texts == ["q2"]
     opened.page.locator("#quality tbody a").first.click()

@@ -33,7 +33,12 @@ def document(*blocks: object) -> Document:
         Section("costs", "Costs", [quality()]),
         Section("made", "Provenance", [Facts("Made by", [("a", "b")])], detail=True),
     ]
-    verdicts = [Verdict("good", "new is better than old", "by far")]
+    verdicts = [
+        Verdict("bad", "gone failed", "it is gone"),
+        Verdict("good", "new is better than old", "by far", answers=True),
+        Verdict("unsure", "few queries", "have more"),
+        Verdict("plain", "csr is fast"),
+    ]
     return Document(
         "title", "subtitle", verdicts, [Section("quality", "Quality", blocks), *details], ["harness compare"], "made by"
     )
@@ -109,7 +114,7 @@ def test_numbers_and_bars_lead_to_their_queries(show: Show, html: str) -> None:
     assert page.url.endswith("#b=new&metric=nDCG%4010")
     expect(page.locator("#select-b")).to_have_value("1")
     expect(page.locator("#search")).to_be_in_viewport()
-    page.locator("#quality details.more summary").click()
+    page.get_by_text("More on quality").click()
     page.locator("svg a", has_text="1 better").first.click()
     assert opened.texts == ["q2"]
     page.locator("svg a", has_text="old").first.click()
@@ -120,7 +125,7 @@ def test_numbers_and_bars_lead_to_their_queries(show: Show, html: str) -> None:
 def test_figures_side_by_side_share_their_axes(show: Show, html: str) -> None:
     page = show(html).page
     bars, differences = (
-        page.locator(f"#quality svg[aria-label^='{name}']").all() for name in ("Bars", "nDCG@10 of new")
+        page.locator(f"#quality-more svg[aria-label^='{name}']").all() for name in ("Bars", "nDCG@10 of new")
     )
     for figures in (bars, differences):
         assert len(figures) == 2
@@ -128,17 +133,36 @@ def test_figures_side_by_side_share_their_axes(show: Show, html: str) -> None:
         assert first == second
 
 
-def test_one_figure_and_one_table_are_shown_and_all_else_is_folded(show: Show, html: str) -> None:
+def test_the_answer_and_one_table_are_shown_and_all_else_is_folded(show: Show, html: str) -> None:
     page = show(html).page
-    assert page.locator("main figure:visible").count() == 2
-    expect(page.locator(".notes")).to_be_visible()
+    expect(page.locator("#verdict strong:visible")).to_have_text("new is better than old")
+    assert page.locator("main figure:visible").count() == 1
     expect(page.locator("#quality caption").first).to_be_visible()
-    assert [part.inner_text() for part in page.locator("details.part > summary").all()] == ["Costs", "Provenance"]
+    summaries = page.locator("#verdict summary, details.part > summary").all_inner_texts()
+    assert summaries == ["gone failed; 2 more findings, 1 caution", "More on quality", "Costs", "Provenance"]
     page.locator("nav a", has_text="Costs").click()
     expect(page.locator("#costs table")).to_be_visible()
+    page.locator("summary", has_text="gone failed").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#verdict strong:visible").all_inner_texts()[1:] == [
+        "gone failed",
+        "few queries",
+        "csr is fast",
+    ]
 
 
-def test_paper_has_the_verdict_one_figure_one_table_and_the_largest_changes(show: Show, html: str) -> None:
+def test_a_link_into_a_folded_part_opens_it_and_paper_keeps_it_open(show: Show, html: str) -> None:
+    page = show(html, "#made").page
+    expect(page.locator("#made")).to_be_visible()
+    expect(page.locator("#costs table")).to_be_hidden()
+    page.evaluate("location.hash = 'costs'")
+    expect(page.locator("#costs table")).to_be_visible()
+    page.emulate_media(media="print")
+    expect(page.locator("#costs table")).to_be_visible()
+    expect(page.get_by_text("More on quality")).to_be_hidden()
+
+
+def test_paper_has_the_answer_one_table_and_the_largest_changes(show: Show, html: str) -> None:
     page = show(html).page
     page.emulate_media(media="print")
     pdf = page.pdf(format="A4")
@@ -148,7 +172,7 @@ def test_paper_has_the_verdict_one_figure_one_table_and_the_largest_changes(show
     assert rows[0] == "q4\tno pumps at all\t1.0000\t0.0000\t▼ −1.0000"
     expect(page.locator(".print-only")).to_be_visible()
     expect(page.locator("#quality figure.table")).to_be_visible()
-    for hidden in ("#query-list", ".controls", "details.part", ".tools", "nav"):
+    for hidden in ("#query-list", ".controls", "details", ".tools", "nav"):
         assert page.locator(f"{hidden}:visible").count() == 0, hidden
 
 
@@ -172,8 +196,9 @@ def test_a_hundred_backends_scroll_in_boxes_and_are_all_on_paper(show: Show, wid
     sections = [Section("quality", "Quality", [table, figure]), Section("made", "Provenance", facts, detail=True)]
     html = render_page(Document("t", "", [], sections, [], ""))
     page = show(html, viewport={"width": width, "height": 800}).page
-    page.locator("details.part > summary").click()
-    heights = page.locator(".table > .scroll, .picture > .scroll, .part .blocks").evaluate_all(
+    for summary in page.locator("details.part > summary").all():
+        summary.click()
+    heights = page.locator(".table > .scroll, .picture > .scroll, .blocks:has(> details)").evaluate_all(
         "boxes => boxes.map(box => [box.clientHeight, box.scrollHeight])"
     )
     assert len(heights) == 3
@@ -224,12 +249,13 @@ def test_short_labels_stand_in_the_page_and_long_ones_in_tips_links_and_copies(s
     page = replace(page, labels={long: "new[a=1]"})
     opened = show(render_page(page, [explorer]), viewport={"width": 400, "height": 800}).page
     assert opened.title() == "data: new[a=1]"
-    for place in ("h1", "#verdict strong", "#quality tbody th", "#quality h3"):
+    opened.get_by_text("More on quality").click()
+    for place in ("h1", "#verdict strong", "#quality tbody th", "#quality-more h3"):
         shown = opened.locator(place).first
         assert "new[a=1]" in shown.inner_text()
         assert "parameter_1" not in shown.inner_text()
         expect(shown.locator("abbr")).to_have_attribute("title", long)
-    expect(opened.locator("#quality svg text.label")).to_have_text("new[a=1]")
+    expect(opened.locator("#quality-more svg text.label")).to_have_text("new[a=1]")
     assert opened.locator("#verdict p").inner_text().splitlines() == ["it cannot", "take another"]
     assert opened.evaluate("document.documentElement.scrollWidth") == 400
     opened.get_by_text("Short labels in full").click()

@@ -193,7 +193,7 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
     assert worse.exit_code == 1
     plain = run("diff", baseline, folder / "after")
     assert plain.exit_code == 0, plain.output
-    assert "· Compared, without a gate (--max-drop makes one)" in plain.output.splitlines()
+    assert "No gate decides (--max-drop makes one)." in plain.output
     assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
     assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
     alone = harness.diff(folder / "before", folder / "after", max_drop={"R@1000": 0.0})
@@ -208,7 +208,7 @@ def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Pat
     assert run("diff", *given).exit_code == 0
     assert {path.name for path in (tmp_path / "diff").iterdir()} == {"report.json", "report.html", "to-label.jsonl"}
     page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
-    assert "Compared, without a gate" in page
+    assert "No gate decides (--max-drop makes one)." in page
     assert run("report", tmp_path / "diff", "--format", "html").stdout == page
     assert "already holds a result" in str(run("diff", *given).exception)
     assert run("diff", *given, "--overwrite", "--no-text").exit_code == 0

@@ -227,7 +227,7 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
     assert passed.detail == "Worse without a gate: reference overlap@10 of csr."
     plain = compare_one(before, after, CompareRules(Rules(allowed_drop=None))).change
     (compared, fell, same) = change_document(result_of(plain)).verdicts
-    assert compared.headline.startswith("Compared, without a gate")
+    assert compared.headline.startswith("Worse: reference overlap@10 of csr (−0.2000) over 40 queries")
     assert fell.headline == f"csr: {plain.backends[0].metrics[1].sentence}"
     assert same.headline == "The same: nDCG@10 of csr"
 

@@ -240,15 +240,21 @@ def test_the_highest_is_called_best_only_where_tests_show_it_above_every_other(s
     compared = sample.model_copy(update={"trials": trials, "differences": rows, "findings": []})
     (line,) = [line for line in verdicts(compared) if "nDCG@10" in line.headline]
     if shown == "better":
-        assert (line.tone, line.headline.split(";")[0]) == ("good", "b is best on nDCG@10")
+        assert (line.tone, line.headline.split(";")[0]) == ("good", "b is best on nDCG@10 over 10 queries")
     else:
-        assert (line.tone, line.headline.split(";")[0]) == ("plain", "no backend is significantly best on nDCG@10")
+        assert (line.tone, line.headline.split(";")[0]) == (
+            "plain",
+            "no backend is significantly best on nDCG@10 over 10 queries",
+        )
         assert line.headline.endswith("b is not significantly above c")
 
 
 @pytest.mark.parametrize(
     ("of_c", "tone", "begins"),
-    [("worse", "good", "a is best on nDCG@10"), ("undecided", "plain", "no backend is significantly best on nDCG@10")],
+    [
+        ("worse", "good", "a is best on nDCG@10 over 10 queries"),
+        ("undecided", "plain", "no backend is significantly best on nDCG@10 over 10 queries"),
+    ],
 )
 def test_the_compared_one_is_best_only_where_every_other_is_surely_below(of_c: str, tone: str, begins: str) -> None:
     sample = report(a=None, b=None, c=None)
@@ -310,32 +316,35 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
         (
             [("b", 0.01, "undecided"), ("c", 0.0, "same")],
             "plain",
-            "no backend is significantly best on nDCG@10; a and c are equal; b is 0.0100 above a, not significant",
+            (
+                "no backend is significantly best on nDCG@10 over 10 queries; a and c are equal; b is 0.0100 above a, "
+                "not significant (adjusted p 0.400)"
+            ),
         ),
         (
             [("b", -0.01, "worse"), ("c", 0.0, "same")],
             "good",
-            "a and c are best on nDCG@10; b is 0.0100 below a, significant",
+            "a and c are best on nDCG@10 over 10 queries; b is 0.0100 below a, significant (adjusted p 0.010)",
         ),
         (
             [("b", -0.1, "worse"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
             "good",
-            "a is best on nDCG@10; of 4 others, compared with a, 4 significantly below",
+            "a is best on nDCG@10 over 10 queries; of 4 others, compared with a, 4 significantly below",
         ),
         (
             [("b", -0.1, "undecided"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
             "plain",
             (
-                "no backend is significantly best on nDCG@10; of 4 others, compared with a, 3 significantly below "
-                "and 1 not significantly different"
+                "no backend is significantly best on nDCG@10 over 10 queries; of 4 others, compared with a, "
+                "3 significantly below and 1 not significantly different"
             ),
         ),
         (
             [("b", 0.1, "undecided"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
             "plain",
             (
-                "no backend is significantly best on nDCG@10; b is 0.1000 above a, not significant; of 3 others, "
-                "compared with a, 3 significantly below"
+                "no backend is significantly best on nDCG@10 over 10 queries; b is 0.1000 above a, not significant "
+                "(adjusted p 0.400); of 3 others, compared with a, 3 significantly below"
             ),
         ),
     ],

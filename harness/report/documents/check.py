@@ -92,7 +92,7 @@ def check_document(report: Result) -> Document:
     notes = list(_notes(report))
     sections = [
         Section("preflight", "Causes of invalidity", list(_problems(report))),
-        Section("requirements", "Requirements", _requirements(report)),
+        Section("requirements", "Requirements", _requirements(report), open=True),
         Section(
             "quality",
             "Quality",
@@ -104,7 +104,7 @@ def check_document(report: Result) -> Document:
                 *truncation_tables(report.trials),
             ],
         ),
-        Section("won-and-lost", "Questions won and lost", [*won_and_lost(report)]),
+        Section("won-and-lost", "Questions won and lost", [*won_and_lost(report)], open=True),
         Section("missed", "Questions of failed requirements", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
         Section("notes", "About these numbers", [Notes(notes)] if notes else []),
@@ -213,7 +213,8 @@ def _against_baseline(change: Document) -> list[Section]:
             if isinstance(block, Table) or section.anchor == "notes"
         ]
         title = f"{section.title}, against the baseline"
-        sections.append(replace(section, anchor=f"baseline-{section.anchor}", title=title, blocks=blocks))
+        anchor, is_open = f"baseline-{section.anchor}", section.anchor == "quality"
+        sections.append(replace(section, anchor=anchor, title=title, blocks=blocks, open=is_open))
     return sections_with_content(sections)
 
 
@@ -231,11 +232,14 @@ def _both_verdicts(report: Result, of_change: Sequence[Verdict]) -> list[Verdict
 def _verdicts(report: Result) -> Iterator[Verdict]:
     """Yield the verdict, then its grounds, the most pressing first, and which backend is best.
 
-    If nothing was required, the best backend comes first.
+    If nothing was required, the best backend comes first; of a single backend, its mean.
     """
-    best = quality_verdicts("", report.trials, report) if report.differences else []
-    answers = [*_overall(report), *_grounds(report)]
-    yield from [*answers, *best] if report.requirements or report.verdict != "passed" else [*best, *answers]
+    required = bool(report.requirements)
+    first = required or report.verdict != "passed"
+    best = quality_verdicts("", report.trials, report) if report.differences or not required else []
+    overall = [replace(verdict, answers=first or not best) for verdict in _overall(report)]
+    answers = [*overall, *_grounds(report)]
+    yield from [*answers, *best] if first else [*best, *answers]
     if sentence := busy_sentence(report.trials):
         yield Verdict(
             "unsure",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from harness.document.cells import (
@@ -44,6 +45,7 @@ from harness.metrics import improvement
 from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.pipeline.regress.verdicts import beyond_tolerance
 from harness.report.documents.query_changes import losers, query_tables
+from harness.results.backend_info import short_labels
 from harness.results.comparison import lacks_measurement
 from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement, SettingChange
 from harness.results.schema import Result
@@ -114,10 +116,17 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         kind=result.kind,
         name=", ".join(datasets),
         outcome=report.gate or "compared",
+        labels=_short_labels(report),
         values=list(_values(report)),
         suites=list(change_suites(result)),
         annotations=list(_annotations(report)),
     )
+
+
+def _short_labels(report: Change) -> dict[str, str]:
+    """Return a short label for each backend of either side whose label is long."""
+    labels = list(dict.fromkeys(label for backend in report.backends for label in (backend.before, backend.after)))
+    return {label: short for label, short in zip(labels, short_labels(labels), strict=True) if label != short}
 
 
 def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
@@ -125,8 +134,8 @@ def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
 
 
 def _verdicts(report: Change) -> Iterator[Verdict]:
-    """Yield the gate, the notes to read first, then metrics that fell, rose, and did neither."""
-    yield _gate(report)
+    """Yield the answer, the notes to read first, then metrics that fell, rose, and did neither."""
+    yield replace(_gate(report) if report.gate is not None else _without_gate(report), answers=True)
     for backend in report.backends:
         if backend.error:
             yield Verdict("bad", f"{backend.after}{report.on(backend)} was not judged", backend.error)
@@ -218,18 +227,47 @@ def _gate(report: Change) -> Verdict:
         return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
     if report.gate == "passed" and report.rule == "tolerance":
         return Verdict("good", f"Passed: no mean fell by more than {allowed}", detail)
-    if report.gate == "passed":
-        fell = sum(  # beyond the allowed drop, without a test that shows it
-            metric.verdict == "undecided"
-            and -improvement(metric.metric, metric.difference) > (metric.allowed_drop or 0)
-            for _, metric in _judged(report)
-            if metric.gate == "passed"
-        )
-        chance = f"; {counted(fell, 'mean')} fell further, which may be chance" if fell else ""
-        return Verdict(
-            "good", f"Passed: nothing is {'shown to be ' if fell else ''}worse beyond {allowed}{chance}", detail
-        )
-    return Verdict("plain", "Compared, without a gate (--max-drop makes one)", detail)
+    fell = sum(  # beyond the allowed drop, without a test that shows it
+        metric.verdict == "undecided" and -improvement(metric.metric, metric.difference) > (metric.allowed_drop or 0)
+        for _, metric in _judged(report)
+        if metric.gate == "passed"
+    )
+    chance = f"; {counted(fell, 'mean')} fell further, which may be chance" if fell else ""
+    return Verdict("good", f"Passed: nothing is {'shown to be ' if fell else ''}worse beyond {allowed}{chance}", detail)
+
+
+def _without_gate(report: Change) -> Verdict:
+    """Return whether the later result is worse, better or the same, by the tests of all metrics."""
+    detail = " ".join([*_changed(report), "No gate decides (--max-drop makes one)."])
+    judged = list(_judged(report))
+    counts = sorted({metric.queries for _, metric in judged})
+    over = f"over {f'{counts[0]:,} to ' if len(counts) > 1 else ''}{counted(max(counts, default=0), 'query')}"
+    moved = {
+        verdict: [
+            f"{_metric_and_backend(report, backend, metric)} ({signed(metric.difference)})"
+            for backend, metric in judged
+            if metric.verdict == verdict
+        ]
+        for verdict in ("worse", "better", "undecided")
+    }
+    parts = [
+        f"{verdict}: {join_names(moved[verdict], _MAX_NAMES)}" for verdict in ("worse", "better") if moved[verdict]
+    ]
+    if parts:
+        safe = "nothing is shown to be worse" if moved["undecided"] else "nothing is worse"
+        headline = "; ".join([f"{parts[0]} {over}", *parts[1:], *([] if moved["worse"] else [safe])])
+        return Verdict("bad" if moved["worse"] else "good", headline[0].upper() + headline[1:], detail)
+    if not judged:
+        return Verdict("unsure", "Not judged: there is no metric to compare", detail)
+    if not moved["undecided"]:
+        changed = any(metric.wins or metric.losses for _, metric in judged)
+        ending = "no metric changed by more than its margin" if changed else "every metric is equal on every query"
+        return Verdict("good", f"The same: {ending}, {over}", detail)
+    backend, metric = max(judged, key=lambda pair: (pair[1].verdict == "undecided", abs(pair[1].difference)))
+    largest = f"{_metric_and_backend(report, backend, metric)}, {signed(metric.difference)}"
+    test = f" (p {probability(metric.p_adjusted)})" if metric.p_adjusted is not None else ""
+    headline = f"Not decided: nothing is shown to be worse or better {over}; the largest change is {largest}{test}"
+    return Verdict("plain", headline, detail)
 
 
 def _changed(report: Change) -> list[str]:

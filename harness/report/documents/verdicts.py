@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.document.busy import busy_mark, busy_sentence
 from harness.document.cells import interval, join_names, probability, signed
@@ -34,13 +35,14 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         for trial in result.trials
         if trial.error is not None and trial.dataset not in lacking
     ]
-    lines += _leaderboard(result)
+    leaderboard = _leaderboard(result)
+    lines += leaderboard
     of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
     if len(of_datasets) > _MAX_NAMES:
         lines += _datasets_verdicts(result, list(of_datasets))
     else:
         lines += [
-            line
+            replace(line, answers=not leaderboard)
             for name, trials in of_datasets.items()
             for line in quality_verdicts(_dataset_suffix(name, several), trials, result)
         ]
@@ -121,7 +123,7 @@ def _leaderboard(result: Result) -> list[Verdict]:
     highest = [row.backend for row in rows if row.rank == 1]
     if len(highest) > 1:
         sentence = f"{_NONE_BEST}: {join_names(highest)} share the highest {over}"
-        return [Verdict("plain", sentence, "; ".join([_mean(first), *board.notes]))]
+        return [Verdict("plain", sentence, "; ".join([_mean(first), *board.notes]), answers=True)]
     across = [row for row in result.differences if row.dataset is None and row.metric == first.metric]
     tests = [row for row in across if {row.a, row.b} == {first.backend, second.backend}]
     tested = f"; p {probability(tests[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if tests else ""
@@ -129,7 +131,7 @@ def _leaderboard(result: Result) -> list[Verdict]:
     than_second = f", {'' if significant else 'not '}significantly above {second.backend}" if tests else ""
     sentence = f"{'' if significant else f'{_NONE_BEST}: '}{first.backend} has the highest {over}{than_second}"
     detail = "; ".join([f"{_mean(first)}, then {_mean(second)}{tested}", *board.notes])
-    return [Verdict("good" if significant else "plain", sentence, detail)]
+    return [Verdict("good" if significant else "plain", sentence, detail, answers=True)]
 
 
 def _mean(row: LeaderboardRow) -> str:
@@ -137,38 +139,53 @@ def _mean(row: LeaderboardRow) -> str:
 
 
 def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
-    """Return which backend is best on the first metric, and whether that is significant."""
+    """Return which backend is best on the first metric, whether that is significant, and over how many queries."""
     scored = [trial for trial in trials if trial.metrics]
     if len(scored) < 2:
-        return [_single(title_suffix, trial) for trial in scored]
+        return [_single(title_suffix, trial, unit_of(result)) for trial in scored]
     metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, compared_on(result, scored[0])))
     other_trials = [trial for trial in scored if compared_name(result, trial) != reference]
     rows = [row for trial in other_trials if (row := against_reference(result, trial, metric)) is not None]
+    means = [trial.metrics[metric].mean for trial in result.trials if metric in trial.metrics]
+    return best_verdicts(rows, result.differences, means, title_suffix, unit_of(result))
+
+
+def best_verdicts(
+    rows: Sequence[PairedDifference],
+    tests: Sequence[PairedDifference],
+    means: Sequence[float],
+    title_suffix: str = "",
+    unit: str = "query",
+) -> list[Verdict]:
+    """Return which backend or run is best on a metric, whether that is significant, and over how many queries.
+
+    Args:
+        rows: The differences from the reference on the metric; without any there is no verdict.
+        tests: All differences between the same backends, on all metrics.
+        means: The means of the metric, which show whether it is a share.
+        title_suffix: The beginning of the sentence, which names the dataset.
+        unit: The noun of what is averaged over.
+    """
     if not rows:
         return []
-    rows.sort(key=_gain, reverse=True)
+    reference, rows = rows[0].a, sorted(rows, key=_gain, reverse=True)
     equal = [reference, *(row.b for row in rows if row.verdict == "same")]
     differing = [row for row in rows if row.verdict != "same"]
+    subject = f"{rows[0].metric} {_over(rows, unit)}"
     if not differing:
-        return [
-            Verdict(
-                "good",
-                f"{title_suffix}{join_names(equal)} are equal: the same {metric} on every {unit_of(result)}",
-                _also(rows, result) or _not_equal(rows, result),
-            )
-        ]
+        headline = f"{title_suffix}{join_names(equal)} are equal: the same {rows[0].metric} on every {unit}"
+        queries = counted(_queries(rows[0]), unit)
+        detail = _also(rows, tests) or _not_equal(rows, tests)
+        return [Verdict("good", f"{headline} of {queries}", detail, answers=True)]
     top = differing[0]
     if _gain(top) > 0:
-        rivals = [row.b for row in differing[1:] if not _is_above(result, top, row.b)]
+        rivals = [row.b for row in differing[1:] if not _is_above(tests, top, row.b)]
         best, significant = [top.b], _is_significant(top) and not rivals
     else:
         rivals, best = [], equal
         significant = all(_gain(row) < 0 and _is_significant(row) for row in differing)
-    parts = [
-        f"{join_names(best)} {'is' if len(best) == 1 else 'are'} best on {metric}"
-        if significant
-        else f"{_NONE_BEST} on {metric}"
-    ]
+    verb = "is" if len(best) == 1 else "are"
+    parts = [f"{join_names(best)} {verb} best on {subject}" if significant else f"{_NONE_BEST} on {subject}"]
     if len(equal) > 1 and not (significant and best == equal):
         parts.append(f"{join_names(equal)} are equal")
     backends = differing if len(differing) <= _MAX_NAMES else differing[: int(_gain(top) > 0)]
@@ -176,9 +193,21 @@ def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: R
     if len(backends) < len(differing):
         parts.append(_counts(differing[len(backends) :], reference))
     if rivals and _is_significant(top):
-        side = "below" if lower_is_better(metric) else "above"
+        side = "below" if lower_is_better(top.metric) else "above"
         parts.append(f"{top.b} is not significantly {side} {join_names(rivals)}")
-    return [Verdict("good" if significant else "plain", title_suffix + "; ".join(parts), _behind(top, rows, result))]
+    behind = _behind(top, rows, tests, means, unit, p_is_named=top in backends)
+    return [Verdict("good" if significant else "plain", title_suffix + "; ".join(parts), behind, answers=True)]
+
+
+def _queries(row: PairedDifference) -> int:
+    """Return the number of queries that both sides of a difference have."""
+    return row.wins + row.ties + row.losses
+
+
+def _over(rows: Sequence[PairedDifference], unit: str) -> str:
+    """Return over how many queries the means are; of pairs with other common queries the fewest and the most."""
+    fewest, most = min(map(_queries, rows)), max(map(_queries, rows))
+    return f"over {counted(most, unit)}" if fewest == most else f"over {fewest:,} to {counted(most, unit)}"
 
 
 def _datasets_verdicts(result: Result, datasets: Sequence[str]) -> list[Verdict]:
@@ -214,9 +243,9 @@ def _capped(lines: list[Verdict], noun: str, title_suffix: str) -> list[Verdict]
     return [*lines[:_LINES], Verdict("plain", f"and {counted(len(lines) - _LINES, noun)} {title_suffix}")]
 
 
-def _is_above(result: Result, top: PairedDifference, other: str) -> bool:
+def _is_above(tests: Sequence[PairedDifference], top: PairedDifference, other: str) -> bool:
     """Return whether a test on the same metric shows backend ``top.b`` above ``other``; False without a test."""
-    for row in result.differences:
+    for row in tests:
         if (row.dataset, row.metric) == (top.dataset, top.metric) and {row.a, row.b} == {top.b, other}:
             return _is_significant(row) and (_gain(row) > 0) == (row.b == top.b)
     return False
@@ -239,10 +268,12 @@ def _compared(row: PairedDifference, reference: str) -> str:
     """Return by how much a backend is above or below the reference, and whether that is significant."""
     if row.difference == 0:
         return f"{row.b} has the mean of {reference}"
-    significance = "significant" if _is_significant(row) else "within ties" if row.within_ties else "not significant"
-    return (
-        f"{row.b} is {abs(row.difference):.4f} {'above' if row.difference > 0 else 'below'} {reference}, {significance}"
-    )
+    significance = "within ties"
+    if not row.within_ties:
+        word = "significant" if _is_significant(row) else "not significant"
+        significance = f"{word} (adjusted p {probability(row.p_adjusted)})"
+    side = "above" if row.difference > 0 else "below"
+    return f"{row.b} is {abs(row.difference):.4f} {side} {reference}, {significance}"
 
 
 def _counts(rows: Sequence[PairedDifference], reference: str) -> str:
@@ -259,52 +290,54 @@ def _counts(rows: Sequence[PairedDifference], reference: str) -> str:
     return f"of {len(rows)} others, compared with {reference}, {sentence}"
 
 
-def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Result) -> str:
-    """Return the test of the first difference, and the significant differences in other metrics."""
+def _behind(
+    top: PairedDifference,
+    rows: Sequence[PairedDifference],
+    tests: Sequence[PairedDifference],
+    means: Sequence[float],
+    unit: str,
+    *,
+    p_is_named: bool,
+) -> str:
+    """Return the interval and the counts of the first difference, and the significant differences in other metrics."""
     difference = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
-    difference += (
-        f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
-    )
+    difference += "" if p_is_named else f", adjusted p {probability(top.p_adjusted)}"
+    difference += f"; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
     if not _is_significant(top) and top.detectable is not None:
-        queries = top.wins + top.ties + top.losses
-        means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
-        noun = unit_of(result)
-        sensitivity = f"{counted(queries, noun)} can show differences from about {top.detectable:.4f} on"
-        difference += f"; {too_few_to_show(queries, top.detectable, *means, noun=noun) or sensitivity}"
-    also = _also(rows, result)
+        queries = _queries(top)
+        sensitivity = f"{counted(queries, unit)} can show differences from about {top.detectable:.4f} on"
+        difference += f"; {too_few_to_show(queries, top.detectable, *means, noun=unit) or sensitivity}"
+    also = _also(rows, tests)
     return f"{difference}. {also}" if also else difference
 
 
-def _also(rows: Sequence[PairedDifference], result: Result) -> str:
+def _also(rows: Sequence[PairedDifference], tests: Sequence[PairedDifference]) -> str:
     """Return the significant differences in other metrics between the same backends."""
     metric, pairs = rows[0].metric, {(row.dataset, row.a, row.b) for row in rows}
     further = [
         f"{row.metric} of {row.b} ({signed(row.difference)})"
-        for row in result.differences
+        for row in tests
         if (row.dataset, row.a, row.b) in pairs and row.metric != metric and _is_significant(row)
     ]
     return f"Also significant: {join_names(further)}" if further else ""
 
 
-def _not_equal(rows: Sequence[PairedDifference], result: Result) -> str:
+def _not_equal(rows: Sequence[PairedDifference], tests: Sequence[PairedDifference]) -> str:
     """Return the other metrics in which the same backends are not equal; "" if they are equal in all."""
     pairs = {(row.dataset, row.a, row.b) for row in rows}
     metrics: dict[str, list[str]] = {}
-    for row in result.differences:
+    for row in tests:
         if (row.dataset, row.a, row.b) in pairs and row.verdict != "same":
             metrics.setdefault(row.b, []).append(row.metric)
     differing = [f"{join_names(names)} of {label} differ" + "s" * (len(names) == 1) for label, names in metrics.items()]
     return f"Not significant: {'; '.join(differing)} from {rows[0].a}" if differing else ""
 
 
-def _single(title_suffix: str, trial: TrialResult) -> Verdict:
+def _single(title_suffix: str, trial: TrialResult, unit: str) -> Verdict:
     metric, value = next(iter(trial.metrics.items()))
     interval_text = interval(value.ci_low, value.ci_high)
-    return Verdict(
-        "plain",
-        f"{title_suffix}{trial.label}: {metric} {value.mean:.4f}",
-        f"95 % interval {interval_text}" if interval_text else "",
-    )
+    headline = f"{title_suffix}{trial.label}: {metric} {value.mean:.4f} over {counted(value.n, unit)}"
+    return Verdict("plain", headline, f"95 % interval {interval_text}" if interval_text else "", answers=True)
 
 
 def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:

@@ -20,12 +20,13 @@ _WON, _LOST = "↑", "↓"
 
 
 def won_and_lost(report: Result) -> list[Table]:
-    """Tabulate each question on which a backend is better or worse than the reference, the largest change first.
+    """Tabulate the questions on which a backend is better than the reference, then those on which one is worse.
 
-    Its columns are the values of all backends on the first metric on which any question differs. No table without such
-    a metric, or if every pair is compared: no backend is the reference then.
+    The largest change comes first. Columns are the values of all backends on the first metric on which any question
+    differs. No tables without such a metric, or if every pair is compared: no backend is the reference then.
     """
-    metric = next((row.metric for row in report.differences if row.wins + row.losses), None)
+    differing = {row.metric for row in report.differences if row.wins + row.losses}
+    metric = next((name for trial in report.trials for name in trial.metrics if name in differing), None)
     if metric is None or not isinstance(report.plan.resolved.get("reference"), str):
         return []
     reference = str(reference_of(report, None))
@@ -39,28 +40,31 @@ def won_and_lost(report: Result) -> list[Table]:
         question: [improvement(metric, float(difference[row])) for difference in moved]
         for row, question in enumerate(common)
     }
-    changed = [question for question, of_question in changes.items() if any(of_question)]
-    changed.sort(key=lambda question: -max(map(abs, changes[question])))
     texts = {question.id: question.question for question in trials[reference].questions}
-    names = short_ids(changed)
-    rows = [
-        [
-            text(names[question]),
-            text(_shortened(texts[question])),
-            number(values[reference][question]),
-            *map(_cell, [values[name][question] for name in compared], changes[question]),
-        ]
-        for question in changed
-    ]
+    names = short_ids(question for question in common if any(changes[question]))
     columns = [
         Column("question", numeric=False),
         Column("text", numeric=False, priority=len(compared) + 1),
         Column(reference),
         *(Column(name, priority=position) for position, name in enumerate(compared)),
     ]
-    title = f"{metric}: {counted(len(changed), 'question')} won or lost against {reference}"
     legend = [f"{_WON} better than {reference} on this question, {_LOST} worse"]
-    return [Table(title, columns, rows, legend, most=_IN_SHORT)]
+    tables = []
+    for word, sign in (("won", 1), ("lost", -1)):
+        sizes = {question: max(sign * change for change in changes[question]) for question in common}
+        questions = sorted((name for name in common if sizes[name] > 0), key=lambda name: -sizes[name])
+        rows = [
+            [
+                text(names[question]),
+                text(_shortened(texts[question])),
+                number(values[reference][question]),
+                *map(_cell, [values[name][question] for name in compared], changes[question]),
+            ]
+            for question in questions
+        ]
+        title = f"{metric}: {counted(len(questions), 'question')} {word} against {reference}"
+        tables += [Table(title, columns, rows, legend, most=_IN_SHORT)] if rows else []
+    return tables
 
 
 def _values(trial: TrialResult, metric: str) -> Mapping[str, float]:

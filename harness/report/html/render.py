@@ -17,7 +17,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table
+from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table, Verdict
 from harness.report.html.payload import payload_of
 from harness.report.html.pictures import draw
 from harness.report.rankings.explorer import Explorer
@@ -25,7 +25,11 @@ from harness.wording import counted
 
 LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
-_SCRIPTS = ("data", "model", "dom", "words", "list", "detail", "selection", "controls", "tables", "main")
+_SCRIPTS = ("data", "model", "dom", "words", "list", "detail", "selection", "controls", "tables", "pictures", "main")
+_TAG_OR_SIGN = re.compile("(<[^>]*>)|([:;|=+])")
+_NAMED_FINDINGS = 2
+_LONGEST_UNBROKEN = 28
+"""Characters of a cell of text that stay on one line: more than short labels have."""
 _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
 _KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
@@ -39,15 +43,21 @@ def render_page(
     changed least first, until the file has at most ``largest`` bytes; the page says how many queries have their texts.
     """
     template = _environment().get_template("page.html.jinja")
-    style, script = _asset("style.css"), _script()
+    style, script, shortened = _asset("style.css"), _script(), _shortening(document.labels)
+    answers = [verdict for verdict in document.verdicts if verdict.answers] or list(document.verdicts[:1])
+    further = [verdict for verdict in document.verdicts if all(verdict is not answer for answer in answers)]
     common = {
         "page": document,
+        "answers": answers,
+        "further": further,
+        "further_findings": _findings_in_words(further),
         "parts": [part for part in _parts(document) if not explorers or part.section.anchor != instead_of],
         "no_texts": next((explorer.no_texts for explorer in explorers if explorer.no_texts), ""),
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package
         "policy": _policy(style, script),
-        "short": _shortening(document.labels),
+        "short": shortened,
+        "is_long": lambda text: len(text) > _LONGEST_UNBROKEN < len(shortened(text).striptags()),
     }
     bare = template.render(**common, explored=bool(explorers), payload=None)
     if not explorers:
@@ -73,6 +83,21 @@ def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
     return shortened
 
 
+def _breakable(label: Markup) -> Markup:
+    """Return a heading that may continue on the next line after the signs within a backend's label."""
+    return Markup(_TAG_OR_SIGN.sub(lambda part: part[1] or f"{part[2]}<wbr>", label))  # noqa: S704 - escaped before
+
+
+def _findings_in_words(verdicts: Sequence[Verdict]) -> str:
+    """Return the line above folded findings: bad news in full, the others by their number."""
+    bad = [verdict.headline for verdict in verdicts if verdict.tone == "bad"]
+    named = bad if len(bad) <= _NAMED_FINDINGS else bad[: _NAMED_FINDINGS - 1]
+    further = len(verdicts) - len(named)
+    cautions = sum(verdict.tone == "unsure" for verdict in verdicts)
+    caution = f", {counted(cautions, 'caution')}" if cautions else ""
+    return "; ".join([*named, *([f"{counted(further, 'more finding')}{caution}"] if further else [])])
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A section of the page: blocks that are shown at once, and blocks that are folded away."""
@@ -83,16 +108,15 @@ class _Part:
 
 
 def _parts(document: Document) -> list[_Part]:
-    """Show the first table, the first figure and everything open, blocks and sections; fold the rest away."""
-    blocks = [block for section in document.sections if not section.detail for block in section.blocks]
-    firsts = [id(next((block for block in blocks if isinstance(block, kind)), None)) for kind in (Figure, Table)]
+    """Show the first table and everything open, blocks and sections; fold the rest away."""
+    folding = [section for section in document.sections if not (section.detail or section.open)]
+    first = next((block for section in folding for block in section.blocks if isinstance(block, Table)), None)
     parts = []
     for section in document.sections:
         visible_blocks = [
             block
             for block in section.blocks
-            if not section.detail
-            and (section.open or id(block) in firsts or isinstance(block, Notes) or getattr(block, "open", False))
+            if not section.detail and (section.open or block is first or getattr(block, "open", False))
         ]
         folded = [block for block in section.blocks if all(block is not other for other in visible_blocks)]
         parts.append(_Part(section, visible_blocks, folded))
@@ -123,6 +147,7 @@ def _environment() -> Environment:
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["counted"] = counted
+    environment.filters["breakable"] = _breakable
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
     environment.filters["draw"] = draw
     environment.filters["best"] = lambda table: [table.best(column) for column in range(len(table.columns))]

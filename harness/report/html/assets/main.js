@@ -184,6 +184,14 @@ class App {
   }
 }
 
+// Open the folded parts around the target of the address, which some browsers leave closed.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target === null) return;
+  for (let part = target.closest("details"); part !== null; part = part.parentElement.closest("details")) part.open = true;
+  target.scrollIntoView();
+}
+
 async function start() {
   const root = document.getElementById("explorer");
   let model = null;
@@ -194,6 +202,9 @@ async function start() {
   }
   if (model !== null) linkFigures(model);
   for (const table of document.querySelectorAll("figure.table")) new SortableTable(table, model);
+  for (const picture of document.querySelectorAll("figure.picture")) addSaving(picture);
+  window.addEventListener("hashchange", unfold);
+  unfold();
   document.documentElement.dataset.ready = "true";
 }
 

@@ -77,7 +77,7 @@ class SortableTable {
         const span = row.cells[column].querySelector("span");
         const dataset = [name, ofRow].find(inDataset);
         const metric = longest.find((one) => name.startsWith(one)) ?? (name === "difference" ? inRow : inDataset(name) && inTitle);
-        if (name === "query" && model.find(text)) linkTo(span, { q: text });
+        if (["query", "question"].includes(name) && model.find(text)) linkTo(span, { q: text });
         else if (b !== undefined && metric && row.cells[column].dataset.value) linkTo(span, { b, metric, ...(dataset && { dataset }) });
       });
     }
