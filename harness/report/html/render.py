@@ -91,11 +91,11 @@ def _breakable(label: Markup) -> Markup:
 def _findings_in_words(verdicts: Sequence[Verdict]) -> str:
     """Return the line above folded findings: bad news in full, the others by their number."""
     bad = [verdict.headline for verdict in verdicts if verdict.tone == "bad"]
-    named = bad if len(bad) <= _NAMED_FINDINGS else bad[: _NAMED_FINDINGS - 1]
-    further = len(verdicts) - len(named)
+    headlines = bad if len(bad) <= _NAMED_FINDINGS else bad[: _NAMED_FINDINGS - 1]
+    further = len(verdicts) - len(headlines)
     cautions = sum(verdict.tone == "unsure" for verdict in verdicts)
     caution = f", {counted(cautions, 'caution')}" if cautions else ""
-    return "; ".join([*named, *([f"{counted(further, 'more finding')}{caution}"] if further else [])])
+    return "; ".join([*headlines, *([f"{counted(further, 'more finding')}{caution}"] if further else [])])
 
 
 @dataclass(frozen=True, slots=True)
