@@ -39,14 +39,13 @@ def report(request: ReportRequest) -> None:
         return
     if request.folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
-    if request.format == _HTML and request.query is not None:
-        raise UsageError("--query with --format html: the page has every query", fix="leave out one of them")
+    _refuse_contradictions(request)
     if request.format == _HTML:  # bytes, because the file declares UTF-8, whatever the encoding of the terminal is
         page = _read_result(request.folder, request.cards).html(keep_text=not request.no_text)
         print_result(page.encode())
         return
-    if request.query is not None:
-        _write_query(request.folder, request.query, request)
+    if request.query is not None or request.queries:
+        _write_queries(request.folder, request)
         return
     stored = _stored(request.folder)
     visible_result = _without_texts(stored) if request.no_text else stored
@@ -83,11 +82,27 @@ def _without_texts(report: Result) -> Result:
     return without_questions(report) if report.kind == "check" else report
 
 
-def _write_query(folder: Path, query: str, request: ReportRequest) -> None:
-    """Print one query of a stored result."""
-    from harness.report.presenting import query_of
+def _refuse_contradictions(request: ReportRequest) -> None:
+    """Raise UsageError for options that exclude each other."""
+    flags = [flag for flag, value in (("--query", request.query), ("--queries", request.queries)) if value]
+    if len(flags) > 1:
+        raise UsageError("--query with --queries: one query or all", fix="leave out one of them")
+    if flags and request.format == _HTML:
+        raise UsageError(f"{flags[0]} with --format html: the page has every query", fix="leave out one of them")
+    if request.metric is not None and not request.queries:
+        raise UsageError("--metric without --queries: it names the metric of that table", fix="add --queries")
 
-    document = query_of(_read_result(folder, request.cards), query, keep_text=not request.no_text)
+
+def _write_queries(folder: Path, request: ReportRequest) -> None:
+    """Print one query of a stored result, or the table of all."""
+    from harness.report.presenting import queries_of, query_of
+
+    result, keep_text = _read_result(folder, request.cards), not request.no_text
+    if request.query is None:
+        document = queries_of(result, request.metric, request.sort, keep_text=keep_text)
+        write_report(document, request.format, verbose=request.verbose)
+        return
+    document = query_of(result, request.query, keep_text=keep_text)
     if request.sort is not None:
         document.check_sort(request.sort)
     write_report(document, request.format, verbose=request.verbose, sort=request.sort)

@@ -285,6 +285,7 @@ class Document:
         values: Every number, one a dataset, backend and metric.
         suites: The judged requirements, as test cases.
         annotations: Problems, with the lines of the golden set that they concern.
+        records: The rows that CSV prints in place of ``values``, each with its columns by name.
     """
 
     title: str
@@ -300,6 +301,7 @@ class Document:
     values: Sequence[Value] = ()
     suites: Sequence[Suite] = ()
     annotations: Sequence[Annotation] = ()
+    records: Sequence[Mapping[str, str | float | None]] = ()
 
     def tables(self) -> Iterator[Table]:
         """Yield the tables in reading order."""

@@ -861,6 +861,14 @@ class ReportRequest(Options):
         OUTPUT,
         metavar="ID",
     ).default(None)
+    queries: bool = Option(
+        "Print only the table of queries and backends: a row for each query with every backend's value; csv has all of "
+        "it, with ranks, and whether each query is won or lost.",
+        OUTPUT,
+    ).default(False)
+    metric: str | None = Option("The metric of --queries.", OUTPUT, default_text="the first", metavar="NAME").default(
+        None
+    )
     schema: bool = Option("Describe every field of report.json, and exit.", OUTPUT).default(False)
     no_text: bool = NO_TEXT.default(False)
     cards: Path | None = CARDS.default(None)

@@ -72,9 +72,16 @@ def render(
 
 
 def _csv(document: Document) -> str:
-    """Return every number of a document in full precision, long: one row a dataset, backend and metric."""
+    """Return every number of a document in full precision, long: one row a dataset, backend and metric.
+
+    A document with records has a row for each.
+    """
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
+    if document.records:
+        writer.writerow(document.records[0])
+        writer.writerows(["" if cell is None else cell for cell in row.values()] for row in document.records)
+        return sink.getvalue()
     writer.writerow(CSV_COLUMNS)
     for value in document.values:
         row = (getattr(value, name) for name in CSV_COLUMNS)

@@ -12,8 +12,10 @@ from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
 from harness.report.documents.query import query_document
+from harness.report.documents.query_table import queries_document
 from harness.report.formats import render
 from harness.report.html.pages import change_html, check_html, comparison_html
+from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.of_change import change_explorers
 from harness.report.rankings.of_check import check_explorers
 from harness.report.rankings.of_comparison import comparison_explorers
@@ -48,6 +50,20 @@ class ReportPresenter:
         document = query_of(result, query_id, keep_text=keep_text)
         return render(document, format_name, verbose=verbose, sort=sort)
 
+    def queries(
+        self,
+        result: object,
+        metric: str | None,
+        format_name: str,
+        *,
+        keep_text: bool,
+        verbose: bool,
+        sort: str | None,
+    ) -> str:
+        """Return the table of queries and backends of a comparison, a check or a regression in one of these formats."""
+        document = queries_of(result, metric, sort, keep_text=keep_text)
+        return render(document, format_name, verbose=verbose)
+
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs as ``harness eval`` prints them."""
         if not isinstance(evaluated, EvaluatedRuns):
@@ -65,6 +81,22 @@ def query_of(result: object, query_id: str, *, keep_text: bool) -> Document:
 
     Raises UnknownNameError for an unknown query, UsageError if the rankings of the compared results cannot be read.
     """
+    report, explorers = _explorers_of(result, keep_text=keep_text)
+    return query_document(explorers, query_id, _made_by(report))
+
+
+def queries_of(result: object, metric: str | None, sort: str | None, *, keep_text: bool) -> Document:
+    """Return the document of all queries of a result; raises as :func:`queries_document`, and as :func:`query_of`."""
+    report, explorers = _explorers_of(result, keep_text=keep_text)
+    return queries_document(explorers, metric, sort, _made_by(report))
+
+
+def _made_by(report: Result) -> str:
+    return f"harness {report.harness.version} · {report.created}"
+
+
+def _explorers_of(result: object, *, keep_text: bool) -> tuple[Result, list[Explorer]]:
+    """Return the report of a result, and its queries; raises UsageError if the rankings cannot be read."""
     if isinstance(result, Comparison):
         report, explorers = result.report, comparison_explorers(result if keep_text else result.without_texts())
     elif isinstance(result, CheckResult):
@@ -77,7 +109,7 @@ def query_of(result: object, query_id: str, *, keep_text: bool) -> Document:
         report = result.report
         no_texts = result.no_texts if keep_text else LEFT_OUT
         explorers = change_explorers(result.compared, result.documents, no_texts, keep_text=keep_text)
-    return query_document(explorers, query_id, f"harness {report.harness.version} · {report.created}")
+    return report, explorers
 
 
 def _check_parts(

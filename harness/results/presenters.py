@@ -29,6 +29,18 @@ class Presenter(Protocol):
     ) -> str:
         """Return one query of a result as ``table``, ``markdown``, ``latex`` or ``csv``."""
 
+    def queries(
+        self,
+        result: object,
+        metric: str | None,
+        format_name: str,
+        *,
+        keep_text: bool,
+        verbose: bool,
+        sort: str | None,
+    ) -> str:
+        """Return the table of queries and backends as ``table``, ``markdown``, ``latex`` or ``csv``."""
+
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs in one of these formats, with or without the values of every query."""
 
@@ -77,6 +89,24 @@ class Presentable:
         for an unknown query.
         """
         return presenter().query(self, str(query_id), format, keep_text=keep_text, verbose=verbose, sort=sort)
+
+    def render_queries(
+        self,
+        metric: str | None = None,
+        format: str = "table",  # noqa: A002 - the name of the command line's option
+        *,
+        keep_text: bool = True,
+        verbose: bool = False,
+        sort: str | None = None,
+    ) -> str:
+        """Return a row for each query with the value of every backend on a metric, in the formats but ``json``.
+
+        ``csv`` also has the rank of the first relevant document if the metric depends on it alone, and whether the
+        query is won, lost or tied; of a check, also whether it is missed. By default the metric is the first;
+        ``table`` has the first rows unless ``verbose``; ``sort`` names the column that orders rows.
+        Raises UnknownNameError for an unknown metric or column, UsageError for a result without values of queries.
+        """
+        return presenter().queries(self, metric, format, keep_text=keep_text, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as a self-contained HTML file.

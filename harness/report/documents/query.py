@@ -99,11 +99,9 @@ class _View:
     def facts(self) -> Iterator[str]:
         """The text of the query, and its filter."""
         explorer = self.explorer
-        if explorer.queries is not None:
-            rows = explorer.queries.ids.rows_of(explorer.query_ids)
-            written = "".join(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
-            if written:
-                yield written if len(written) <= _LONGEST_QUERY else f"{written[:_LONGEST_QUERY]} …"
+        (written,) = explorer.query_texts()
+        if written:
+            yield written if len(written) <= _LONGEST_QUERY else f"{written[:_LONGEST_QUERY]} …"
         if explorer.filters and explorer.filters[0]:
             yield f"filter {explorer.filters[0]}"
 

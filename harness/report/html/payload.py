@@ -146,7 +146,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     explorer, top, pools = part.explorer, part.top, part.pools
     position = np.empty(len(part.order), dtype=np.int64)
     position[part.order] = np.arange(len(part.order))
-    texts = _query_texts(explorer)
+    texts = explorer.query_texts()
     relevant = _relevant(explorer)
     ranks = ranks_in_pools(explorer, top, pools)
     grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
@@ -214,14 +214,6 @@ def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:
         owner = np.repeat(explorer.query_ids.rows_of(qrels.query_ids), np.diff(qrels.indptr))
         np.add.at(counts, owner[(owner >= 0) & (qrels.grades >= explorer.relevance)], 1)
     return counts
-
-
-def _query_texts(explorer: Explorer) -> list[str]:
-    if explorer.queries is None:
-        return [""] * len(explorer.query_ids)
-    rows = explorer.queries.ids.rows_of(explorer.query_ids)
-    texts = iter(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
-    return [next(texts) if row >= 0 else "" for row in rows.tolist()]
 
 
 def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:

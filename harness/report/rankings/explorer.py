@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.data.arrow import strings
+from harness.data.arrow import strings, take_rows
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 from harness.wording import LONGEST_ID, short_ids, value_and_id
 
@@ -114,6 +114,14 @@ class Explorer:
         """The ranking that each ranking is compared with, int64 (R,)."""
         chosen = self.against if self.against is not None else [self.reference] * len(self.labels)
         return np.array(chosen, dtype=np.int64)
+
+    def query_texts(self) -> list[str]:
+        """Return the text of each query, "" for an unknown one."""
+        if self.queries is None:
+            return [""] * len(self.query_ids)
+        rows = self.queries.ids.rows_of(self.query_ids)
+        texts = iter(take_rows(self.queries.texts, rows[rows >= 0]).to_pylist())
+        return [next(texts) if row >= 0 else "" for row in rows.tolist()]
 
     @property
     def nearest(self) -> Float64Array:
