@@ -54,7 +54,8 @@ _ABOUT_METRICS = """\
 Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add a
 metric](../how-to/add-a-metric.md) as a NumPy function.
 
-A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
+A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`.
+`nDCG@1+3+5+10` is the mean over these cutoffs, of any metric that takes a rank as its cutoff. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the
 canonical name is shown. R is the number of relevant documents of a query; a document is relevant if its grade is at
 least `rel`, which defaults to `--relevance` (1). Higher is better for every metric except the counts

@@ -1,4 +1,4 @@
-"""Parse metrics as people write them: ``nDCG@10``, ``MAP``, ``recall_100``, ``AP(rel=2)@100``."""
+"""Parse metrics as people write them: ``nDCG@10``, ``MAP``, ``recall_100``, ``AP(rel=2)@100``, ``nDCG@1+3+5+10``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,21 @@ def parse_metric(text: str, release: Release = 9) -> Metric:
     if exponential is not None:
         name, inside = exponential, "dcg=exp-log2"
     kind = kind or find_kind(name, release)
-    return Metric(kind.name, _cutoff(kind, cutoff_text, text), _parameters(kind, inside, text))
+    first, *further = (cutoff_text or "").split("+")
+    metric = Metric(
+        kind.name, _cutoff(kind, None if cutoff_text is None else first, text), _parameters(kind, inside, text)
+    )
+    return _mean_over(metric, kind, further, text) if further else metric
+
+
+def _mean_over(metric: Metric, kind: Kind, further: Iterable[str | None], text: str) -> Metric:
+    """Return the mean of a metric over its own cutoff and ``further`` ones."""
+    if kind.cutoff == "recall":
+        raise UsageError(f"metric '{text}': a mean is over ranks, not over recalls", fix="write 11pt_avg")
+    ranks = [*metric.cutoffs, *(int(_cutoff(kind, rank, text) or 0) for rank in further)]
+    if len(set(ranks)) < len(ranks):
+        raise UsageError(f"metric '{text}' names a cutoff twice", fix="name each once, like nDCG@1+3+5+10")
+    return metric.with_cutoffs(ranks)
 
 
 def with_condensed(measures: Iterable[Metric]) -> list[Metric]:

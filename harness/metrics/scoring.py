@@ -18,7 +18,7 @@ from harness.metrics.functions import QueryFaultError
 from harness.metrics.gains import parse_gains, require_gains, with_gains
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kind, Parameter
+from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kernel, Kind, Parameter
 from harness.metrics.measure import Metric
 from harness.metrics.placement import judge_hits
 from harness.metrics.registry import counts_forbidden, kind_of, kinds
@@ -241,7 +241,10 @@ def _fill(
         kernel = (kind.average if average else None) or kind.kernel
         gains = measure.parameter("gains")
         graded = hits if gains is None else with_gains(hits, parse_gains(str(gains)))
-        kernel(graded, _arguments(measure, kind, relevance), values)
+        arguments = _arguments(measure, kind, relevance)
+        kernel(graded, arguments, values)
+        if len(measure.cutoffs) > 1:
+            _average_cutoffs(kernel, graded, arguments, measure.cutoffs, values)
     except QueryFaultError as error:
         of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
         raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
@@ -249,6 +252,17 @@ def _fill(
     if len(broken):
         query, value = query_ids[int(broken[0])], values[broken[0]]
         raise MetricError(f"metric '{measure}' of query '{query}': it gave {value:g}, expected a finite number")
+
+
+def _average_cutoffs(
+    kernel: Kernel, hits: JudgedHits, arguments: Arguments, cutoffs: Sequence[int], values: Float64Array
+) -> None:
+    """Turn values at the highest cutoff into the mean over all."""
+    for cutoff in cutoffs[:-1]:
+        at_cutoff = np.zeros_like(values)
+        kernel(hits, arguments._replace(cutoff=cutoff), at_cutoff)
+        values += at_cutoff
+    values /= len(cutoffs)
 
 
 def _require_within(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import official_metrics, parse_metric, parse_metrics
 from harness.metrics.parse import split_metrics
 from harness.metrics.table import KINDS
+from harness.pipeline.regress.common_depth import names_at
 
 
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
         ("nDCG@10", "nDCG@10"),
+        ("ndcg@10+1+5+3", "nDCG@1+3+5+10"),
+        ("MAP(rel=2)@ 1+100", "AP(rel=2)@1+100"),
+        ("nDCG(judged_only=True, dcg=exp-log2)@1+3", "nDCG(dcg='exp-log2', judged_only=True)@1+3"),
         ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
         ('ndcg( dcg = "exp-log2" )@10', "nDCG(dcg='exp-log2')@10"),
         ("nDCG(dcg=log2)@10", "nDCG@10"),
@@ -250,3 +256,29 @@ def test_braces_in_a_list_of_measures_are_expanded_too() -> None:
 def test_braces_that_list_nothing_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="its braces list no cutoffs"):
         parse_metrics(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nDCG@1+3+1", "names a cutoff twice"),
+        ("nDCG@1+", "'' is not a rank of 1 or more"),
+        ("nDCG@1+0", "'0' is not a rank of 1 or more"),
+        ("nDCG@1+3@5", "'3@5' is not a rank"),
+        ("Rprec@1+3", "takes no cutoff"),
+        ("IPrec@0.1+0.5", "a mean is over ranks"),
+        ("nDCG(cutoffs=1)@3", "unknown parameter 'cutoffs'"),
+    ],
+)
+def test_means_over_cutoffs_that_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse_metric(text)
+
+
+def test_a_mean_over_cutoffs_looks_at_the_highest_and_is_cut_by_leaving_cutoffs_out() -> None:
+    metric = parse_metric("nDCG@1+3+10")
+    assert (metric.cutoff, metric.cutoffs) == (10, (1, 3, 10))
+    assert [str(metric.cut(depth)) for depth in (1, 3, 5, 100)] == ["nDCG@1", "nDCG@1+3", "nDCG@1+3+5", "nDCG@1+3+10"]
+    assert str(parse_metric("P@10").cut(5)) == "P@5"
+    assert [str(one) for one in parse_metrics("P@{1+3,5}")] == ["P@1+3", "P@5"]
+    assert names_at(["Hit@1+3+10", "MRR@10"], 5) == {"Hit@1+3+10", "Hit@1+3+5", "MRR@10", "MRR@5"}

@@ -36,6 +36,19 @@ def test_discounted_gain_is_that_of_ndcg_before_it_is_divided():
     assert means[0].value == 1.25
 
 
+@pytest.mark.parametrize("name", ["nDCG", "R", "P", "F1", "RR", "Success", "AP(rel=2)", "Judged", "Hits"])
+def test_a_mean_over_cutoffs_is_the_mean_of_each_querys_values(name):
+    qrels = qrels_from_dict({"q": {"a": 1, "c": 3, "d": -1}, "r": {"b": 2}, "unanswered": {"a": 1}})
+    run = run_from_dict({"q": {"a": 2.0, "b": 2.0, "c": 2.0, "d": 1.0}, "r": {"a": 2.0, "b": 1.0}})
+    average, *single = parse_metrics(f"{name}@1+2+4,{name}@{{1,2,4}}")
+    for ties in ("trec_eval", "engine", "average"):
+        scores = score(run, qrels, [average, *single], ties=ties)
+        for table in (scores.values, scores.low, scores.high):
+            np.testing.assert_allclose(table[:, 0], table[:, 1:].mean(axis=1))
+        overall, *means = [summary.value for summary in scores.means()]
+        assert overall == pytest.approx(np.mean(means))
+
+
 def test_average_precision_at_k_divides_by_all_relevant_documents():
     qrels = {"q": {"a": 1, "b": 1, "c": 1}}
     run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}

@@ -23,6 +23,7 @@ WITH_CLOSED_FORM = (
     "RBP", "RBP(p=0.5)@3", "RBP_trec_eval_10", "RBP_trec_eval_10(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP",
     "SetR", "SetF", "Success", "Hits", "Hits@2", "F1", "F1@3", "P(judged_only=True)@3", "nDCG(judged_only=True)@2",
     "AP(judged_only=True)", "RR(judged_only=True)@2", "SetP(judged_only=True)", "Complete(judged_only=True)@2",
+    "nDCG@1+2+4", "F1@1+3", "AP(rel=2)@1+3", "P(judged_only=True)@1+3",
 )  # fmt: skip
 BOUNDED = (*WITH_CLOSED_FORM, "ERR", "ERR@2", "Bpref", "IPrec@0.5", "IPrec@0.0", "11pt_avg", "gm_map",
            "IPrec_trec_eval_10@0.3", "11pt_avg_trec_eval_10")  # fmt: skip

@@ -112,6 +112,21 @@ def test_an_aggregated_task_lacks_a_value_where_one_of_its_datasets_does() -> No
     assert rows["a"].rank is None
 
 
+def test_a_mean_over_cutoffs_is_ranked_like_any_metric() -> None:
+    names = ("nDCG@1+3", "nDCG@1", "nDCG@3")
+    values = {("a", "d0"): (0.3, 0.5), ("a", "d1"): (0.5, 0.7), ("b", "d0"): (0.4, 0.2), ("b", "d1"): (0.6, 0.4)}
+    trials = []
+    for (label, dataset), (first, third) in values.items():
+        means = dict(zip(names, ((first + third) / 2, first, third), strict=True))
+        metrics = {name: metric(name, value) for name, value in means.items()}
+        trials.append(trial(label, dataset, None).model_copy(update={"status": "ok", "metrics": metrics}))
+    board = make_leaderboard(trials, {}, seed=1)
+    assert board is not None
+    assert board.metrics == list(names)
+    ranked = [(row.backend, row.rank, row.mean) for row in board.rows if row.metric == names[0]]
+    assert ranked == [("a", 1, pytest.approx(0.5)), ("b", 2, pytest.approx(0.4))]
+
+
 def test_there_is_no_leaderboard_of_one_dataset_or_without_metrics() -> None:
     assert make_leaderboard([trial("a", "d", 0.5)], {}, 1) is None
     assert make_leaderboard([trial("a", "d", None), trial("a", "e", None)], {}, 1) is None

@@ -80,8 +80,8 @@ def names_at(metrics: Iterable[str], depth: int) -> set[str]:
 
 
 def _cut_name(name: str, metric: Metric, depth: int) -> str:
-    """Return the name of a metric with another cutoff."""
-    return f"{name.removesuffix(f'@{metric.cutoff}')}@{depth}"
+    """Return the name of a metric cut to a depth."""
+    return f"{name.removesuffix(metric.suffix)}{metric.cut(depth).suffix}"
 
 
 def _metrics_at_depth(before: ResultSnapshot, after: ResultSnapshot) -> dict[str, Metric]:
@@ -103,7 +103,7 @@ def _metrics_at_depth(before: ResultSnapshot, after: ResultSnapshot) -> dict[str
                 metrics[name] = metric
             continue
         for depth in (min(metric.cutoff, limit), min(metric.cutoff, stored)):
-            cut = replace(metric, cutoff=depth)
+            cut = metric.cut(depth)
             if all(
                 cut in of_result.values() or depth <= one.deepest
                 for one, of_result in zip(results, measures, strict=True)

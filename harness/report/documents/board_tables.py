@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import ABSENT, BACKEND, count, interval, number, signed, text
 from harness.document.model import Best, Cell, Column, Table, Value
-from harness.report.documents.quality import TONES, cut_short_legend, mark_of, marked_name, meanings
+from harness.report.documents.quality import TONES, mark_of, marked_name, meanings, metrics_legend
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
@@ -66,7 +66,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
         ]
         for label, row in rows[first].items()
     ]
-    legend = [*_legend(board, list(rows[first].values()), across, cells), *cut_short_legend(result, result.trials)]
+    legend = [*_legend(board, list(rows[first].values()), across, cells), *metrics_legend(result, result.trials)]
     return Table(f"Leaderboard, means over {counted(len(board.datasets), 'dataset')}", columns, cells, legend)
 
 

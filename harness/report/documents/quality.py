@@ -18,7 +18,7 @@ from harness.document.cells import (
     text,
 )
 from harness.document.model import Best, Cell, Column, Table, Tone, Value
-from harness.errors import UnknownNameError
+from harness.errors import UnknownNameError, UsageError
 from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import (
@@ -275,7 +275,7 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     if any(value.ci_low is not None for value in values):
         over = "queries" if result.golden is None else "questions that expect something"
         yield f"95 % intervals: BCa bootstrap over {over}; exact if every value is 0 or 1"
-    yield from cut_short_legend(result, trials)
+    yield from metrics_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
     tested = [row for row in result.differences if row.dataset == compared_on(result, trials[0])]
@@ -322,8 +322,8 @@ def marked_name(result: Result, metric: str) -> str:
     return f"{metric}{_CUT_SHORT}" if cut_short(result, metric) else metric
 
 
-def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
-    """Yield the line that explains the mark of metrics that cover fewer hits than their names say."""
+def metrics_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
+    """Yield the lines on metrics that cover fewer hits than their names say, and on means over several cutoffs."""
     marked = [name for name in metric_names(trials) if cut_short(result, name)]
     if marked:
         read = [trial for trial in trials if trial.measured_at is None and trial.stages is None]
@@ -331,3 +331,14 @@ def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")
         yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} requested hits (--k){of_runs}"
+    averages = [name for name in metric_names(trials) if _is_over_cutoffs(name)]
+    if averages:
+        yield f'{", ".join(averages)}: mean over these cutoffs, the "Avg" of some leaderboards'
+
+
+def _is_over_cutoffs(metric: str) -> bool:
+    """Return whether a metric is a mean over several cutoffs; False for an unknown metric."""
+    try:
+        return len(parse_metric(metric).cutoffs) > 1
+    except UsageError:
+        return False
