@@ -54,6 +54,6 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     with result_location(stored.folder):
         if output.save_baseline is not None:
             write_baseline_file(checked, output.save_baseline, checked.unscored)
-        write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
+        write_for_ci(checked.report, output, per_query=output.junit_per_query)
         write_report(checked.report, output.format, verbose=output.verbose, sort=output.sort)
     raise Exit(_EXIT_CODES[checked.report.verdict or "invalid"])

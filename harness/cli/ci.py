@@ -19,18 +19,25 @@ if TYPE_CHECKING:
     from harness.results.schema import Result
 
 
-def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
-    """Write the requested files, and the outputs for GitHub's actions; raises ResultError if that fails."""
-    from harness.report.formats import document_of
+def write_for_ci(report: Result, output: JudgedOutput, *, per_query: bool = False) -> None:
+    """Write the requested files, and the outputs for GitHub's actions; raises ResultError if that fails.
+
+    With a comment, the summary begins with it.
+    """
+    from harness.report.formats import document_of, render_comment
     from harness.report.render.junit import render_junit
-    from harness.report.render.markdown import SUMMARY_BYTES, render_markdown
+    from harness.report.render.markdown import SUMMARY_BYTES, details, render_markdown
 
     document = document_of(report)
-    if junit is not None:
-        _write(junit, render_junit(document, per_query=per_query), "w")
+    if output.junit is not None:
+        _write(output.junit, render_junit(document, per_query=per_query), "w")
+    comment = render_comment(report) if output.comment is not None else ""
+    if output.comment is not None:
+        _write(output.comment, comment, "w")
     variable = os.environ.get("GITHUB_STEP_SUMMARY")
-    if summary_path := summary or (Path(variable) if variable else None):
-        _write(summary_path, render_markdown(document, SUMMARY_BYTES), "a")
+    if summary_path := output.summary or (Path(variable) if variable else None):
+        everything = render_markdown(document, SUMMARY_BYTES - len(comment.encode()))
+        _write(summary_path, f"{comment}\n{details('the whole report', everything)}\n" if comment else everything, "a")
     source = report.golden.source if report.golden is not None else report.changes.before.source
     _annotate(document.annotations, source)
 
@@ -42,7 +49,7 @@ def show_regression(regression: Regression, output: JudgedOutput, name: str) -> 
         target, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None
     )
     with result_location(stored.folder):
-        write_for_ci(regression.report, output.junit, output.summary)
+        write_for_ci(regression.report, output)
         write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
 
 

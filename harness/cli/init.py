@@ -155,10 +155,10 @@ def _extras(chosen: Choices) -> list[str]:
 
 
 def workflow(extras: list[str]) -> str:
-    """Return a workflow of GitHub that runs the check on every pull request, in plain steps."""
+    """Return a workflow of GitHub that runs the check on every pull request and comments on it, in plain steps."""
     package = f"retrieval-harness[{','.join(extras)}]" if extras else "retrieval-harness"
     return f"""\
-# Written by `harness init`: runs the check of {FILE_NAME} and compares it with the baseline.
+# Written by `harness init`: runs the check of {FILE_NAME}, compares it with the baseline, and comments on the result.
 # Commit {FILE_NAME}, the baseline, and the data that they name.
 name: retrieval
 on:
@@ -168,6 +168,7 @@ on:
 
 permissions:
   contents: read
+  pull-requests: write  # for the comment
 
 jobs:
   check:
@@ -177,7 +178,11 @@ jobs:
       - run: python3 -m venv ../harness
       # If you install the harness from another place, name it here.
       - run: ../harness/bin/pip install '{package}'
-      - run: ../harness/bin/harness check --junit reports/junit.xml
+      - run: ../harness/bin/harness check --junit reports/junit.xml --comment reports/comment.md
+      - run: ../harness/bin/harness github comment reports/comment.md
+        if: always() && github.event_name == 'pull_request' && hashFiles('reports/comment.md') != ''
+        env:
+          GITHUB_TOKEN: ${{{{ github.token }}}}
 """
 
 

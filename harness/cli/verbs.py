@@ -51,6 +51,9 @@ VERBS = {
     "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse.", True),
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored result again, in any format."),
+    "github": Verb(
+        "harness.cli.github_actions:app", "In GitHub's actions: comment on a pull request, fetch a baseline."
+    ),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
     "datasets": Verb(
         "harness.cli.catalogue:datasets", "List, search, show or fetch datasets, or remove what was prepared."

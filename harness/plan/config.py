@@ -643,6 +643,14 @@ class JudgedOutput(Output):
         keyword=False,
         written=True,
     ).default(None)
+    comment: Path | None = Option(
+        "Also write a comment for a pull request: the verdict, and the questions that were lost and won.",
+        OUTPUT,
+        metavar="FILE",
+        recorded=False,
+        keyword=False,
+        written=True,
+    ).default(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1001,3 +1009,24 @@ class CacheRemoveRequest(Options):
     ).default(None)
     all: bool = Option("Every entry.", SELECTION).default(False)
     yes: bool = YES.default(False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentRequest(Options):
+    """The comment that ``harness github comment`` writes."""
+
+    file: Path = Option(
+        "A comment that --comment of `harness check`, `regress` or `diff` wrote.", argument=True, metavar="FILE"
+    ).required()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRequest(Options):
+    """The baseline that ``harness github baseline`` fetches."""
+
+    directory: Path = Option("Folder for the baseline.", argument=True, metavar="DIR").required()
+    artifact: str = Option(
+        "Name of the artifact with the baseline, which the workflow uploads in runs of the branch.",
+        SELECTION,
+        metavar="NAME",
+    ).default("harness-baseline")

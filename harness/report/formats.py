@@ -8,6 +8,7 @@ import io
 from harness.document.model import Document
 from harness.errors import UnknownNameError
 from harness.report.documents.check import check_document
+from harness.report.documents.comment import comment_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.regress import change_document
 from harness.report.documents.verify import verification_document
@@ -69,6 +70,11 @@ def render(
     if format_name == "latex":
         return render_latex(document, verbose=verbose)
     return _csv(document)
+
+
+def render_comment(result: Result) -> str:
+    """Return Markdown for a comment on a pull request: the verdict, and the questions that were lost and won."""
+    return render_markdown(comment_document(document_of(result), result), COMMENT_BYTES)
 
 
 def _csv(document: Document) -> str:

@@ -13,7 +13,7 @@ from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
 from harness.report.documents.query import query_document
 from harness.report.documents.query_table import queries_document
-from harness.report.formats import render
+from harness.report.formats import render, render_comment
 from harness.report.html.pages import change_html, check_html, comparison_html
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.of_change import change_explorers
@@ -70,6 +70,10 @@ class ReportPresenter:
             raise TypeError(f"a {type(evaluated).__name__} has no scores")
         output = scores_output(evaluated, format_name, per_query=per_query)
         return output if isinstance(output, str) else render(output, format_name, verbose=True)
+
+    def comment(self, report: Result) -> str:
+        """Return a judged result as Markdown for a comment on a pull request."""
+        return render_comment(report)
 
     def failures(self, report: Result) -> list[str]:
         """State for each requirement of a check that does not hold the expected and the actual value."""

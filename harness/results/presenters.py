@@ -44,6 +44,9 @@ class Presenter(Protocol):
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs in one of these formats, with or without the values of every query."""
 
+    def comment(self, report: Result) -> str:
+        """Return a judged result as Markdown for a comment on a pull request."""
+
     def failures(self, report: Result) -> list[str]:
         """Describe each unmet requirement of a check: the expected and the actual value."""
 
@@ -107,6 +110,13 @@ class Presentable:
         Raises UnknownNameError for an unknown metric or column, UsageError for a result without values of queries.
         """
         return presenter().queries(self, metric, format, keep_text=keep_text, verbose=verbose, sort=sort)
+
+    def comment(self) -> str:
+        """Return Markdown for a comment on a pull request: the verdict, and the questions that were lost and won.
+
+        Its first line is a marker that identifies the comment of an earlier run.
+        """
+        return presenter().comment(self.report)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as a self-contained HTML file.

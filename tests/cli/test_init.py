@@ -100,7 +100,9 @@ def test_the_workflow_is_of_plain_steps_and_valid(folder: Path, without_check: N
     assert [step for step in steps if "uses" in step] == [{"uses": "actions/checkout@v4"}]
     scripts = [step["run"] for step in steps if "run" in step]
     assert "retrieval-harness[chroma]" in scripts[1]
-    assert scripts[2].endswith("harness check --junit reports/junit.xml")
+    assert scripts[2].endswith("harness check --junit reports/junit.xml --comment reports/comment.md")
+    assert scripts[3].endswith("harness github comment reports/comment.md")
+    assert [step["env"] for step in steps if "env" in step] == [{"GITHUB_TOKEN": "${{ github.token }}"}]
     assert all("${{" not in script for script in scripts)
     import subprocess
     import sys

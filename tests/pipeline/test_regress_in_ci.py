@@ -11,6 +11,7 @@ from regression_sides import AFTER, BEFORE, compare_one, result_of, side
 from harness.cli.ci import write_for_ci
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.verdicts import Rules
+from harness.plan.config import JudgedOutput
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
@@ -40,7 +41,7 @@ def report() -> Change:
 def test_files_and_annotations(report: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    write_for_ci(result_of(report), tmp_path / "junit.xml", None)
+    write_for_ci(result_of(report), JudgedOutput(junit=tmp_path / "junit.xml"))
     root = read_junit(tmp_path / "junit.xml")
     cases = {(case.get("classname"), case.get("name")): [one.tag for one in case] for case in root.iter("testcase")}
     assert cases == {("csr", "nDCG@2"): ["failure"], ("csr", "AP"): [], ("gone", "is compared"): ["error"]}
@@ -69,7 +70,7 @@ def test_without_texts_none_is_written(tmp_path: Path) -> None:
     (backend,) = found.backends
     failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
     found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})
-    write_for_ci(result_of(found), tmp_path / "junit.xml", tmp_path / "summary.md")
+    write_for_ci(result_of(found), JudgedOutput(junit=tmp_path / "junit.xml", summary=tmp_path / "summary.md"))
     for name in ("junit.xml", "summary.md"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "words" not in text

@@ -55,7 +55,7 @@ def _block(block: Block) -> str:
         case Table() if block.rows:
             return _table(block)
         case Notes() if block.lines:
-            return _details("notes", _fenced("\n".join(map(readable, block.lines))))
+            return details("notes", _fenced("\n".join(map(readable, block.lines))))
         case Facts() if block.open:
             rows = [f"{name}: {value}" if name else f"  {value}" for name, value in block.rows]
             return _fenced("\n".join([*filter(None, [block.title]), *map(readable, rows)]))
@@ -79,7 +79,7 @@ def _table(table: Table) -> str:
     if legend := [*ties, *table.legend]:
         text += "\n\n" + "\n".join(f"- {_plain(line)}" for line in legend)
     if table.detail:
-        return _details(table.title, text)
+        return details(table.title, text)
     return f"#### {_plain(table.title)}\n\n{text}" if table.title else text
 
 
@@ -114,7 +114,7 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def _details(summary: str, *blocks: str) -> str:
+def details(summary: str, *blocks: str) -> str:
     """Return blocks of Markdown behind a line that opens them; the line is data."""
     head = f"<details><summary><code>{escape(' '.join(summary.split()))}</code></summary>"
     return "\n\n".join([head, *blocks, "</details>"])
