@@ -15,7 +15,7 @@ from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
-from harness.results.schema import LeaderboardRow, PairedDifference, Result, SpreadValue, TrialResult
+from harness.results.schema import PairedDifference, Result, SpreadValue, TrialResult
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
 from harness.results.snapshot import OVERLAP
 from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
@@ -228,20 +228,22 @@ class Comparison(Presentable):
     def leaderboard(self) -> pd.DataFrame:
         """Return the backends ranked by each metric over all datasets; no rows for one dataset.
 
-        One row a metric and backend, the best first: columns rank, mean, ci_low, ci_high, mean_rank, wins, datasets,
-        then the mean on each dataset or aggregated task as ``on NAME``.
+        One row a metric and backend, the best first: columns rank, mean, ci_low, ci_high, then the mean on each dataset
+        or aggregated task as ``on NAME``, then mean_rank, wins, datasets.
         """
         import pandas as pd
 
         board = self.report.leaderboard
         rows = board.rows if board is not None else []
-        columns = [name for name in LeaderboardRow.model_fields if name not in ("backend", "metric", "values")]
+        first, last = ("rank", "mean", "ci_low", "ci_high"), ("mean_rank", "wins", "datasets")
         index = pd.MultiIndex.from_tuples([(row.metric, row.backend) for row in rows], names=["metric", "backend"])
         content = [
-            {name: getattr(row, name) for name in columns} | {f"on {name}": mean for name, mean in row.values.items()}
+            {name: getattr(row, name) for name in first}
+            | {f"on {name}": mean for name, mean in row.values.items()}
+            | {name: getattr(row, name) for name in last}
             for row in rows
         ]
-        return pd.DataFrame(content, index=index, columns=None if content else columns)
+        return pd.DataFrame(content, index=index, columns=None if content else [*first, *last])
 
     def parity(self) -> pd.DataFrame:
         """Return the parity: one row a backend that has a reference."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,27 @@ def test_search_finds_documents_too(show: Show, html: str) -> None:
     for words, shown in (("docu", 5), ("document", 5), ("document 1", 4), ("document 19", 1), ("document 1", 4)):
         page.get_by_label("Search queries").fill(words)
         expect(status).to_contain_text(f"{shown} of 5 queries, {shown} of them for a document")
+
+
+def test_a_column_of_equal_rankings_says_whose_parity_is_which(show: Show) -> None:
+    explorer = small_explorer()
+    agreement = explorer.agreement
+    assert agreement is not None
+    state = agreement.state.copy()
+    state[1, 2] = 1
+    explorer = small_explorer(agreement=replace(agreement, state=state))
+    page = show(render_page(small_page(), [explorer]), "#q=q3").page
+    assert page.locator(".ranking h4").all_inner_texts() == ["old, new"]
+    assert page.locator(".state span").all_inner_texts() == [
+        "old: bit-equal to its exact reference",
+        "new: tie-equivalent to its exact reference",
+    ]
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = 'q=q5'")
+    expect(page.locator(".state span")).to_have_text("each: bit-equal to its exact reference")
+    page.evaluate("location.hash = 'q=q1'")
+    tops = [page.locator(f".{name}").first.bounding_box()["y"] for name in ("ranking ol", "moves")]
+    assert tops[0] == pytest.approx(tops[1], abs=3)
 
 
 def test_a_query_with_its_rankings(show: Show, html: str) -> None:

@@ -166,6 +166,17 @@ def test_equal_runs_and_counts_are_not_tested() -> None:
     assert "= equal on every query" in str(evaluated)
 
 
+def test_the_answer_is_which_run_is_best_and_over_how_many_queries() -> None:
+    equal = harness.evaluate([FIRST, dict(FIRST)], QRELS, "NumRet,RR")
+    assert f"are equal: the same RR on all {len(QRELS)} queries" in str(equal)
+    for options in ({}, {"all_pairs": True}):
+        evaluated = harness.evaluate({"a": FIRST, "b": SECOND}, QRELS, METRICS, **options)
+        beginning = f"b is best on RR over {len(QRELS)} queries; b is 0.5000 above a, significant (adjusted p "
+        assert beginning in " ".join(str(evaluated).split())
+        assert beginning in evaluated.render("markdown")
+    assert "best on" not in str(harness.evaluate({"a": FIRST}, QRELS, METRICS))
+
+
 def test_a_mapping_of_one_run_has_means_by_name():
     one, several = (harness.evaluate(runs, QRELS, METRICS) for runs in ({"a": FIRST}, {"a": FIRST, "b": SECOND}))
     assert list(one.means()) == ["a"]

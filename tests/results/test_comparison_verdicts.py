@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from sample_report import sample_report
 
+from harness.report.documents.board_tables import leaderboard_tables
 from harness.report.documents.verdicts import comparison_verdicts as verdicts
 from harness.results.leaderboard import differences_across, make_leaderboard
 from harness.results.schema import FormulaChange, PairedDifference, Result, ScoringDifference, TrialResult
@@ -178,6 +179,20 @@ def test_too_few_datasets_for_a_test_are_told_with_the_leaderboard() -> None:
     said = verdicts(on_datasets({"a": LOW[:3], "b": ahead(0.01)[:3]}))[0]
     assert said.headline == "no backend is significantly best: b has the highest mean nDCG@10 over 3 datasets"
     assert said.detail.endswith("; no test across 3 datasets: it takes 6 or more for 1 comparison")
+
+
+def test_columns_of_datasets_precede_technical_columns_in_the_leaderboard() -> None:
+    result = on_datasets({"a": LOW[:3], "b": ahead(0.01)[:3]})
+    about = {"model": "a model", "dimensions": 384}
+    infos = [result.backends[0].model_copy(update={"label": label, **about}) for label in ("a", "b")]
+    (table,) = leaderboard_tables(result.model_copy(update={"backends": infos}))
+    assert table.title == "Leaderboard by nDCG@10, means over 3 datasets"
+    names = [column.name for column in table.columns]
+    ranked = ["backend", "rank", "nDCG@10", "d0", "d1", "d2"]
+    assert names == [*ranked, "mean rank", "wins", "model", "dimensions"]
+    assert [cell.text for cell in table.rows[0][3:6]] == ["0.5100", "0.4200", "0.3300"]
+    narrow = sorted(table.columns, key=lambda column: column.priority)
+    assert [column.name for column in narrow][:6] == ranked
 
 
 def difference(dataset: str, b: str, size: float, verdict: str) -> PairedDifference:

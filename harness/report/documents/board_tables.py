@@ -10,21 +10,24 @@ from harness.report.documents.quality import TONES, mark_of, marked_name, meanin
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
-_OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
+_DIFFERENCE, _DATASETS, _OTHER_MEANS, _ABOUT_MODEL, _RANKS, _INTERVAL = 1, 10, 1000, 2000, 3000, 4000
 """Priorities: columns of the highest are left out first if a table is too wide."""
 
 
 def leaderboard_tables(result: Result) -> list[Table]:
-    """Return means over datasets, the values behind them, one table a metric, and seconds; nothing for one dataset."""
+    """Return means over datasets with the values of the first metric, the values of others, and seconds.
+
+    Nothing for one dataset.
+    """
     board = result.leaderboard
     if board is None:
         return []
-    by_dataset = [_values(board, metric, detail=column > 0) for column, metric in enumerate(board.metrics)]
+    by_dataset = [_values(board, metric) for metric in board.metrics[1:]]
     return [_means(result, board), *by_dataset, *_seconds(board)]
 
 
 def _means(result: Result, board: Leaderboard) -> Table:
-    """Tabulate ranks and means over datasets, the best by the first metric first."""
+    """Tabulate ranks, means over datasets and the value on each dataset, the best by the first metric first."""
     first, *further_metrics = board.metrics
     rows = {metric: {row.backend: row for row in board.rows if row.metric == metric} for metric in board.metrics}
     across = [row for row in result.differences if row.dataset is None and row.metric == first]
@@ -45,6 +48,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
         Column("rank", help=f"by mean {first}; equal means share one"),
         Column(marked_name(result, first), best="highest", below="interval of mean", below_priority=_INTERVAL),
         *([difference] if against else []),
+        *_dataset_columns(board, "highest"),
         *(
             Column(marked_name(result, name), best="highest", priority=_OTHER_MEANS + position)
             for position, name in enumerate(further_metrics)
@@ -59,6 +63,7 @@ def _means(result: Result, board: Leaderboard) -> Table:
             count(row.rank),
             number(row.mean, below=interval(row.ci_low, row.ci_high)),
             *([_difference(against.get(label), label, across)] if against else []),
+            *(number(row.values.get(name)) for name in board.datasets),
             *(number(rows[name][label].mean) for name in further_metrics),
             number(row.mean_rank, ".2f"),
             count(row.wins),
@@ -67,7 +72,8 @@ def _means(result: Result, board: Leaderboard) -> Table:
         for label, row in rows[first].items()
     ]
     legend = [*_legend(board, list(rows[first].values()), across, cells), *metrics_legend(result, result.trials)]
-    return Table(f"Leaderboard, means over {counted(len(board.datasets), 'dataset')}", columns, cells, legend)
+    title = f"Leaderboard by {first}, means over {counted(len(board.datasets), 'dataset')}"
+    return Table(title, columns, cells, legend)
 
 
 def _difference(row: PairedDifference | None, label: str, across: Sequence[PairedDifference]) -> Cell:
@@ -114,21 +120,20 @@ def _legend(
         yield from meanings(across, marks, f"than {across[0].a}", of="dataset")
 
 
-def _values(board: Leaderboard, metric: str, *, detail: bool) -> Table:
+def _values(board: Leaderboard, metric: str) -> Table:
     """Tabulate the mean of a metric on each dataset, in the order of ranks."""
-    columns = _dataset_columns(board, "mean", "highest")
+    columns = [BACKEND, Column("mean", best="highest"), *_dataset_columns(board, "highest")]
     rows = [
         [text(row.backend), number(row.mean), *(number(row.values.get(name)) for name in board.datasets)]
         for row in board.rows
         if row.metric == metric
     ]
-    return Table(f"{metric} on each dataset", columns, rows, detail=detail)
+    return Table(f"{metric} on each dataset", columns, rows, detail=True)
 
 
-def _dataset_columns(board: Leaderboard, overall: str, best: Best) -> list[Column]:
-    """Return columns for the backend, the value over all datasets, and that on each."""
-    each = (Column(name, best=best, priority=_OTHER_MEANS + column) for column, name in enumerate(board.datasets))
-    return [BACKEND, Column(overall, best=best), *each]
+def _dataset_columns(board: Leaderboard, best: Best) -> list[Column]:
+    """Return a column for the value on each dataset."""
+    return [Column(name, best=best, priority=_DATASETS + column) for column, name in enumerate(board.datasets)]
 
 
 def _seconds(board: Leaderboard) -> list[Table]:
@@ -140,7 +145,7 @@ def _seconds(board: Leaderboard) -> list[Table]:
         [text(label), *(number(value, ",.2f") for value in (_total(board, of), *(of[name] for name in board.datasets)))]
         for label, of in timed.items()
     ]
-    columns = _dataset_columns(board, "total", "lowest")
+    columns = [BACKEND, Column("total", best="lowest"), *_dataset_columns(board, "lowest")]
     return [Table("Seconds of search, one client, every query once", columns, rows, detail=True)]
 
 

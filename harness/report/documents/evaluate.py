@@ -24,6 +24,7 @@ from harness.report.documents.quality import (
     meanings,
     unjudged_tables,
 )
+from harness.report.documents.verdicts import best_verdicts
 from harness.wording import counted, short_ids, shortened
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def scores_document(evaluated: EvaluatedRuns, *, per_query: bool = False) -> Doc
     return Document(
         title=f"{names} against {shortened(judgments)}",
         subtitle="\n".join([*counts, f"ties: {ties_line(ties)}"]),
-        verdicts=[_warning(finding) for finding in findings_of(evaluated)],
+        verdicts=[*_answer(evaluated), *(_warning(finding) for finding in findings_of(evaluated))],
         sections=[Section("scores", "Scores", tables)],
         kind="eval",
         name=names,
@@ -90,6 +91,25 @@ def counts_line(name: str, scores: Scores) -> str:
     averaged = f"averaged over {counts.evaluated:,} ({scores.queries})"
     text = f"{shortened(name)}: {judged}, {counts.answered:,} answered; {averaged}"
     return f"{text}; {counted(counts.unjudged, 'query')} of the run left out, not judged" if counts.unjudged else text
+
+
+def _answer(evaluated: EvaluatedRuns) -> list[Verdict]:
+    """Return which run is best on the first metric; nothing for a single run.
+
+    If every pair is compared, the runs are compared with the first one here, as backends of a comparison are.
+    """
+    tests = evaluated.tests
+    if not tests:
+        return []
+    metric, reference = tests[0].metric, evaluated.reference or next(iter(evaluated.runs))
+    rows = [row for row in tests if (row.a, row.metric) == (reference, metric)]
+    means = [
+        summary.value
+        for summaries in evaluated.means().values()
+        for summary in summaries
+        if str(summary.measure) == metric
+    ]
+    return best_verdicts(rows, tests, means)
 
 
 def _warning(finding: Finding) -> Verdict:

@@ -173,10 +173,9 @@ def best_verdicts(
     differing = [row for row in rows if row.verdict != "same"]
     subject = f"{rows[0].metric} {_over(rows, unit)}"
     if not differing:
-        headline = f"{title_suffix}{join_names(equal)} are equal: the same {rows[0].metric} on every {unit}"
         queries = counted(_queries(rows[0]), unit)
-        detail = _also(rows, tests) or _not_equal(rows, tests)
-        return [Verdict("good", f"{headline} of {queries}", detail, answers=True)]
+        headline = f"{title_suffix}{join_names(equal)} are equal: the same {rows[0].metric} on all {queries}"
+        return [Verdict("good", headline, _also(rows, tests) or _not_equal(rows, tests), answers=True)]
     top = differing[0]
     if _gain(top) > 0:
         rivals = [row.b for row in differing[1:] if not _is_above(tests, top, row.b)]

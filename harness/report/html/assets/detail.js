@@ -123,10 +123,12 @@ class Detail {
       pieces.push(this.column(group));
     });
     const { depth } = this.model;
+    const columns = el("div", { class: "columns" }, ...pieces);
+    columns.style.setProperty("--states", Math.max(...groups.map((group) => this.states(group).length)));
     const legend = groups.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
       + `it falls. A number is its rank beyond the first ${depth}, – that it was not found, ? that its rank is not stored.`);
     return el("div", {}, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
-      el("div", { class: "columns" }, ...pieces)), legend);
+      columns), legend);
   }
 
   // Rankings that are equal down to the depth shown, as one.
@@ -136,16 +138,30 @@ class Detail {
     const name = group.map((ranking) => model.labels[ranking]).join(", ");
     const names = group.map((ranking) => model.names[ranking]);
     const short = names.length > 1 && names.join(", ").length > LONGEST_HEADING ? `${names[0]} + ${names.length - 1} more` : names.join(", ");
-    const states = new Map(group.map((ranking) => this.about(ranking)).map((about) => [about.said, about]));
-    const said = [...states.keys()].join("; ");
+    const states = this.states(group);
+    const said = states.map((state) => state.said).join("; ");
     const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), `${first} ${at}`)));
     return el("section", { class: "ranking", "aria-label": name },
       el("h4", { title: name }, short),
-      el("p", { class: [...states.values()].some(({ bad }) => bad) ? "state bad" : "state", title: said }, said),
+      el("p", { class: states.some(({ bad }) => bad) ? "state bad" : "state", title: said }, ...states.map((state) => el("span", {}, state.said))),
       hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, model.gaveNoAnswer(query, first) ? "no answer" : "found nothing"));
   }
 
-  // The line below a ranking's name.
+  // The lines below the name of a column: the state of its ranking, or the states of several with the rankings' names.
+  states(group) {
+    const states = new Map();
+    for (const ranking of group) {
+      const { said, bad } = this.about(ranking);
+      if (!states.has(said)) states.set(said, { bad, names: [] });
+      states.get(said).names.push(this.model.names[ranking]);
+    }
+    return [...states].map(([said, { bad, names }]) => {
+      if (group.length === 1 || said === "") return { said, bad };
+      return { said: `${states.size === 1 ? "each" : names.join(", ")}: ${said}`, bad };
+    });
+  }
+
+  // The line about a ranking.
   about(ranking) {
     const { model, query } = this;
     if (model.gaveNoAnswer(query, ranking)) return { said: "! the backend failed: no answer", bad: true };
