@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from action_runner import ActionRun, run_action
+import yaml
+from action_runner import ActionRun, run_action, run_steps
 from github_stub import REPOSITORY, GithubServer, github_server
+from warm_harness import harness_command
 
 pytestmark = pytest.mark.integration
 
@@ -157,6 +161,37 @@ def test_a_branch_is_compared_with_a_file_of_the_repository(repository: Path, gi
         run = pull_request(repository, github, branch, baseline="reports/main.json")
         assert (verdict(run), run.failed) == (expected, expected == "failed"), run.printed
     assert not github.artifacts, "nothing is uploaded, for nothing is fetched"
+
+
+def test_the_workflow_of_init_compares_with_the_file_that_it_wrote(
+    repository: Path, github: GithubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    words = ["init", "--golden", "golden.jsonl", "--corpus", "chunks.jsonl", "--backends", "csr:analyzer=whitespace"]
+    subprocess.run([*harness_command(), *words, "--force"], check=True, capture_output=True)
+    git(repository, "add", ".github", "harness.toml", "reports/baselines")
+    git(repository, "commit", "-m", "init")
+    workflow = yaml.safe_load(Path(".github/workflows/retrieval.yml").read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    installed = repository.parent / "harness" / "bin" / "harness"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(f'#!/bin/sh\nexec {shlex.join(harness_command())} "$@"\n', encoding="utf-8")
+    installed.chmod(0o755)
+    steps = [step for step in workflow["jobs"]["check"]["steps"] if not re.search("venv|pip", step.get("run", "pip"))]
+    assert len(steps) == 2
+    for branch, failed in (("equal", False), ("three-lost", True), ("noise", False)):
+        git(repository, "switch", branch)
+        git(repository, "merge", "main")
+        event: dict[str, Any] = {"pull_request": {"number": 7, "head": {"repo": {"full_name": REPOSITORY}}}}
+        run = run_steps(steps, repository, repository.parent / branch, github, event, "pull_request")
+        assert run.failed == failed, run.printed
+        body = comment(github)
+        assert ("3 questions lost" in body) == failed, body
+        assert ("❌" in body) == failed
+    assert "✅ **Passed: no mean fell by more than the allowed drop (0.05)**" in comment(github)
+    assert "2 questions lost" in comment(github)
 
 
 def test_the_token_of_a_fork_cannot_comment_and_nothing_fails(repository: Path, github: GithubServer) -> None:

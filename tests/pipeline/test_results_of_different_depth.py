@@ -156,11 +156,13 @@ def compared(before: ResultSnapshot, after: ResultSnapshot, **rules: Any) -> Cha
     return compare_sides([before], [after], CompareRules(Rules(allowed_drop=None, **rules))).change
 
 
-def result(k: int, metrics: str) -> ResultSnapshot:
+def result(k: int, metrics: str, ties: str = "trec_eval") -> ResultSnapshot:
     """A result of the same rankings, to a depth."""
     texts = {query: query for query in GRADES}
     rankings = {"csr": dict.fromkeys(GRADES, RANKING[:k])}
-    return side(rankings, grades=GRADES, metrics=metrics, texts=texts, resolved={"k": k}, source=f"to {k}")
+    return side(
+        rankings, grades=GRADES, metrics=metrics, texts=texts, resolved={"k": k, "ties": ties}, source=f"to {k}"
+    )
 
 
 def test_comparisons_are_scored_over_as_many_documents(tmp_path: Path) -> None:
@@ -175,8 +177,14 @@ def test_comparisons_are_scored_over_as_many_documents(tmp_path: Path) -> None:
     write_one(tmp_path / "deep.json", result(30, "AP,R@30"))
     baseline = compared(read_one(tmp_path / "deep.json"), result(20, "AP,R@20"))
     figures = {metric.metric: (metric.before, metric.after) for metric in baseline.backends[0].metrics}
-    assert figures["R@10"][0] == figures["R@10"][1], "as deep as the baseline stores rankings"
-    assert set(figures) == {"AP", "R@10"}
-    assert "AP of rankings of 30 documents before, 20 now: differences are the depth's too" in baseline.warnings
+    assert set(figures) == {"AP", "R@10"}, "as deep as the baseline stores rankings"
+    assert all(before == after for before, after in figures.values())
+    assert baseline.warnings[0].startswith(
+        "k was 30, and is 20, and the earlier result stores the first 10 documents of each ranking: compared by "
+        "AP over the first 10, R@10, scored from the stored rankings of the earlier and the later results"
+    )
+    by_average = compared(result(20, "AP,R@20", ties="average"), result(10, "AP,R@10"))
+    assert {metric.metric for metric in by_average.backends[0].metrics} == {"R@10"}
+    assert any("scored by AP: --ties average has no first documents" in warning for warning in by_average.warnings)
     equal = compared(result(10, "nDCG@5"), result(10, "nDCG@5,P@3"))
     assert equal.warnings == ["not judged, because the earlier result lacks the metric: P@3"]

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from warm_harness import harness_command
 
 ROOT = Path(__file__).parents[2]
 _NAME = re.compile(r"\b(?:inputs|steps|runner|github)(?:\.[\w-]+)+|'[^']*'|\balways\(\)")
-_INSTALLING = ("install",)
+_FILES = re.compile(r"hashFiles\('([^']*)'\)")
+"""The hash of a file, or nothing if there is none."""
 
 
 @dataclass
@@ -35,24 +37,39 @@ def run_action(
 ) -> ActionRun:
     """Run the action in a checked-out repository, for an event of that name; installing is left out."""
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    steps = [step for step in action["runs"]["steps"] if step.get("id") != "install"]
     defaults = {key: str(one.get("default", "")) for key, one in action["inputs"].items()}
     assert set(inputs) <= {key.replace("-", "_") for key in defaults}
     given = {key: inputs.get(key.replace("-", "_"), default) for key, default in defaults.items()}
     given["token"] = github.token if given["token"].startswith("${{") else given["token"]
+    return run_steps(steps, checkout, temporary, github, event, name, given)
+
+
+def run_steps(
+    steps: Sequence[dict[str, Any]],
+    checkout: Path,
+    temporary: Path,
+    github: GithubServer,
+    event: dict[str, Any],
+    name: str,
+    given: Mapping[str, str] | None = None,
+) -> ActionRun:
+    """Run steps of an action with the ``given`` inputs, or of a workflow."""
     temporary.mkdir(parents=True, exist_ok=True)
     contexts: dict[str, Any] = {
-        "inputs": given,
+        "inputs": given or {},
         "steps": {},
         "runner": {"temp": str(temporary)},
-        "github": {"event": event, "event_name": name},
+        "github": {"event": event, "event_name": name, "token": github.token},
     }
     run, summary = ActionRun(outputs=contexts["steps"]), temporary / "summary.md"
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True)
     variables = _variables(checkout, temporary, github, event, name) | {"GITHUB_STEP_SUMMARY": str(summary)}
-    for number, step in enumerate(action["runs"]["steps"]):
+    for number, step in enumerate(steps):
         condition = str(step.get("if", "true"))
-        if step.get("id") in _INSTALLING or (run.failed and "always()" not in condition):
+        if run.failed and "always()" not in condition:
             continue
+        condition = _FILES.sub(lambda match: "'hash'" if (checkout / match[1]).exists() else "''", condition)
         if not _evaluate(condition, contexts):
             continue
         if str(step.get("uses", "")).startswith("actions/upload-artifact"):
@@ -67,7 +84,7 @@ def run_action(
         environment = {key: _text(str(text), contexts) for key, text in step.get("env", {}).items()}
         environment = {**variables, **environment, "GITHUB_OUTPUT": str(output)}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        folder = checkout / given["working-directory"] if "working-directory" in step else checkout
+        folder = checkout / _text(step.get("working-directory", "."), contexts)
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         run.printed += done.stdout + done.stderr
         run.failed |= done.returncode != 0

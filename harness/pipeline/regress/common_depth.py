@@ -43,8 +43,9 @@ def at_common_depth(before: ResultSnapshot, after: ResultSnapshot, *, same_judgm
     if before.k == after.k:
         return CommonDepth(before, after)
     limit, metrics = min(before.k, after.k), _metrics_at_depth(before, after)
+    depth = min(before.deepest, after.deepest)
     sides = [
-        _Side(side, other, limit, same_judgments=same_judgments).scored(metrics)
+        _Side(side, other, limit, depth, same_judgments=same_judgments).scored(metrics)
         for side, other in ((before, after), (after, before))
     ]
     unscored = frozenset(name for side in sides for problem in side.problems for name in problem.metrics)
@@ -130,11 +131,15 @@ class _ScoredSide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of two results, which gets figures of at most ``limit`` documents of each ranking."""
+    """One of two results, which gets figures of at most ``limit`` documents of each ranking.
+
+    ``depth`` is how many of them both results store: metrics without a cutoff look at these.
+    """
 
     result: ResultSnapshot
     other: ResultSnapshot
     limit: int
+    depth: int
     same_judgments: bool
 
     def scored(self, metrics: Mapping[str, Metric]) -> _ScoredSide:
@@ -142,11 +147,11 @@ class _Side:
         missing = {name: metric for name, metric in metrics.items() if not self._has(metric)}
         problems, names = list[_Problem](), list[str]()
         figures = {label: self._stored(values, metrics) for label, values in self.result.figures.items()}
-        for forbidden in dict.fromkeys(map(counts_forbidden, missing.values())):
-            group = {name: metric for name, metric in missing.items() if counts_forbidden(metric) == forbidden}
-            problem = self._problem_of_forbidden() if forbidden else self._problem()
-            if not problem and (self.result.depth is not None or not self.result.rescorable):
-                problem = "" if self._gives_its_figures(forbidden=forbidden) else _NOT_REPRODUCED
+        groups: dict[tuple[bool, bool], dict[str, Metric]] = {}
+        for name, metric in missing.items():
+            groups.setdefault((counts_forbidden(metric), _is_cut(metric)), {})[name] = metric
+        for (forbidden, is_cut), group in groups.items():
+            problem = self._problem(forbidden=forbidden, is_cut=is_cut)
             if problem:
                 problems.append(_Problem(list(group), problem))
                 continue
@@ -156,10 +161,8 @@ class _Side:
         return _ScoredSide(replace(self.result, figures=figures), names, problems)
 
     def _has(self, metric: Metric) -> bool:
-        """Return whether the stored values of a metric are compared: at this depth, or too deep to be scored again."""
-        result = self.result
-        can_be_cut = result.k > self.limit and result.deepest >= self.limit and result.ties is not TieRule.AVERAGE
-        return metric in result.measures.values() and (_is_cut(metric) or not can_be_cut)
+        """Return whether the stored values of a metric are those of this depth."""
+        return metric in self.result.measures.values() and (_is_cut(metric) or self.result.k == self.depth)
 
     def _stored(self, values: Mapping[str, Mapping[str, float]], metrics: Mapping[str, Metric]) -> _Values:
         """Return the stored values of a backend without metrics that look deeper, by the names of ``metrics``."""
@@ -167,30 +170,26 @@ class _Side:
         values_by_name: _Values = {}
         for name, by_query in values.items():
             metric = None if name.startswith(OVERLAP) else self.result.measures[name]
-            if metric is None or not isinstance(metric.cutoff, int) or metric.cutoff <= self.limit:
+            if metric is None or (self._depth_of(metric) <= self.limit and (metric not in names or self._has(metric))):
                 values_by_name[name if metric is None else names.get(metric, name)] = dict(by_query)
         return values_by_name
 
-    def _problem(self) -> str:
-        """Return why metrics of expected documents cannot be scored again; empty if they can."""
+    def _problem(self, *, forbidden: bool, is_cut: bool) -> str:
+        """Return why metrics of expected or ``forbidden`` documents cannot be scored again; empty if they can."""
         result = self.result
-        if result.ties is TieRule.AVERAGE and result.depth is not None:
-            return "a baseline does not store the scores that --ties average needs"
-        if self._qrels is None:
+        if result.ties is TieRule.AVERAGE and (result.depth is not None or not is_cut):
+            return "--ties average needs the scores of all hits" if is_cut else "--ties average has no first documents"
+        if forbidden and self._forbidden_source is None:
+            return "the forbidden documents are not in it"
+        if not forbidden and self._qrels is None:
             if self.other.qrels is None:
                 return "neither result holds the judgments; name the folder of a result instead of its baseline"
             return f"it holds no judgments, and those of '{self.other.source}' are others"
-        return self._problem_of_rankings()
-
-    def _problem_of_forbidden(self) -> str:
-        """Return why metrics of forbidden documents cannot be scored again; empty if they can."""
-        if self._forbidden_source is None:
-            return "the forbidden documents are not in it"
-        return self._problem_of_rankings()
-
-    def _problem_of_rankings(self) -> str:
-        missing = [label for label in self.result.figures if self.result.hits(label) is None]
-        return f"it has no rankings of {', '.join(missing)}" if missing else ""
+        missing = [label for label in result.figures if result.hits(label) is None]
+        if missing:
+            return f"it has no rankings of {', '.join(missing)}"
+        is_uncertain = result.depth is not None or not result.rescorable
+        return _NOT_REPRODUCED if is_uncertain and not self._gives_its_figures(forbidden=forbidden) else ""
 
     @property
     def _qrels(self) -> Qrels | None:
@@ -205,7 +204,7 @@ class _Side:
         return self.other if shared else None
 
     def _depth_of(self, metric: Metric) -> int:
-        return metric.cutoff if isinstance(metric.cutoff, int) else self.limit
+        return metric.cutoff if isinstance(metric.cutoff, int) else self.depth
 
     def _gives_its_figures(self, *, forbidden: bool) -> bool:
         """Return whether the stored rankings give the stored values of a kind of metrics, as deep as they are stored.
@@ -292,20 +291,19 @@ def _warnings(
         for name, metric in result.measures.items()
         if isinstance(metric.cutoff, int) and metric.cutoff > limit
     )
-    sentence = f"k was {results[0].k}, and is {results[1].k}"
+    sentence, depth = f"k was {results[0].k}, and is {results[1].k}", min(one.deepest for one in results)
+    for when, result in zip(("earlier", "later"), results, strict=True):
+        if result.deepest < limit:
+            sentence += f", and the {when} result stores the first {result.deepest} documents of each ranking"
     if names:
-        cut = [name if _is_cut(metrics[name]) else f"{name} over the first {limit}" for name in names]
+        cut = [name if _is_cut(metrics[name]) else f"{name} over the first {depth}" for name in names]
         rankings = f"the stored rankings of the {' and the '.join(sources)} result{'s' if len(sources) > 1 else ''}"
         sentence += f": compared by {', '.join(cut)}, scored from {rankings}"
     if left_out:
         sentence += f"; not judged, because a result has only {limit} documents of each ranking: {', '.join(left_out)}"
     warnings = [sentence] if names or left_out else []
-    for result, side in zip(("earlier", "later"), sides, strict=True):
+    for when, side in zip(("earlier", "later"), sides, strict=True):
         for unscored, reason in side.problems:
             metric_names = ", ".join(unscored)
-            warnings.append(f"not judged, because the {result} result cannot be scored by {metric_names}: {reason}")
-    unequal = [name for name in both if not _is_cut(metrics[name]) and name not in names]
-    if unequal:
-        depths = f"{results[0].k} documents before, {results[1].k} now"
-        warnings.append(f"{', '.join(unequal)} of rankings of {depths}: differences are the depth's too")
+            warnings.append(f"not judged, because the {when} result cannot be scored by {metric_names}: {reason}")
     return warnings
