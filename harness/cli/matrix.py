@@ -13,13 +13,14 @@ from harness.registry.proven import DeclaredSupport, proven_engines
 
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
-CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "deletes", "server", "concurrency")
+CAPABILITIES = ("text", "sparse", "dense", "hybrid", "fields", "filter", "external", "deletes", "server", "concurrency")
 _COLUMN_OF_INPUT = {"terms": "text", "terms+dense": "hybrid"}
 _OF_INPUT = ("text", "sparse", "dense", "hybrid")
 LEGEND = (
     "yes: the contract suite proved it on the engine named under 'verified on'",
     "?: declared, and not proven on a real engine",
     "text, sparse, dense, hybrid: input that the engine indexes (text: texts, or analysed terms that it weighs itself)",
+    "fields: it searches several fields of a document with weights (fields=title^3+text)",
     "filter: it searches among the documents that match; external: it searches an index made by others (external=true)",
     "deletes: documents of a finished index can be deleted, replaced and added (--churn); server: a running one (url=)",
     "concurrency: shared by clients under load: an index (processes), an engine (threads), a server, nothing (copies)",
@@ -44,6 +45,7 @@ def matrix_row(card: BackendCard) -> Row:
     takes = _COLUMN_OF_INPUT.get(support.input, support.input)
     answers = {
         **{name: _answer(name == takes, support.verified("results")) for name in _OF_INPUT},
+        "fields": _answer(support.fields, support.verified("fields")),
         "filter": _answer(support.filters, support.verified("filter")),
         "external": _answer(support.external, support.verified("external")),
         "deletes": _answer(support.changes, support.verified("changes")),
@@ -94,4 +96,4 @@ def _declared(card: BackendCard) -> DeclaredSupport | None:
     if not isinstance(declared, Capabilities):
         return None
     reach = declared.filters, declared.external, declared.shares_index, declared.threads
-    return DeclaredSupport(declared.input, *reach, declared.changes, declared.gaps)
+    return DeclaredSupport(declared.input, *reach, declared.changes, declared.fields, declared.gaps)

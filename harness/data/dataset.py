@@ -42,10 +42,12 @@ from harness.data.problems import Problems
 from harness.data.python_values import as_record, is_missing, plain
 from harness.data.texts import (
     TEXT_SCHEMA,
+    ColumnDigest,
     JoinRule,
     TitleCounts,
     content_digest,
     joined,
+    joined_digest,
     note_duplicates,
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries, Similarity
@@ -365,6 +367,8 @@ class Dataset:
     states_unknown_documents: bool = False
     documents: object = field(default=None, repr=False)
     vectors: DatasetVectors | None = None
+    document_columns: Mapping[str, str] = field(default_factory=dict)
+    field_texts: pa.Table | None = None
 
     @property
     def competing(self) -> float:
@@ -386,6 +390,22 @@ class Dataset:
         problem = f"query '{by_text[0]}': expected texts without ids, and so for {count}"
         fix = "name the ids of the documents: columns={'expected': FIELD}; harness.check matches texts"
         raise DataError(self.name, [problem], fix=fix)
+
+    @cached_property
+    def field_digests(self) -> dict[str, str]:
+        """The SHA-256 of each column of ``field_texts``, however it is cut into chunks."""
+        digests = dict[str, str]()
+        for name, column in zip(self.searched_fields.column_names, self.searched_fields.columns, strict=True):
+            digest = ColumnDigest()
+            for chunk in column.chunks:
+                digest.update(chunk)
+            digests[name] = joined_digest(digest)
+        return digests
+
+    @property
+    def searched_fields(self) -> pa.Table:
+        """The fields that backends search separately; a table without columns if there are none."""
+        return self.field_texts if self.field_texts is not None else pa.table({})
 
     @cached_property
     def candidates_digest(self) -> str | None:
@@ -493,7 +513,16 @@ class Dataset:
             expected_texts=texts,
             slices=slices,
             documents=None if isinstance(corpus, Iterator) else corpus,
+            document_columns=columns_by_role,
         )
+
+
+def document_batches(dataset: Dataset) -> Iterator[TextBatch]:
+    """Yield the documents of a dataset that is an object in Python, with all of their fields."""
+    records, fixed = _records(dataset.documents, "documents", DOCUMENT_ROLES)
+    columns = {role: field for role, field in dataset.document_columns.items() if role not in fixed}
+    batch = RecordBatch(list(range(1, len(records) + 1)), [plain(record) for record in records])
+    return text_batches([batch], ColumnMap(DOCUMENT_ROLES, columns, "columns", _SHARED_ROLES), Problems("documents"))
 
 
 def attribute_of(dataset: Dataset, field: str) -> pa.ChunkedArray:
@@ -572,6 +601,10 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
         if not len(group):
             its = f" {format_filter(group.conditions)}" if filtered is not None and filtered.shared is None else ""
             raise UsageError(f"none of {len(rows):,} sampled documents matches the filter{its}", fix="raise --max-docs")
-    attributes = dataset.attributes.take(numbers(rows)) if dataset.attributes is not None else None
+    attributes, field_texts = (
+        table.take(numbers(rows)) if table is not None else None for table in (dataset.attributes, dataset.field_texts)
+    )
     sampled = Corpus(ids, texts, content_digest(ids, texts))
-    return replace(dataset, corpus=sampled, filtered=filtered, attributes=attributes, documents=None)
+    return replace(
+        dataset, corpus=sampled, filtered=filtered, attributes=attributes, field_texts=field_texts, documents=None
+    )

@@ -414,16 +414,46 @@ class TermCounts:
 
     ``documents`` and ``queries`` share the columns of ``vocabulary`` (the terms of the corpus in ascending byte order);
     their values are counts. ``unknown_terms`` int32 (Q,) counts query tokens that no document contains.
+
+    Documents of several fields have a column for each term of each field, all terms of the first field first, and
+    queries have their terms in every field; ``field_weights`` float64 (F,) are the fields' weights, None for a single
+    text. ``known_lengths`` int64 (n,) are the documents' lengths if the values are not their counts.
     """
 
     documents: SparseVectors
     queries: SparseVectors
     vocabulary: Ids
     unknown_terms: Int32Array
+    field_weights: Float64Array | None = None
+    known_lengths: Int64Array | None = None
+
+    @property
+    def fields(self) -> int:
+        """Number of fields: 1 for documents that are one text."""
+        return 1 if self.field_weights is None else len(self.field_weights)
+
+    @property
+    def terms_per_field(self) -> int:
+        """Number of columns of each field."""
+        return self.documents.dimensions // self.fields
+
+    def field_lengths(self) -> Int64Array:
+        """Return the terms in each field of each document, repeats included (int64, shape (n, F))."""
+        if self.field_weights is None:
+            return self.lengths[:, np.newaxis]
+        lengths = np.zeros((len(self.documents), self.fields), dtype=np.int64)
+        for start in range(0, len(self.documents), _ROWS_PER_BLOCK):
+            block = self.documents.slice(start, min(start + _ROWS_PER_BLOCK, len(self.documents)))
+            keys = owners(block.indptr) * self.fields + block.indices // self.terms_per_field
+            of_block = np.bincount(keys, weights=block.values, minlength=len(block) * self.fields)
+            lengths[start : start + len(block)] = of_block.reshape(len(block), self.fields)
+        return lengths
 
     @cached_property
     def lengths(self) -> Int64Array:
         """Terms in each document, repeats included (int64, shape (n,)); 0 for a document without terms."""
+        if self.known_lengths is not None:
+            return self.known_lengths
         lengths = np.zeros(len(self.documents), dtype=np.int64)
         for start in range(0, len(self.documents), _ROWS_PER_BLOCK):  # reduceat copies all values that it gets
             block = self.documents.slice(start, min(start + _ROWS_PER_BLOCK, len(self.documents)))
@@ -434,7 +464,10 @@ class TermCounts:
 
     def of_documents(self, rows: Int32Array) -> TermCounts:
         """Return the counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
-        return replace(self, documents=self.documents.take(rows))
+        lengths = self.known_lengths
+        return replace(
+            self, documents=self.documents.take(rows), known_lengths=None if lengths is None else lengths[rows]
+        )
 
 
 def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:

@@ -75,7 +75,7 @@ from harness.errors import (
     RejectedInputError,
     UsageError,
 )
-from harness.registry.cards import BackendCard
+from harness.registry.cards import FIELDS, BackendCard
 from harness.registry.foreign_code import foreign_code
 from harness.registry.parameters import ParameterValue
 from harness.store import disk
@@ -226,6 +226,12 @@ class Engine(EngineInterface, Generic[Column]):
         fix = "implement the hooks info, build, load and retrieve, and declare on the card what the class reads"
         with foreign_code(f"{source}: an engine {class_name} cannot be made: its class", CardError, fix):
             in_the_index = cls(card.defaults).index_parameters.keys()
+        fields = card.parameters.get(FIELDS)
+        if (fields is not None and fields.type == FIELDS) != cls.capabilities.fields:
+            raise CardError(
+                f"{source}: the parameter 'fields' and the capability of {class_name} to search fields go together",
+                fix="declare both or neither: Capabilities(fields=True), and [parameters.fields] of type 'fields'",
+            )
         if card.reference.scoring is not None:
             _check_scoring(source, card.reference.scoring, card.defaults)
         for name, parameter in card.parameters.items():
@@ -351,7 +357,12 @@ class Engine(EngineInterface, Generic[Column]):
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """Parameters that determine an index's content; they must be the same when it is opened again."""
-        return {name: value for name, value in self.parameters.items() if name not in self.search_parameters}
+        parameters = {name: value for name, value in self.parameters.items() if name not in self.search_parameters}
+        if parameters.get(FIELDS) and self.capabilities.fields:
+            from harness.registry.field_weights import field_names
+
+            parameters[FIELDS] = field_names(str(parameters[FIELDS]))  # weights are of the search
+        return parameters
 
     @property
     def repeated_calls(self) -> int:

@@ -63,6 +63,9 @@ class Capabilities:
     """True if documents of a finished index can be deleted, replaced and added: see :meth:`EngineInterface.apply`."""
     warm_up_queries: int = 0
     """Number of warm-up queries, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
+    fields: bool = False
+    """True if the engine can search several fields of documents with weights: its card has the parameter ``fields``,
+    and documents are columns of records (:func:`harness.data.inputs.records_of`)."""
     external_input: InputKind | None = None
     """The column that the engine reads to search an external index; None for the same as in its own."""
 

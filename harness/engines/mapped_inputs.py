@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.data.inputs import Inputs
+from harness.data.inputs import Inputs, records_of
 from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts
 from harness.engines.interface import ExpectedContent
 from harness.exact.encoding import widen
+from harness.registry.field_weights import parse_fields
 from harness.store.columns import load_table, load_vectors
 from harness.text.term_texts import Side, load_term_texts
 
@@ -53,6 +54,15 @@ def load_inputs(
     if term_texts is not None:
         inputs = replace(inputs, terms=load_term_texts(term_texts, name))
     return inputs if metadata is None else replace(inputs, metadata=load_table(metadata))
+
+
+def with_fields(documents: Inputs, file: Path, fields: str) -> Inputs:
+    """Return documents whose texts are a column of records, with a text for each of the ``fields`` in their order.
+
+    ``file`` is an Arrow file with a column of each. Raises CacheError if it is missing or damaged.
+    """
+    table, names = load_table(file), [field.name for field in parse_fields(fields)]
+    return replace(documents, texts=records_of({name: table.column(name) for name in names}))
 
 
 def expected_content(rows: Int32Array, documents: Inputs, queries: Inputs, terms: TermCounts | None) -> ExpectedContent:

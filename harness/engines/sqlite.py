@@ -16,13 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from harness.data.inputs import columns_of
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array
 from harness.engines.base import Column, Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo
+from harness.registry.field_weights import fields_of
 from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["SqliteEngine", "SqliteFullTextEngine", "SqliteVectorEngine"]
 
@@ -30,6 +33,7 @@ _FILE = "index.db"
 _INSERT = "INSERT INTO metadata VALUES ({})"
 _KIBIBYTES = 1024
 _SEARCH = "SELECT rowid, rank FROM documents WHERE documents MATCH ?{} ORDER BY rank LIMIT ?"
+_WEIGHTED = " AND rank MATCH 'bm25({})'"
 _MATCHING = " AND +rowid IN (SELECT row FROM metadata WHERE {})"
 """The plus keeps SQLite from looking up each of these rows separately."""
 _NEAREST = "SELECT rowid, distance FROM documents WHERE embedding MATCH ?{also} AND k = ?"
@@ -121,12 +125,22 @@ class SqliteEngine(Filterable[Column], Changeable[Column]):
 
 
 class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
-    """A table of FTS5; a query is a disjunction of its terms, each as often as it has it."""
+    """A table of FTS5; a query is a disjunction of its terms, each as often as it has it.
+
+    Each field of documents with several is a column. bm25() adds a term's counts in all columns, each multiplied by the
+    column's weight, and has one IDF and one length for all of them.
+    """
 
     name = "sqlite"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="terms", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
+        input="terms", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, fields=True
     )
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        fields = fields_of(parameters)
+        self._columns = [f"terms_{number}" for number in range(len(fields))] or ["terms"]
+        self._weights = ", ".join(f"{field.weight:.9f}" for field in fields)
 
     def info(self) -> EngineInfo:
         """Import the client."""
@@ -136,14 +150,18 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
     def definition(self, documents: Documents[pa.ChunkedArray]) -> str:
         """Return the statement that makes the table."""
         options = "content='', contentless_delete=1, tokenize='unicode61'"
-        return f"CREATE VIRTUAL TABLE documents USING fts5(terms, {options})"
+        return f"CREATE VIRTUAL TABLE documents USING fts5({', '.join(self._columns)}, {options})"
 
     def insertion(
         self, rows: Int32Array, documents: Documents[pa.ChunkedArray]
-    ) -> tuple[str, Iterable[tuple[int, str]]]:
-        """Return the statement that inserts a document, and rows and terms."""
-        values = ((row, terms.as_py()) for row, terms in zip(rows.tolist(), documents.column, strict=True))
-        return "INSERT INTO documents(rowid, terms) VALUES (?, ?)", values
+    ) -> tuple[str, Iterable[tuple[Any, ...]]]:
+        """Return the statement that inserts a document, and rows and the terms of each field."""
+        values = (
+            (row, *(terms.as_py() for terms in texts))
+            for row, *texts in zip(rows.tolist(), *columns_of(documents.column).values(), strict=True)
+        )
+        marks = ", ".join("?" * (1 + len(self._columns)))
+        return f"INSERT INTO documents(rowid, {', '.join(self._columns)}) VALUES ({marks})", values
 
     def finish(self, database: Any, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Merge segments, and make the table to filter by."""
@@ -180,6 +198,8 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
     def retrieve(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return rows and ranks."""
         matching = _MATCHING.format(self.condition) if self.condition else ""
+        if self._weights:
+            matching = _WEIGHTED.format(self._weights) + matching
         hits: list[tuple[int, float]] = self.database.execute(
             _SEARCH.format(matching), (query, *self.values, k)
         ).fetchall()

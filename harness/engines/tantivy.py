@@ -16,13 +16,16 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from harness.data.inputs import columns_of
 from harness.data.progress import Progress
 from harness.data.types import Int32Array
 from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo, Remains
+from harness.registry.field_weights import fields_of
 from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["TantivyEngine"]
 
@@ -38,6 +41,8 @@ _Contents: TypeAlias = Mapping[str, tuple[set[tuple[int, int]], set[tuple[int, i
 class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     """Documents of terms without positions; a query is a disjunction of its terms, with repeats.
 
+    Over several fields it is one disjunction of the terms in each field, boosted by the field's weight.
+
     A filter restricts the matching documents and leaves every score as it is.
     """
 
@@ -52,6 +57,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         keeps_k_prefix=True,
         shares_index=True,
         threads=True,
+        fields=True,
     )
 
     _searcher: Any
@@ -62,6 +68,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     _outdated: set[int]
     _rounded: set[tuple[int, int]]
     """Contents that were in a segment with deleted contents when it was merged."""
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        fields = fields_of(parameters)
+        self._searched = {f"{_TERMS}_{number}": field.weight for number, field in enumerate(fields)} or {_TERMS: 1.0}
 
     def info(self) -> EngineInfo:
         """Import the library."""
@@ -76,7 +87,8 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Add documents and commit; getting ready means waiting until segments are merged."""
         schema = self._tantivy.SchemaBuilder()
-        schema.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
+        for name in self._searched:
+            schema.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
         schema.add_unsigned_field(_ROW, fast=True, indexed=True)
         schema.add_unsigned_field(_CHANGE, fast=True)
         for field in field_columns(documents.fields).values():
@@ -107,9 +119,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         commit_interval = 0 if self.change_number else int(self.parameters["commit_every"])
         values = documents.metadata.to_pydict().values() if documents.metadata is not None else ()
         columns = list(zip(field_columns(documents.fields).values(), values, strict=True))
-        for position, (row, terms) in enumerate(zip(rows.tolist(), documents.column, strict=True)):
+        texts = zip(*columns_of(documents.column).values(), strict=True)
+        for position, (row, terms) in enumerate(zip(rows.tolist(), texts, strict=True)):
             document = self._tantivy.Document()
-            document.add_text(_TERMS, terms.as_py())
+            for name, text in zip(self._searched, terms, strict=True):
+                document.add_text(name, text.as_py())
             document.add_unsigned(_ROW, row)
             if self.change_number:
                 document.add_unsigned(_CHANGE, self.change_number)
@@ -189,11 +203,18 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             return None
         query, occur = self._tantivy.Query, self._tantivy.Occur
         disjunction = query.boolean_query(
-            [(occur.Should, self._term(_TERMS, term, "freq")) for term in terms.split(" ")]
+            [
+                (occur.Should, self._boosted(self._term(name, term, "freq"), weight))
+                for name, weight in self._searched.items()
+                for term in terms.split(" ")
+            ]
         )
         if not self._clauses:
             return disjunction
         return query.boolean_query([(occur.Must, clause) for clause in (disjunction, *self._clauses)])
+
+    def _boosted(self, query: Any, weight: float) -> Any:
+        return query if weight == 1.0 else self._tantivy.Query.boost_query(query, weight)
 
     def _term(self, field: str, value: str, option: str) -> Any:
         return self._tantivy.Query.term_query(self._schema, field, value, index_option=option)

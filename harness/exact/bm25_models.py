@@ -50,9 +50,12 @@ class Bm25Formula:
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
         least_average: lower bound of avgdl.
-        total_length: The numerator of avgdl, if it is not the sum of all lengths.
+        total_lengths: The numerator of avgdl of each field, if it is not the sum of all lengths.
         arithmetic: ``float64`` rounds the weight once to float32, another name rounds as that engine does.
         float32_sums: Weights are added in float32, in the order of the query's terms.
+        pools_fields: Of documents with several fields, a term's weighted counts in all fields are one count, in
+            documents as long as their fields together; false weighs a term in each field by the field's statistics.
+        boost: Multiplies the weights, in Tantivy's arithmetic ``idf · (k1 + 1)`` before it is rounded with a count.
     """
 
     k1: float = 0.9
@@ -65,9 +68,11 @@ class Bm25Formula:
     byte_lengths: bool = False
     all_documents: bool = False
     least_average: float = 0.0
-    total_length: int | None = None
+    total_lengths: tuple[int, ...] | None = None
     arithmetic: Arithmetic = "float64"
     float32_sums: bool = False
+    pools_fields: bool = False
+    boost: float = 1.0
 
 
 Formula = Bm25Formula | ForeignFormula
@@ -141,6 +146,8 @@ def weigh_rows(counts: TermCounts, formula: Formula) -> WeighedDocuments:
     documents = counts.documents
     if isinstance(formula, ForeignFormula):
         return WeighedDocuments(with_values(documents, formula.weigh(counts)), None)
+    if counts.field_weights is not None:
+        return _weigh_fields(counts, formula, counts.field_weights)
     statistics, compute = _statistics(counts, formula), _COMPUTE[formula.arithmetic]
 
     def weigh_block(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
@@ -148,6 +155,26 @@ def weigh_rows(counts: TermCounts, formula: Formula) -> WeighedDocuments:
         return with_values(block, compute(formula, statistics, block, lengths))
 
     return WeighedDocuments(WeighedRows(documents, weigh_block, documents.dimensions), _absent(formula, statistics))
+
+
+def _weigh_fields(counts: TermCounts, formula: Bm25Formula, weights: Float64Array) -> WeighedDocuments:
+    """Weigh each field as a collection of its own, whose weights are multiplied by the field's."""
+    lengths, terms, compute = counts.field_lengths(), counts.terms_per_field, _COMPUTE[formula.arithmetic]
+    df = document_frequencies(counts.documents)[0].reshape(len(weights), terms)
+    formulas = [replace(formula, boost=float(weight)) for weight in weights]
+    fields = [_statistics_of(of_field, df[field], formula, field) for field, of_field in enumerate(lengths.T)]
+
+    def weigh_block(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
+        values, row_of = np.empty(block.nnz, dtype=np.float32), values_per_row(rows, block)
+        field_of = block.indices // terms
+        for field, statistics in enumerate(fields):
+            inside = field_of == field
+            part = block.only(inside)
+            part = replace(part, indices=part.indices - np.int32(field * terms), dimensions=terms)
+            values[inside] = compute(formulas[field], statistics, part, statistics.lengths[row_of[inside]])
+        return with_values(block, values)
+
+    return WeighedDocuments(WeighedRows(counts.documents, weigh_block, counts.documents.dimensions), None)
 
 
 class _Statistics(NamedTuple):
@@ -160,11 +187,13 @@ class _Statistics(NamedTuple):
 
 
 def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
-    lengths = counts.lengths
+    return _statistics_of(counts.lengths, document_frequencies(counts.documents)[0], formula)
+
+
+def _statistics_of(lengths: Int64Array, df: Int64Array, formula: Bm25Formula, field: int = 0) -> _Statistics:
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
-    df, _ = document_frequencies(counts.documents)
-    total = lengths.sum() if formula.total_length is None else formula.total_length
+    total = lengths.sum() if formula.total_lengths is None else formula.total_lengths[field]
     average = max(float(total / documents) if lengths.any() else 1.0, formula.least_average)
     return _Statistics(documents, average, read.astype(np.float64), df)
 
@@ -180,6 +209,7 @@ def _weigh_in_float64(
     indices, absent = np.asarray(documents.indices), _absent(formula, statistics)
     tf = np.asarray(documents.values, dtype=dtype)
     weights = _idf(formula, statistics).astype(dtype)[indices] * _saturated(formula, tf, lengths, statistics.average)
+    weights = weights if formula.boost == 1.0 else weights * formula.boost
     beyond: Float32Array = (weights if absent is None else weights - absent[indices]).astype(np.float32)
     return beyond
 
@@ -214,6 +244,7 @@ def _as_tantivy(
     """Round each step: ``weight = idf · (k1 + 1)``, and its product with ``tf / (tf + norm)``."""
     idf, norm = _float32_parts(formula, statistics, lengths)
     weight = idf * (np.float32(1.0) + np.float32(formula.k1)) if formula.k1_plus_1 else idf
+    weight = weight if formula.boost == 1.0 else weight * np.float32(formula.boost)
     tf = np.asarray(documents.values)
     saturated: Float32Array = (tf / (tf + norm)).astype(np.float32, copy=False)
     weights: Float32Array = weight[np.asarray(documents.indices)] * saturated
@@ -317,7 +348,7 @@ SCORINGS: Mapping[str, Scoring] = {
     ),
     "bm25s": Scoring(_bm25s_formula, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
     "sqlite": Scoring(
-        Bm25Formula(idf="robertson", idf_floor=1e-6, all_documents=True),
+        Bm25Formula(idf="robertson", idf_floor=1e-6, all_documents=True, pools_fields=True),
         "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function",
     ),
 }

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from harness.data.jit import kernel, read_only
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
 from harness.errors import UsageError
+from harness.exact.candidates import best_of_candidates
 from harness.exact.index import SparseIndex
 from harness.exact.postings import Postings, QueryRows, as_sparse
 from harness.exact.topk import TopK, check_lists
 
 _UNIT_ROUNDOFF = 2.0**-24
-_SPARE = 32
 
 
 class Float32SumIndex:
@@ -55,16 +55,13 @@ class Float32SumIndex:
     def _best(self, query: SparseVectors, k: int, threads: int) -> TopK:
         slack = 1.0 + 4.0 * (float(np.asarray(query.values).sum()) + 2.0) * _UNIT_ROUNDOFF
         (of_all,) = self._score_all(query)
-        width = k + _SPARE
-        while True:
-            top = self._searched.retrieve(query, width, threads)
-            scores = self.score(query, top.indptr, top.rows)
-            order = np.lexsort((top.rows, -scores))[:k]
-            order = order[scores[order] > of_all]
-            rest_may_enter = len(top.rows) == width and (float(top.scores[-1]) + float(of_all)) * slack
-            if not rest_may_enter or (len(order) == k and float(scores[order[-1]]) > rest_may_enter):
-                return TopK(np.array([0, len(order)], dtype=np.int64), top.rows[order], scores[order])
-            width *= 2
+        return best_of_candidates(
+            lambda width: self._searched.retrieve(query, width, threads),
+            lambda top: self.score(query, top.indptr, top.rows),
+            k,
+            slack,
+            above=float(of_all),
+        )
 
     def _score_all(self, queries: SparseVectors) -> Float32Array:
         """Return what every document gets for each query, float32 (Q,), summed in NumPy's order."""

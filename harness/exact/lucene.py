@@ -17,15 +17,16 @@ from harness.data.document_rows import (
     with_values,
 )
 from harness.data.jit import read_only
-from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, TermCounts
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
 from harness.exact.index import check_dimensions
-from harness.exact.postings import QueryRows, Rule, as_sparse, transpose
+from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, transpose
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.topk import Searcher, TopK
 from harness.exact.weights import bm25_idf, document_frequencies, with_idf
 
-_RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
+LUCENE_RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
+"""Lucene's contributions; every document that a term touches is a hit."""
 _FREE = 24
 """Lengths below this are stored as they are: 255 less the code of the largest int (SmallFloat.NUM_FREE_VALUES)."""
 
@@ -57,7 +58,8 @@ def decoded_lengths() -> Float32Array:
 class QueryWeighing(NamedTuple):
     """Everything that decides scores except the documents' weights.
 
-    ``idf`` float32 has a value for each column of the weighted documents; ``shards`` counts them.
+    ``idf`` float32 has a value for each column of the weighted documents; ``shards`` counts them. ``field_weights``
+    float64 (F,) are the weights of the documents' fields, None for documents that are one text.
     """
 
     idf: Float32Array
@@ -65,6 +67,7 @@ class QueryWeighing(NamedTuple):
     b: float
     k1_plus_1: bool
     shards: int
+    field_weights: Float64Array | None = None
 
     def weigh(self, queries: Any) -> SparseVectors:
         """Return the weights of queries of term counts (Q, terms), over the columns of the weighted documents.
@@ -74,6 +77,9 @@ class QueryWeighing(NamedTuple):
         vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
         check_dimensions(vectors, len(self.idf) // self.shards)
         boosts = np.asarray(vectors.values)
+        if self.field_weights is not None:
+            terms = vectors.dimensions // len(self.field_weights)
+            boosts = boosts * self.field_weights.astype(np.float32)[np.asarray(vectors.indices) // terms]
         if self.k1_plus_1:
             boosts = boosts * (np.float32(1.0) + np.float32(self.k1))
         vectors = replace(vectors, values=boosts)
@@ -112,34 +118,44 @@ class LuceneWeights(NamedTuple):
             raise UsageError(
                 f"shards have shape {placed.shape}", fix=f"give one, from 0, for each of {len(documents)} documents"
             )
-        count, codes = shard_count(placed), byte_lengths(counts.lengths)
-        filled = np.zeros(count, dtype=np.int64)
-        inverse = np.empty(len(documents), dtype=np.float32)
-        for shard in range(count):
+        count, fields = shard_count(placed), 1 if counts.field_weights is None else len(counts.field_weights)
+        lengths = counts.lengths[:, np.newaxis] if fields == 1 else counts.field_lengths()
+        codes = byte_lengths(lengths)
+        filled = np.zeros((count, fields), dtype=np.int64)
+        inverse = np.empty((len(documents), fields), dtype=np.float32)
+        for shard, field in np.ndindex(count, fields):
             inside = placed == shard
-            lengths = counts.lengths[inside]
-            filled[shard] = np.count_nonzero(lengths)
-            inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
+            of_field = lengths[inside, field]
+            filled[shard, field] = np.count_nonzero(of_field)
+            factors = _inverse(k1, b, int(of_field.sum()), int(filled[shard, field]))
+            inverse[inside, field] = factors[codes[inside, field]]
         spread = spread_documents(documents, placed)
-        frequencies = document_frequencies(spread)[0].reshape(count, -1)
-        idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
+        frequencies = document_frequencies(spread)[0].reshape(count * fields, -1)
+        idf = np.concatenate([bm25_idf(part, int(n)) for part, n in zip(frequencies, filled.ravel(), strict=True)])
 
         def weigh(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
             # 1 + f32(tf) * inv of every posting; the kernel divides, because that depends on the query
-            return with_values(block, np.float32(1.0) + block.values * values_per_row(inverse[rows], block))
+            if fields == 1:
+                factors = values_per_row(inverse[rows, 0], block)
+            else:
+                field_of = block.indices // counts.terms_per_field % fields
+                factors = inverse[values_per_row(rows, block), field_of]
+            return with_values(block, np.float32(1.0) + block.values * factors)
 
         weighed = WeighedRows(spread, weigh, spread.dimensions)
-        return cls(weighed, QueryWeighing(idf, k1, b, k1_plus_1, count))
+        return cls(weighed, QueryWeighing(idf, k1, b, k1_plus_1, count, counts.field_weights))
 
 
 class LuceneIndex:
     """Exact top-k under Lucene's ``BM25Similarity``: the same documents, order and score bits as ``IndexSearcher``.
 
-    N, df and avgdl are taken over documents with at least one term. All in float32 unless stated: ``idf`` as
-    :func:`bm25_idf`; ``avgdl = f32(sumTotalTermFreq / docCount)``; ``inv = 1 / (k1 * ((1 - b) + b * len(byte) /
-    avgdl))``; ``weight = f32(count) * idf`` for a query term; contribution ``weight - weight / (1 + f32(tf) * inv)``;
-    contributions are added in float64 and rounded once. Every document with a query term is a hit, also with a score of
-    0 or less; equal scores are ordered by row ascending, which is Lucene's internal document number.
+    N, df and avgdl are taken over documents with at least one term, in each field separately if documents have several;
+    this index rounds the sum of all fields once, and :mod:`harness.exact.field_sums` rounds as Lucene does. All in
+    float32 unless stated: ``idf`` as :func:`bm25_idf`; ``avgdl = f32(sumTotalTermFreq / docCount)``; ``inv = 1 / (k1 *
+    ((1 - b) + b * len(byte) / avgdl))``; ``weight = f32(count) * idf`` for a query term, whose count is multiplied by
+    the field's weight; contribution ``weight - weight / (1 + f32(tf) * inv)``; contributions are added in float64 and
+    rounded once. Every document with a query term is a hit, also with a score of 0 or less; equal scores are ordered by
+    row ascending, which is Lucene's internal document number.
 
     With ``k1_plus_1`` the arithmetic follows ``LegacyBM25Similarity``, which OpenSearch and Elasticsearch use: a query
     term's count is multiplied by ``f32(1) + k1`` before its idf. With ``shards`` each shard has its own N, df and
@@ -194,6 +210,11 @@ class LuceneIndex:
         return (len(self._searcher.postings.columns) - 1) // (1 if self.queries is None else self.queries.shards)
 
     @property
+    def lists(self) -> Postings:
+        """Return the postings of each term, whose rows are positions in the order of ties."""
+        return self._searcher.postings
+
+    @property
     def index_bytes(self) -> int:
         """Return the bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
         return self._searcher.index_bytes + (0 if self.queries is None else self.queries.idf.nbytes)
@@ -208,7 +229,7 @@ class LuceneIndex:
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
         """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
-        searcher = Searcher(self._searcher.only(matching), len(self), _RULE, self._searcher.order)
+        searcher = Searcher(self._searcher.only(matching), len(self), LUCENE_RULE, self._searcher.order)
         return LuceneIndex(searcher, self.queries)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:
@@ -223,7 +244,7 @@ class LuceneIndex:
 def _searcher(documents: SparseVectors, order: Int32Array | None) -> Searcher:
     if order is not None and not np.array_equal(np.sort(order), np.arange(len(documents))):
         raise UsageError("the order does not name each document once", fix=f"give the rows 0 to {len(documents) - 1}")
-    return Searcher(transpose(documents, order), len(documents), _RULE, order)
+    return Searcher(transpose(documents, order), len(documents), LUCENE_RULE, order)
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

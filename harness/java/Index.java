@@ -187,10 +187,7 @@ public final class Index {
   /** Documents with an id and a text of term counts, as Anserini's generator makes them of JSON. */
   public static List<Collection<IndexableField>> textDocuments(
       byte[] ids, byte[] texts, String field, boolean termVectors) {
-    FieldType type = new FieldType();
-    type.setIndexOptions(IndexOptions.DOCS_AND_FREQS);
-    type.setStoreTermVectors(termVectors);
-    type.setStoreTermVectorPositions(termVectors);
+    FieldType type = textType(termVectors);
     String[] names = read(ids);
     List<Collection<IndexableField>> found = new ArrayList<>();
     for (String text : read(texts)) {
@@ -200,6 +197,22 @@ public final class Index {
               new StringField("id", name, Field.Store.YES),
               new BinaryDocValuesField("id", new BytesRef(name)),
               new Field(field, text, type)));
+    }
+    return found;
+  }
+
+  /** Copies of the documents with a further field of term counts; an empty text adds none. */
+  public static List<Collection<IndexableField>> withText(
+      List<? extends Collection<IndexableField>> documents, String field, byte[] values, boolean termVectors) {
+    FieldType type = textType(termVectors);
+    String[] texts = read(values);
+    List<Collection<IndexableField>> found = new ArrayList<>();
+    for (Collection<IndexableField> document : documents) {
+      Collection<IndexableField> copy = new ArrayList<>(document);
+      if (!texts[found.size()].isEmpty()) {
+        copy.add(new Field(field, texts[found.size()], type));
+      }
+      found.add(copy);
     }
     return found;
   }
@@ -270,6 +283,14 @@ public final class Index {
   /** Set a static field to null: of a class that is only looked up, because it is of a later Java than this one. */
   public static void clearStatic(String type, String field) throws ReflectiveOperationException {
     Class.forName(type).getField(field).set(null, null);
+  }
+
+  private static FieldType textType(boolean termVectors) {
+    FieldType type = new FieldType();
+    type.setIndexOptions(IndexOptions.DOCS_AND_FREQS);
+    type.setStoreTermVectors(termVectors);
+    type.setStoreTermVectorPositions(termVectors);
+    return type;
   }
 
   private static Collection<IndexableField> fields(IndexableField field) {

@@ -8,6 +8,7 @@ from harness.loaders.dataset import (
     load_corpus,
     load_dataset,
     load_documents,
+    load_field_texts,
     load_golden_of,
     load_metadata,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "load_corpus",
     "load_dataset",
     "load_documents",
+    "load_field_texts",
     "load_golden_of",
     "load_metadata",
 ]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles, DatasetVectors, IdenticalIds
+from harness.data.dataset import Dataset, DatasetFiles, DatasetVectors, IdenticalIds, document_batches
 from harness.data.filtering import NO_FILTER, QueryFilters, apply_filter, combine_filters, no_match
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
@@ -212,6 +212,36 @@ def load_metadata(
     if not lists:
         metadata = require_single_values(metadata, source.label)
     return metadata.take(numbers(_filled_rows(texts))) if location.drops_empty else metadata
+
+
+def load_field_texts(
+    fields: Sequence[str],
+    source: str | Path | Dataset,
+    *,
+    files: DatasetFiles | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """Return the texts of ``fields`` of a dataset's documents, a string column each without nulls.
+
+    Raises UnknownNameError for a field that no document has, UsageError for a field that is empty in all documents, and
+    for documents in memory that came without their fields.
+    """
+    from harness.loaders.searched_fields import field_table, prepare_field_texts
+
+    if isinstance(source, Dataset):
+        if source.documents is None:
+            raise UsageError(
+                f"fields={'+'.join(fields)}: the documents of '{source.name}' are in memory, each as one text",
+                fix="give a path, or Dataset.of with the documents' fields: {'d1': {'title': …, 'text': …}}",
+            )
+        return field_table(document_batches(source), fields, f"'{source.name}'")
+    location, cache = _locate(source, files, cards), cache or Cache()
+    documents, about = location.load(None, progress).documents, location.spec.location
+    texts = prepare_texts(documents, location.rule, cache, None, about=about)
+    table = prepare_field_texts(documents, fields, cache=cache, progress=progress, total=len(texts.ids), about=about)
+    return table.take(numbers(_filled_rows(texts))) if location.drops_empty else table
 
 
 def find_metadata_field(

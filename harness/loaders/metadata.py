@@ -29,7 +29,8 @@ from harness.store.columns import load_table
 
 _SCHEME = 3
 _TABLE = "metadata.arrow"
-_NESTED = "metadata"
+NESTED = "metadata"
+"""The object of a record that holds its metadata."""
 
 
 def prepare_metadata(
@@ -124,10 +125,10 @@ def _batches(
         progress.start(f"reading metadata of {source.name}", total)
     for batch in source.read(problems, []):
         records: Sequence[Mapping[str, Any]] = batch.records or [{}] * len(batch.ids)
-        reserved = batch.used | {_NESTED}
-        columns = [[_values(record, field, reserved) for record in records] for field in fields]
+        reserved = batch.used | {NESTED}
+        columns = [[values_of_field(record, field, reserved) for record in records] for field in fields]
         for record in records:
-            nested = record.get(_NESTED)
+            nested = record.get(NESTED)
             present.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
             present.update(field for field in dotted if field_of(record, field) is not None)
         for field, column in zip(fields, columns, strict=True):
@@ -161,7 +162,7 @@ def _lists(values: Sequence[Sequence[str]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(numbers(ends), strings(text for texts in values for text in texts))
 
 
-def _values(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> list[str]:
+def values_of_field(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> list[str]:
     """Return the texts of a field's values, each once."""
     value = _value(record, field, reserved)
     elements = value if isinstance(value, list | tuple) else (value,)
@@ -169,7 +170,7 @@ def _values(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> 
 
 
 def _value(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> Any:
-    nested = record.get(_NESTED)
+    nested = record.get(NESTED)
     if isinstance(nested, dict) and field in nested:
         return nested[field]
     if field in reserved:

@@ -391,7 +391,7 @@ def _lucene_arithmetic(recipe: Recipe) -> Recipe | None:
 def _textbook_arithmetic(recipe: Recipe) -> Recipe | None:
     if isinstance(recipe.formula, Bm25Formula):
         return _change_formula(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
-    if recipe.mode != "lucene" or recipe.counts is None:
+    if recipe.mode != "lucene" or recipe.counts is None or recipe.counts.field_weights is not None:
         return None
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
 

@@ -232,9 +232,9 @@ def _rounded(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hyp
     """Yield the cause that avgdl counts these rows of a recipe with the lengths that the index stores for them."""
     if not isinstance(recipe.formula, Bm25Formula) or recipe.counts is None:
         return
-    lengths = recipe.counts.lengths.astype(np.int64)
-    lengths[rows] = decoded_lengths()[byte_lengths(recipe.counts.lengths[rows])]
-    formula = replace(recipe.formula, total_length=int(lengths.sum()))
+    lengths = recipe.counts.field_lengths().copy()
+    lengths[rows] = decoded_lengths()[byte_lengths(lengths[rows])]
+    formula = replace(recipe.formula, total_lengths=tuple(lengths.sum(axis=0).tolist()))
     changed = SparseReference(with_formula(recipe, recipe.counts, formula))
     name = f"{ROUNDED_IN_THE_MEAN}, {beside}" if beside else ROUNDED_IN_THE_MEAN
     meaning = "avgdl counts documents of merged segments with the lengths that are stored, rounded down to a byte"

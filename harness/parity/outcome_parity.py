@@ -51,6 +51,7 @@ _OF_RECIPES: Mapping[str, ParameterValue | None] = {
     "shards": 1,
     "impact_scale": None,
     "similarity": None,
+    "fields": "",
 }
 """Parameters that decide a reference, each with the meaning of its absence."""
 

@@ -24,7 +24,7 @@ from harness.data.types import (
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
-from harness.exact.bm25_models import Formula, formula_of, weigh, weigh_rows
+from harness.exact.bm25_models import Bm25Formula, Formula, formula_of, weigh, weigh_rows
 from harness.exact.shards import shard_count, spread_documents
 from harness.exact.weights import impacts_of, to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
@@ -130,6 +130,10 @@ def make_recipe(
         if counts is None:
             raise UsageError(f"the reference by {scoring} needs term counts", fix="only BM25 backends have it")
         formula = formula_of(scoring, parameters)
+        if counts.field_weights is not None and isinstance(formula, Bm25Formula) and formula.pools_fields:
+            from harness.text.field_counts import pooled
+
+            counts = pooled(counts)
         base = Recipe(scoring, doc_ids, query_ids, counts.documents, counts.queries, None, counts, shards=shards)
         return with_formula(base, counts, formula)
     k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))

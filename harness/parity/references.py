@@ -168,6 +168,7 @@ class _WeightedVectors(NamedTuple):
     weigh: Callable[[SparseVectors], SparseVectors]
     arithmetic: Arithmetic
     tie_break: UInt32Array
+    rounded: Int64Array | None = None
 
 
 class SparseReference(_IndexReference[Recipe]):
@@ -223,7 +224,12 @@ class SparseReference(_IndexReference[Recipe]):
             documents, queries = LuceneWeights.of(
                 counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
             )
-            return _WeightedVectors(documents, queries.weigh, "lucene", ties)
+            rounded = None
+            if counts.field_weights is not None:
+                from harness.exact.field_sums import rounded_columns
+
+                rounded = rounded_columns(counts.field_weights, counts.terms_per_field, queries.shards)
+            return _WeightedVectors(documents, queries.weigh, "lucene", ties, rounded)
         if recipe.formula is not None:
             arithmetic: Arithmetic = "float32" if recipe.formula.float32_sums else "textbook"
             return _WeightedVectors(recipe.documents, lambda queries: queries, arithmetic, ties)
@@ -240,9 +246,9 @@ class SparseReference(_IndexReference[Recipe]):
 
     def search_of_all(self, k: int) -> SparseSearch:
         """Return the search of all documents for every query."""
-        documents, weigh, arithmetic, ties = self.weighted
+        documents, weigh, arithmetic, ties, rounded = self.weighted
         recipe = self.recipe
-        return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, self.mask, recipe.absent)
+        return SparseSearch(documents, weigh(recipe.queries), arithmetic, ties, k, self.mask, recipe.absent, rounded)
 
     def _blocks(self, search: SparseSearch) -> list[tuple[int, int]] | None:
         """Return the blocks of documents that are searched one after another; None if a single index holds all."""
@@ -256,8 +262,8 @@ class SparseReference(_IndexReference[Recipe]):
         """The index of all documents."""
         if self.complete is not None:
             return self.complete.indexed
-        documents, _, arithmetic, ties = self.weighted
-        return exact_index(all_rows(documents), arithmetic, ties, self.recipe.absent)
+        documents, _, arithmetic, ties, rounded = self.weighted
+        return exact_index(all_rows(documents), arithmetic, ties, self.recipe.absent, rounded)
 
     @cached_property
     def searched(self) -> ExactIndex:

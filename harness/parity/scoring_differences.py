@@ -145,7 +145,7 @@ def _claim(outcome: Outcome) -> _Claim | None:
     if card is None or vectors is None or vectors.terms is None or record is None or record.external is not None:
         return None
     formula = formula_in_effect(card, outcome.trial.parameters)
-    if formula is None:
+    if formula is None or vectors.terms.counts.field_weights is not None:  # several fields have several formulas
         return None
     return _Claim(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
 

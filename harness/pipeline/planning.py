@@ -13,7 +13,7 @@ from harness.data.dataset import Dataset, sample_documents, sample_queries
 from harness.data.filtering import NO_FILTER
 from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
-from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
+from harness.loaders import check_dataset, filter_dataset, load_dataset, load_field_texts, load_metadata
 from harness.loaders.registry import parts_of
 from harness.pipeline.probes import probes_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
@@ -23,6 +23,7 @@ from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import DatasetList, NamedDataset, parse_datasets
 from harness.plan.option_fields import Mistakes, is_set
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, set_language, with_vectors
+from harness.registry.cards import FIELDS
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
 from harness.user_path import existing_path
@@ -163,6 +164,10 @@ def load_planned(plan: Plan, cache: Cache, display: Display, in_memory: Dataset 
         several = plan.dataset_list != plan.only_dataset
         several = several and len(parse_datasets(plan.dataset_list, cards, in_memory={plan.only_dataset}).datasets) > 1
         dataset = _labelled(dataset, request.labels, display, several=several)
+    if any(trial.parameters.get(FIELDS) for trial in plan.trials) and (names := plan.searched_fields):
+        source = in_memory or plan.only_dataset
+        texts = load_field_texts(names, source, files=files, cards=cards, cache=cache, progress=progress)
+        dataset = replace(dataset, field_texts=texts)
     fields = plan.request.filter_sweep.fields
     if dataset.filters:
         _refuse_filters(plan, dataset, in_memory=in_memory is not None)

@@ -41,7 +41,7 @@ from harness.plan.callables import CallableSpec, refuse_unsent_filters
 from harness.plan.config import RunOptions
 from harness.plan.options import SMALL_DATASET
 from harness.plan.plan import Plan, Trial
-from harness.registry.cards import BackendCard
+from harness.registry.cards import FIELDS, BackendCard
 from harness.registry.lookup import load_engine
 from harness.results.scored import has_terms
 from harness.store.cache import Cache
@@ -92,7 +92,8 @@ def run_plan(
         check = CacheCheck(plan.request.verify_cache, plan.request.seed)
         executor = create_executor(plan.request)
         inputs = _InputFiles(dataset, work)
-        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check, pool)
+        files = inputs.corpus, inputs.queries, inputs.fields
+        encodings = Encodings(cache, dataset, *files, work, display, executor, check, pool)
         trials = _Trials(
             plan,
             dataset,
@@ -135,6 +136,9 @@ class _InputFiles:
         self.metadata = work / "metadata.arrow" if dataset.filtered is not None else None
         if dataset.filtered is not None and self.metadata is not None:
             save_table(self.metadata, dataset.filtered.metadata)
+        self.fields = work / "fields.arrow" if dataset.field_texts is not None else None
+        if dataset.field_texts is not None and self.fields is not None:
+            save_table(self.fields, dataset.field_texts)
         self.candidates = work / "candidates.arrow" if dataset.candidates is not None else None
         if dataset.candidates is not None and self.candidates is not None:
             candidate_rows = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
@@ -449,6 +453,7 @@ class _Trials:
             candidates=self.inputs.candidates,
             term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
             content=self.plan.content_of(trial) if trial.external else PLAIN,
+            fields=self.inputs.fields if trial.parameters.get(FIELDS) and trial.fields else None,
         )
 
 

@@ -160,7 +160,8 @@ CARDS = Option("Folder with more cards, in backends/ and datasets/; they come fi
 SPLIT = Option("Split of the judgments; the card's own by default.", COMPARED, metavar="NAME")
 YES = Option("Do not ask before anything is removed.", SELECTION, flags=("-y",))
 CACHE_KINDS = (
-    "texts", "metadata", "terms", "term-texts", "bm25", "embeddings", "rerank", "trials", "digests", "hub", "judgments",
+    "texts", "fields", "metadata", "terms", "term-texts", "bm25", "embeddings", "rerank", "trials", "digests", "hub",
+    "judgments",
 )  # fmt: skip
 REFERENCE = Option(
     "The backend or run with which all others are compared, as named in the tables (default: the first).",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, DatasetVectors, IdenticalIds
@@ -34,10 +35,14 @@ from harness.plan.option_fields import Mistakes, checked, command_words, flat, i
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.options import contradictions, execution_notes, load_contradictions
 from harness.plan.sweeps import PlannedSweep, with_sweeps
+from harness.registry.cards import FIELDS
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
+
+if TYPE_CHECKING:
+    from harness.registry.field_weights import FieldWeight
 
 _DEFAULT_MEASURES = tuple(parse_metrics(COMPARE_METRICS))
 """The metrics of a request that names none, parsed once."""
@@ -86,6 +91,18 @@ class Trial:
     def external(self) -> bool:
         """True for an external index: its content is in no key, so its outcome is never stored."""
         return bool(self.parameters.get("external", False))
+
+    @property
+    def fields(self) -> tuple[FieldWeight, ...]:
+        """The fields of the dataset's documents that are searched separately, with their weights.
+
+        None if title and text are one, and for an external index, which has its own fields.
+        """
+        from harness.registry.field_weights import parse_fields
+
+        card = self.spec.card
+        searched = card is not None and card.searches_fields and not self.external
+        return parse_fields(str(self.parameters[FIELDS])) if searched else ()
 
     def read(self, state: Mapping[str, ParameterValue]) -> Trial:
         """Return the trial with the parameters that the ``state`` of an external index decides.
@@ -136,6 +153,11 @@ class Plan:
     def content_of(self, trial: Trial) -> HitContent:
         """Return the content that a trial reads from its external index: a field only if its engine reads fields."""
         return self.content if trial.id_field else replace(self.content, field="")
+
+    @property
+    def searched_fields(self) -> list[str]:
+        """The fields of the dataset's documents that some backend searches separately, sorted."""
+        return sorted({field.name for trial in self.trials for field in trial.fields})
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ class ReferenceRule:
         return self.kind != "none" and not any(parameters[name] in values for name, values in self.unless.items())
 
 
+FIELDS = "fields"
+"""Name, and type, of the parameter that names the fields that a backend searches separately, with their weights."""
 FIELD_PARAMETERS = ("id_key", "id_column", "id_field")
 """Names of the parameter of an external index that names the field of ids: of documents, rows, or stored fields."""
 
@@ -103,6 +105,11 @@ class BackendCard:
     def model_encoder(self) -> EncoderName | None:
         """The encoder that runs a model, ``dense`` of ``bm25+dense``; None without any."""
         return next((encoder for encoder in _MODEL_ENCODERS if encoder in self.encoder.split("+")), None)
+
+    @property
+    def searches_fields(self) -> bool:
+        """True if a parameter names fields of the documents that are searched separately."""
+        return FIELDS in self.parameters and self.parameters[FIELDS].type == FIELDS
 
     @property
     def defaults(self) -> dict[str, ParameterValue]:

@@ -14,13 +14,13 @@ from typing import Any, Literal, cast
 from harness.registry.strict_toml import Table, read_document
 
 ParameterValue = str | int | float | bool
-ParameterType = Literal["float", "int", "str", "bool"]
+ParameterType = Literal["float", "int", "str", "bool", "fields"]
 Scope = Literal["encoder", "engine", "search"]
 Affects = Literal["hits", "times", "nothing"]
 
 NO_PROMPT = "none"
 """The value of a prompt's parameter that puts nothing before texts, even if the model declares or needs a prompt."""
-_TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
+_TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool, "fields": str}
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _OF_A_VARIABLE = "_env"
 """Ending of parameters whose values name environment variables. A key may be given there by mistake."""
@@ -58,7 +58,7 @@ class Parameter:
 
     def parse(self, text: str) -> ParameterValue:
         """Return the value that ``text`` spells; raises ValueError with the accepted values."""
-        if self.type == "str":
+        if self.type in ("str", "fields"):
             return self.check(text)
         if self.type == "bool":
             if text.lower() not in ("true", "false"):
@@ -113,6 +113,20 @@ class Parameter:
         return checked
 
 
+@dataclass(frozen=True, slots=True)
+class FieldsParameter(Parameter):
+    """A parameter of the type ``fields``: a text such as ``title^3+text``, "" for title and text as one."""
+
+    def check(self, value: object) -> ParameterValue:
+        """Return the text in its only spelling; raises ValueError for anything else."""
+        checked = Parameter.check(self, value)
+        if checked:
+            from harness.registry.field_weights import format_fields, parse_fields
+
+            checked = format_fields(parse_fields(str(checked)))
+        return checked
+
+
 @cache
 def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     """Return the parameters of every card with ``encoder``, declared or not; empty for ``none`` or unknown encoders."""
@@ -141,7 +155,8 @@ def read_parameter(name: str, table: Table) -> Parameter:
     """Read the parameter that a card's ``table`` declares; its problems are noted there."""
     kind = table.choice("type", tuple(_TYPES))
     default = table.values.get("default")
-    parameter = Parameter(
+    declared_class = FieldsParameter if kind == "fields" else Parameter
+    parameter = declared_class(
         name=name,
         type=cast("ParameterType", kind if kind in _TYPES else "str"),
         default=cast("ParameterValue", "" if default is None else default),

@@ -41,6 +41,7 @@ class DeclaredSupport:
     shares_index: bool
     threads: bool
     changes: bool
+    fields: bool
     gaps: Mapping[str, str] = field(default_factory=dict)
     proofs: tuple[Proof, ...] = ()
 

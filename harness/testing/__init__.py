@@ -22,6 +22,7 @@ from harness.testing.lifecycle import GuardContract, LifecycleContract
 from harness.testing.results import FilterContract, ResultContract
 from harness.testing.samples import RecordingProgress, StepClock
 from harness.testing.sharing import SharingContract
+from harness.testing.weighted_fields import FieldContract
 
 __all__ = ["Bm25", "EngineContract", "ExpectedScores", "RecordingProgress", "StepClock"]
 
@@ -36,6 +37,7 @@ class EngineContract(
     ExternalIndexContract,
     FilterContract,
     ChangeContract,
+    FieldContract,
 ):
     """Subclass it as ``TestSomething``, and set ``engine``, ``parameters``, ``tolerance`` and, if necessary, ``bm25``.
 

@@ -20,11 +20,13 @@ from harness.testing.lifecycle import GuardContract, LifecycleContract
 from harness.testing.results import FilterContract, ResultContract
 from harness.testing.sharing import SharingContract
 from harness.testing.suite import PROPERTY, Base, applies
+from harness.testing.weighted_fields import FieldContract
 
 PARTS: Mapping[str, type[Base]] = {
     "changes": ChangeContract,
     "dense": DenseContract,
     "external": ExternalIndexContract,
+    "fields": FieldContract,
     "filter": FilterContract,
     "guard": GuardContract,
     "input": InputContract,
@@ -54,7 +56,7 @@ def parts_for(engine: type[EngineInterface]) -> dict[str, set[str]]:
 
 def declared_by(engine: type[EngineInterface], proofs: Iterable[Proof] = ()) -> DeclaredSupport:
     """Return a class's promises, with these proofs."""
-    names = ("input", "filters", "external", "shares_index", "threads", "changes")
+    names = ("input", "filters", "external", "shares_index", "threads", "changes", "fields")
     promised = {name: getattr(engine.capabilities, name) for name in names}
     return DeclaredSupport(**promised, gaps=dict(engine.capabilities.gaps), proofs=tuple(sorted(proofs)))
 

@@ -183,6 +183,7 @@ def applies(test: object, engine: type[EngineInterface]) -> bool:
 has_external_indexes = run_if(lambda capabilities: capabilities.external)
 has_filters = run_if(lambda capabilities: capabilities.filters)
 has_changes = run_if(lambda capabilities: capabilities.changes)
+has_fields = run_if(lambda capabilities: capabilities.fields)
 """Marks of tests that do not apply to engines without these capabilities."""
 
 

@@ -14,6 +14,7 @@ from harness.data.progress import PartOf, Progress
 from harness.engines.interface import Capabilities
 from harness.errors import HarnessError
 from harness.plan.plan import Plan, Trial, may_be_server
+from harness.registry.cards import FIELDS
 from harness.registry.lookup import load_engine
 from harness.worker.jobs import TrialJob, TrialRecord
 
@@ -84,7 +85,12 @@ def _key(trial: Trial) -> Hashable:
     if card is None or trial.external or may_be_server(trial):
         return None
     free = set(card.scope("search"))
-    return (card.name, *sorted((name, value) for name, value in trial.parameters.items() if name not in free))
+    values = {name: value for name, value in trial.parameters.items() if name not in free}
+    if values.get(FIELDS) and card.searches_fields:
+        from harness.registry.field_weights import field_names
+
+        values[FIELDS] = field_names(str(values[FIELDS]))  # weights are of the search
+    return (card.name, *sorted(values.items()))
 
 
 def _drop(build: SharedBuild) -> None:

@@ -96,13 +96,18 @@ def _analyse(job: AnalyseJob, context: _Context) -> AnalysedTexts:
     from harness.store.columns import load_table
     from harness.text import count_terms, create_analyzer, save_counts
 
-    documents, queries = (load_table(path).column("text") for path in (job.corpus, job.queries))
-    batches = (documents.slice(start, _BATCH) for start in range(0, len(documents), _BATCH))
+    table, queries = load_table(job.corpus), load_table(job.queries).column("text")
+    columns = [table.column(name) for name in job.fields or ("text",)]
+    batches = (column.slice(start, _BATCH) for column in columns for start in range(0, len(column), _BATCH))
     analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
     started = context.clock()
     counts = count_terms(
-        analyzer, batches, queries.to_pylist(), context.progress, total=len(documents), folder=job.target
+        analyzer, batches, queries.to_pylist(), context.progress, total=len(table) * len(columns), folder=job.target
     )
+    if job.fields:
+        from harness.text.field_counts import join_fields
+
+        counts = join_fields(counts, job.fields)
     save_counts(job.target, counts)
     return AnalysedTexts(context.clock() - started)
 

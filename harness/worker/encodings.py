@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from harness.encoders import bm25
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, HarnessError
 from harness.plan.plan import Trial
-from harness.registry.cards import EncoderName
+from harness.registry.cards import FIELDS, EncoderName
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
 from harness.store.columns import load_sparse, save_rows, save_sparse
@@ -45,14 +45,16 @@ _JAVA = ("heap", "jar")
 class Encodings:
     """The encodings of one dataset, made at the first request.
 
-    ``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` verifies cached ones. ``pool``
-    has workers that trials share, and analyses too; None if they share none.
+    ``_fields`` is the file of the fields that backends search separately, None without. ``executor`` runs each analysis
+    and encoding, within the limits of a trial; ``check`` verifies cached ones. ``pool`` has workers that trials share,
+    and analyses too; None if they share none.
     """
 
     _cache: Cache
     _dataset: Dataset
     _corpus: Path
     _queries: Path
+    _fields: Path | None
     _work: Path
     _display: Display
     _executor: Executor
@@ -91,8 +93,14 @@ class Encodings:
     def _term_vectors(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
         counts_key = _terms_key(trial, self._dataset)
         analyzer = str(trial.analyzer)
-        counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, _java(trial), target))
+        fields = trial.fields if trial.parameters.get(FIELDS) else ()
+        names = tuple(field.name for field in fields)
+        counts_folder = self._entry(
+            "terms", counts_key, lambda target: self._analyse(analyzer, names, _java(trial), target)
+        )
         counts = self._counts.setdefault(counts_folder, load_counts(counts_folder))
+        if fields:
+            counts = replace(counts, field_weights=np.array([field.weight for field in fields]))
         if counts.documents.nnz == 0:
             raise DataError(
                 f"dataset '{self._dataset.name}'",
@@ -103,7 +111,7 @@ class Encodings:
         texts = None
         key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME}
         if term_texts:
-            texts = self._entry("term-texts", key, lambda target: save_term_texts(target, counts))
+            texts = self._entry("term-texts", key, lambda target: save_term_texts(target, counts, names))
         terms = Terms(analyzer, counts, counts_folder, texts)
         if not weights:
             return Vectors(
@@ -142,12 +150,13 @@ class Encodings:
             self._took_ns[folder] = took[0]
         return folder
 
-    def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> int:
-        attempt = (analyzer, *sorted(java.items()))
+    def _analyse(self, analyzer: str, fields: tuple[str, ...], java: Mapping[str, str], target: Path) -> int:
+        attempt = (analyzer, *fields, *sorted(java.items()))
         if attempt in self._failed:  # a deadline is waited for once, not once for each backend
             raise self._failed[attempt]
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
-        save(folder, AnalyseJob(analyzer, self._corpus, self._queries, target, **java))
+        corpus = self._fields if fields and self._fields is not None else self._corpus
+        save(folder, AnalyseJob(analyzer, corpus, self._queries, target, fields=fields, **java))
         start_next()
         executor = self._executor if self._pool is None else self._pool.serving(attempt)
         try:
@@ -183,24 +192,28 @@ def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
 
 def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
     analyzer, jar = str(trial.analyzer), trial.parameters.get("jar")
+    names = [field.name for field in trial.fields] if trial.parameters.get(FIELDS) else []
+    fields: dict[str, JSON] = {"fields": [[name, dataset.field_digests[name]] for name in names]} if names else {}
     return {
         "scheme": _SCHEME,
         "analyzer": analyzer,
         "identity": analyzer_identity(analyzer, jar=str(jar) if jar else None),
         "documents": dataset.corpus.digest,
         "queries": dataset.queries.digest,
+        **fields,
     }
 
 
 def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
     """Return the report's facts about the terms."""
-    lengths = terms.counts.lengths
+    counts = terms.counts
+    lengths, fields = counts.lengths, 1 if counts.field_weights is None else counts.fields
     with_terms = int(np.count_nonzero(lengths))
     return {
         "encoder": _BM25,
         "analyzer": terms.analyzer,
         "terms": int(lengths.sum()),
-        "distinct_terms": len(terms.counts.vocabulary),
+        "distinct_terms": len(counts.vocabulary) // fields,
         "documents_with_terms": with_terms,
         "average_length": float(lengths.sum() / with_terms) if with_terms else None,
     }

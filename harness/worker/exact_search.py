@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,10 @@ from harness.store.columns import load_column
 from harness.store.memory_budget import values_at_once
 from harness.worker.jobs import Arithmetic, DenseSearchJob, SparseSearchJob
 
-ExactIndex = SparseIndex | LuceneIndex | Float32SumIndex
+if TYPE_CHECKING:
+    from harness.exact.field_sums import FieldSumIndex
+
+ExactIndex: TypeAlias = "SparseIndex | LuceneIndex | Float32SumIndex | FieldSumIndex"
 _TOGETHER = 1024
 """Queries between two messages of progress."""
 _BYTES_A_VALUE = 24
@@ -68,17 +72,25 @@ def _sparse_search(job: SparseSearchJob) -> Callable[[int, int], TopK]:
 
 def _index_of(job: SparseSearchJob) -> ExactIndex:
     """Return the index of the documents that a job's filter leaves."""
-    index = exact_index(job.documents, job.arithmetic, job.tie_break, job.absent)
+    index = exact_index(job.documents, job.arithmetic, job.tie_break, job.absent, job.rounded)
     return index if job.matching is None else index.filtered(job.matching)
 
 
 def exact_index(
-    documents: SparseVectors, arithmetic: Arithmetic, tie_break: UInt32Array, absent: Float32Array | None
+    documents: SparseVectors,
+    arithmetic: Arithmetic,
+    tie_break: UInt32Array,
+    absent: Float32Array | None,
+    rounded: Int64Array | None = None,
 ) -> ExactIndex:
     """Return the index of weighted documents; arguments as the fields of :class:`SparseSearchJob`."""
     match arithmetic:
         case "textbook":
             return SparseIndex.build(documents, tie_break=tie_break)
+        case "lucene" if rounded is not None:
+            from harness.exact.field_sums import FieldSumIndex
+
+            return FieldSumIndex.build(documents, rounded, tie_order(tie_break, len(documents)))
         case "lucene":
             return LuceneIndex.of_weights(documents, tie_order(tie_break, len(documents)))
         case "float32":
@@ -96,6 +108,7 @@ class SparseSearch:
     k: int
     matching: BoolArray | None = None
     absent: Float32Array | None = None
+    rounded: Int64Array | None = None
 
     def of_rows(self, start: int, stop: int) -> SparseSearchJob:
         """Return the same search, only of the documents from ``start`` to ``stop``."""
@@ -107,6 +120,7 @@ class SparseSearch:
             k=self.k,
             matching=None if self.matching is None else self.matching[start:stop],
             absent=self.absent,
+            rounded=self.rounded,
         )
 
     @property
@@ -148,7 +162,8 @@ class SparseSearch:
         for first, end in row_blocks(offsets, most):
             block = distinct[first:end]
             hits = np.flatnonzero((rows >= block[0]) & (rows <= block[-1]))
-            index = exact_index(self.documents.take(block), self.arithmetic, self.tie_break[block], self.absent)
+            documents = self.documents.take(block)
+            index = exact_index(documents, self.arithmetic, self.tie_break[block], self.absent, self.rounded)
             positions = np.searchsorted(block, rows[hits]).astype(np.int32)
             scores[hits] = index.score(self.queries, np.searchsorted(hits, indptr), positions)
         return scores

@@ -49,7 +49,8 @@ LoadKind = Literal["cold", "closed", "open"]
 class AnalyseJob:
     """Turn documents and queries into term counts, written to ``target`` (an empty folder).
 
-    ``heap`` and ``jar`` are for analyzers that run in a JVM, as in :func:`harness.java.jvm.start`.
+    ``heap`` and ``jar`` are for analyzers that run in a JVM, as in :func:`harness.java.jvm.start`. ``fields`` are the
+    columns of ``corpus`` that are analysed as separate fields; empty for its column ``text``.
     """
 
     analyzer: str
@@ -58,6 +59,7 @@ class AnalyseJob:
     target: Path
     heap: str | None = None
     jar: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class TrialJob:
         engine: ``module:class``.
         parameters: The backend's, complete.
         corpus: Arrow file with columns id and text; ``queries`` likewise.
+        fields: Arrow file with the texts of single fields of the documents, for an engine that searches several; None
+            for the column ``text``.
         document_vectors: Folders with the vectors of documents, and ``query_vectors`` of queries: none for engines that
             read text, two for engines that read sparse and dense vectors. Sparse ones are widened to ``dimensions``.
         external: Search the index that the parameters name instead of building one.
@@ -177,6 +181,7 @@ class TrialJob:
     candidates: Path | None = None
     term_texts: Path | None = None
     content: HitContent = PLAIN
+    fields: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +292,8 @@ class SparseSearchJob:
         k: Hits of each query.
         matching: bool (n,), the documents that a filter leaves, None for all.
         absent: float32 (V,), the score of every document for a term in ``float32`` arithmetic, None for nothing.
+        rounded: int64 (R, 2), the columns whose sums are rounded before they are added to others, in ``lucene``
+            arithmetic; None for a single sum.
     """
 
     documents: SparseVectors
@@ -296,6 +303,7 @@ class SparseSearchJob:
     k: int
     matching: BoolArray | None = None
     absent: Float32Array | None = None
+    rounded: Int64Array | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

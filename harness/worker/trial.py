@@ -17,6 +17,7 @@ from harness.data.types import Int32Array, Int64Array, gather, offsets_of
 from harness.engines.interface import EngineInterface, Hits, IndexReport, SearchResult
 from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
+from harness.registry.cards import FIELDS
 from harness.registry.parameters import ParameterValue
 from harness.store.cpu_use import SHORTEST_S, CpuReading, OtherProcesses, other_processes, read_cpu
 from harness.store.record_files import load
@@ -179,6 +180,10 @@ def load_both(job: TrialJob) -> tuple[Inputs, Inputs]:
     """Load the documents, with the fields to filter by, and the queries of a job."""
     shared: Mapping[str, Any] = {"dimensions": job.dimensions, "term_texts": job.term_texts}
     documents = load_inputs(job.corpus, job.document_vectors, "documents", metadata=job.metadata, **shared)
+    if job.fields is not None and job.term_texts is None:
+        from harness.engines.mapped_inputs import with_fields
+
+        documents = with_fields(documents, job.fields, str(job.parameters[FIELDS]))
     return documents, load_inputs(job.queries, job.query_vectors, "queries", **shared)
 
 

@@ -229,7 +229,7 @@ def test_the_matrix_fits_its_terminal(
     wide = capsys.readouterr().out
     assert "(continued)" not in wide
     assert [line.split()[1:] for line in wide.splitlines() if line.startswith("zzz ")][1:] == [
-        [*"?????????", "not", "verified"]
+        [*"??????????", "not", "verified"]
     ]
 
 
@@ -241,7 +241,7 @@ def test_the_matrix_is_there_for_programs_and_for_pages(cards: Path, capsys: pyt
     assert listed["weaviate"]["verified_on"] == []
     backends(cards=cards, format="markdown")
     page = capsys.readouterr().out
-    assert "| `weaviate` | - | - | ? | - | ? | - | - | ? | `?` | `not verified` |" in page
+    assert "| `weaviate` | - | - | ? | - | - | ? | - | - | ? | `?` | `not verified` |" in page
     backends(backend="weaviate", cards=cards, format="markdown")
     assert "verified: on no real engine" in capsys.readouterr().out
 

@@ -101,6 +101,7 @@ def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
     monkeypatch.setattr("harness.text.lucene_analyzer.identity", lambda language, *, jar: {})
     monkeypatch.setattr("harness.engines.qdrant.engine.QdrantEngine.identity", lambda parameters: {})
     card = find_cards("backends")[name]
+    dataset = replace(dataset, field_texts=pa.table({"lucene-german": strings([""] * len(dataset.corpus))}))
     plain = key(dataset, name)
     for parameter in card.parameters.values():
         if parameter.name in ("external", "jar"):  # one is never stored, the other is in the key by its digest
@@ -111,6 +112,18 @@ def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
             other = replace(other, analyzer="lucene-german")
         changed = trial_key(other, card, dataset, 10, identities()) != plain
         assert changed == (parameter.affects != "nothing"), parameter.name
+
+
+def test_the_texts_of_searched_fields_are_in_the_key(dataset: Dataset) -> None:
+    titles = [f"title {row}" for row in range(len(dataset.corpus))]
+    first, second = (
+        replace(dataset, field_texts=pa.table({"title": strings(texts), "text": strings(texts)}))
+        for texts in (titles, [*titles[1:], "another"])
+    )
+    backend = "sqlite:fields=title^3+text;analyzer=whitespace"
+    assert key(first, backend) == key(first, backend)
+    assert key(first, backend) != key(second, backend)
+    assert key(first, "sqlite:analyzer=whitespace") == key(second, "sqlite:analyzer=whitespace")
 
 
 def _another_value(parameter: Parameter) -> str | float:

@@ -120,15 +120,16 @@ def add_impacts(made: Any, documents: Inputs, *, scale: float) -> None:
         made.addDocument(bridge.cast("java.lang.Iterable", document))
 
 
-def add(made: Any, documents: Sequence[Document], *, text: str = "body") -> None:
-    """Documents whose field ``text`` is analysed; all others are stored strings."""
+def add(made: Any, documents: Sequence[Document], *, text: str | Sequence[str] = "body") -> None:
+    """Documents whose field (or fields) ``text`` is analysed; all others are stored strings."""
+    analysed = [text] if isinstance(text, str) else text
     bridge = LuceneAnalyzer("english").bridge
     store = bridge.load("org.apache.lucene.document.Field$Store")
     for document in documents:
         one = bridge.load("org.apache.lucene.document.Document")()
         for name, value in document.items():
-            kind = "TextField" if name == text else "StringField"
-            keep = store.NO if name == text else store.YES
+            kind = "TextField" if name in analysed else "StringField"
+            keep = store.NO if name in analysed else store.YES
             one.add(bridge.load(f"org.apache.lucene.document.{kind}")(name, value, keep))
         made.addDocument(bridge.cast("java.lang.Iterable", one))
 

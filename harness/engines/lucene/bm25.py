@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings
+from harness.data.inputs import columns_of
 from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
 from harness.engines.base import Documents
@@ -21,12 +23,16 @@ from harness.engines.lucene.reader import IndexReader
 from harness.errors import EngineFailureError, RejectedInputError, UnknownNameError, UsageError
 from harness.exact.lucene import byte_lengths
 from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
+from harness.registry.cards import FIELDS
+from harness.registry.field_weights import field_names, fields_of
 from harness.registry.parameters import ParameterValue
 from harness.text.analyzers import ENGLISH
 from harness.text.lucene_analyzer import LuceneAnalyzer, languages
 
 FIELD = "contents"
 _ID = "id"
+_SEARCHED = "text."
+"""Prefix of the fields that are searched separately."""
 _CHANGE = "harness.change"
 """The field with the number of the change that wrote a document; documents of the build lack it."""
 _BATCH = 1024
@@ -54,7 +60,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     deleted from the remaining segments.
     """
 
-    capabilities = promises("text")
+    capabilities = replace(promises("text"), fields=True)
     name = "lucene"
     index_field = FIELD
 
@@ -67,12 +73,24 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             raise UsageError("rm3 and axiom exclude each other", fix="name the backend twice, once with each")
         self._with_feedback = bool(parameters["rm3"] or parameters["axiom"])
         self._language = _language_of(str(parameters["analyzer"]))
+        self._fields = fields_of(parameters)
+        if self._fields and self._with_feedback:
+            raise UsageError("rm3 and axiom expand queries of a single field", fix="leave fields= or the feedback out")
+        if self._fields and self.external:
+            if parameters["field"] != FIELD:
+                raise UsageError("field and fields name searched fields twice", fix="name all of them in fields=")
+            self.field = self._fields[0].name
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """Return the parameters that change the index, as opposed to the search in it."""
         parameters = {name: self.parameters[name] for name in ("segments", "ram_buffer_mb")}
-        return {**parameters, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
+        return {
+            **parameters,
+            "analyzer": f"{_PREFIX}{self._language}",
+            "term_vectors": self._with_feedback,
+            "fields": field_names(str(self.parameters.get(FIELDS, ""))),
+        }
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if necessary, with the analyzer of the language."""
@@ -85,17 +103,35 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         return self.analyzer.java
 
     def java_documents(self, documents: Documents[pa.ChunkedArray]) -> Iterator[Batch]:
-        """Make documents of all texts that are not blank."""
+        """Make documents of all texts that are not blank; of several fields, of all documents."""
         for start in range(0, len(documents), _BATCH):
             ids = documents.ids.values.slice(start, _BATCH).to_pylist()
-            texts = documents.column.slice(start, _BATCH).to_pylist()
-            nonblank = [position for position, text in enumerate(texts) if not is_blank(text)]
+            columns = {
+                name: column.to_pylist() for name, column in columns_of(documents.column.slice(start, _BATCH)).items()
+            }
+            texts = list(map("".join, zip(*columns.values(), strict=True)))
+            # fields that are not searched may hold text
+            nonblank = [position for position, text in enumerate(texts) if self._fields or not is_blank(text)]
             for span in spans([texts[position] for position in nonblank]):
-                names, contents = (
-                    packed_texts([column[position] for position in nonblank[span]]) for column in (ids, texts)
+                names, *contents = (
+                    packed_texts([column[position] for position in nonblank[span]])
+                    for column in (ids, *columns.values())
                 )
-                java = self.bridge.index.textDocuments(names, contents, self.field, self._with_feedback)
+                java = self._documents_of(names, dict(zip(columns, contents, strict=True)))
                 yield Batch(java, np.array(nonblank[span], dtype=np.int64) + start)
+
+    def _documents_of(self, names: bytes, contents: Mapping[str, bytes]) -> JavaObject:
+        """Return a Java list of documents with their packed texts, by field."""
+        index, vectors = self.bridge.index, self._with_feedback
+        (first, texts), *further = contents.items()
+        java = index.textDocuments(names, texts, self._java_field(first), vectors)
+        for field, texts in further:
+            java = index.withText(java, self._java_field(field), texts, vectors)
+        return java
+
+    def _java_field(self, name: str) -> str:
+        """Return Lucene's name of a searched field: distinct from Anserini's names in an index of the harness."""
+        return name if self.external else f"{_SEARCHED}{name}" if name else self.field
 
     def configure_searcher(self) -> None:
         """Set the scoring of the parameters; refuse AX on a small index.
@@ -118,11 +154,19 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:
         """Make Anserini's bag-of-words query of each text, with a term's count as its weight."""
         generator, texts = self.bridge.load(_QUERIES)(), queries.to_pylist()
-        built = [generator.buildQuery(self.field, self.analyzer.java, text) for text in texts]
+        searched: JavaObject = self.field if not self._fields else self._weights()
+        built = [generator.buildQuery(searched, self.analyzer.java, text) for text in texts]
         if not self._with_feedback:
             return [self.filtered(query) for query in built]
         self._feedback = _Feedback(self)
         return list(zip(built, texts, strict=True))
+
+    def _weights(self) -> JavaObject:
+        """Return a Java map of the searched fields, in their order, and their weights."""
+        java, number = self.bridge.load("java.util.LinkedHashMap")(), self.bridge.load("java.lang.Float")
+        for name, weight in self._fields:
+            java.put(self._java_field(name), number(weight))
+        return self.bridge.cast("java.util.Map", java)
 
     def retrieve(self, query: JavaObject, k: int) -> JavaObject:
         """Search once, or twice with feedback."""
@@ -139,12 +183,26 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return Lucene's own account of the index."""
-        return {
+        counts: dict[str, ParameterValue] = {
             "max_doc": self.reader.max_doc,
             "deleted_documents": self.reader.deleted_documents,
-            "documents_with_terms": self.reader.documents_with_terms(),
-            "terms": self.reader.total_terms(),
         }
+        if not self._fields:
+            return counts | {
+                "documents_with_terms": self.reader.documents_with_terms(),
+                "terms": self.reader.total_terms(),
+            }
+        for name, reader in self._readers().items():
+            counts |= {
+                f"documents_with_{name}": reader.documents_with_terms(),
+                f"terms_of_{name}": reader.total_terms(),
+            }
+        return counts
+
+    def _readers(self) -> dict[str, IndexReader]:
+        """Return a reader of each searched field."""
+        names = [field.name for field in self._fields]
+        return {name: IndexReader(self.bridge, self.reader.java, self._java_field(name)) for name in names}
 
     def numbered_rows(self) -> Int32Array:
         """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that were never sent."""
@@ -192,7 +250,8 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     def require_field(self) -> None:
         """Require a field of terms, and term vectors for feedback."""
-        require_searchable(self.reader, "text field")
+        for reader in self._readers().values() or (self.reader,):
+            require_searchable(reader, "text field", "fields" if self._fields else "field")
         if self._with_feedback and not self.reader.has_term_vectors():
             raise RejectedInputError(
                 f"rm3 and axiom read term vectors, and the index stores none for '{self.field}'",
@@ -205,6 +264,8 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         Raises RejectedInputError if no query can find anything.
         """
         counts, reader = content.terms, self.reader
+        if self._fields:
+            return "several fields are searched, and only a single field is compared with the dataset"
         if counts is None:
             return "nothing analysed the dataset"
         shared = np.intersect1d(counts.queries.indices, counts.documents.indices)

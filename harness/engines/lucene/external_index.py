@@ -54,13 +54,16 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
             leaf.reader().checkIntegrity()
 
 
-def require_searchable(reader: IndexReader, subject: str) -> None:
-    """Refuse an index without the field; ``subject`` describes the field in messages. Raises RejectedInputError."""
+def require_searchable(reader: IndexReader, subject: str, parameter: str = "field") -> None:
+    """Refuse an index without the field; ``subject`` describes the field in messages. Raises RejectedInputError.
+
+    ``parameter`` is the name of the parameter that names the field.
+    """
     indexed = reader.indexed_fields()
     if reader.field not in indexed:
         raise RejectedInputError(
             f"no document of the index has the {subject} '{reader.field}'",
-            fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
+            fix=f"name one that is indexed ({parameter}=): {', '.join(indexed) or 'there is none'}",
         )
 
 

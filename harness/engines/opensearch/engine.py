@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.data.inputs import Inputs
+from harness.data.inputs import Inputs, columns_of
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import ClientEngine, Documents, External, ExternalIndex, Filterable, LoadedIndex
@@ -26,14 +26,17 @@ from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent,
 from harness.engines.opensearch.conditions import clauses_of
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, address_of, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
-from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
+from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name, text_field
 from harness.engines.remote_server import ServerKind
 from harness.engines.server_collection import new_name, save_name, saved_name
 from harness.errors import EngineFailureError, RejectedInputError
+from harness.registry.field_weights import fields_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
 
+_TEXT_FIELD = "text"
+"""The default of ``text_field``."""
 _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, except for a single larger document."""
 _ROWS_PER_BLOCK = 1000
@@ -62,6 +65,7 @@ class OpenSearchEngine(
         threads=True,
         warm_up_queries=1000,
         filters_external=True,
+        fields=True,
         gaps={"test_external_index_of_the_collection_is_proven": "an external index has its own analyzer"},
     )
     name = "opensearch"
@@ -84,6 +88,13 @@ class OpenSearchEngine(
         super().__init__(parameters)
         if parameters["external"] and not parameters["index"]:
             raise RejectedInputError("no external index is named", fix="give index= with url=")
+        fields = fields_of(parameters)
+        if fields and parameters["external"] and parameters["text_field"] != _TEXT_FIELD:
+            raise RejectedInputError(
+                "text_field and fields name searched fields twice", fix="name all of them in fields="
+            )
+        self._searched = {field.name if parameters["external"] else text_field(field.name): field for field in fields}
+        """The searched fields of the index, by their names there; empty if a single field is searched."""
         self._filters: list[Mapping[str, Any]] = []
 
     @classmethod
@@ -124,7 +135,7 @@ class OpenSearchEngine(
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
         """Make the empty index."""
         save_name(folder, self._index.name)
-        self._index.create(len(documents), documents.fields)
+        self._index.create(len(documents), documents.fields, tuple(self._searched) or (TERMS,))
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Send all documents in batches; getting ready means refreshing, merging, and writing to disk."""
@@ -177,12 +188,13 @@ class OpenSearchEngine(
     def _writes(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[bytes]:
         """Yield the operation that writes each document; its ``_id`` is its row."""
         for start in range(0, len(documents), _ROWS_PER_BLOCK):
-            texts = documents.column.slice(start, _ROWS_PER_BLOCK).to_pylist()
+            columns = columns_of(documents.column.slice(start, _ROWS_PER_BLOCK)).values()
+            texts = list(zip(*(column.to_pylist() for column in columns), strict=True))
             ids = documents.ids.values.slice(start, _ROWS_PER_BLOCK).to_pylist()
             records = documents.records(start, start + len(texts))
             numbers = rows[start : start + _ROWS_PER_BLOCK].tolist()
             for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
-                fields: dict[str, Any] = {TERMS: text}
+                fields: dict[str, Any] = dict(zip(self._searched or (TERMS,), text, strict=True))
                 if record:
                     fields[METADATA] = {field_name(name): value for name, value in record.items()}
                 if self.parameters["keep"]:
@@ -225,9 +237,12 @@ class OpenSearchEngine(
                 fix=f"take --k {self._index.window}, or raise index.max_result_window on the server",
             )
         field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
+        weighted = [f"{name}^{field.weight:.9g}" for name, field in self._searched.items()]
         bodies = []
         for text in queries.to_pylist():
             query: Mapping[str, Any] = {"match": {field: {"query": text}}}
+            if weighted:
+                query = {"multi_match": {"query": text, "type": "most_fields", "fields": weighted}}
             if self._filters:
                 query = {"bool": {"must": [query], "filter": self._filters}}
             body = {"query": query, "size": k, "_source": False}
@@ -273,9 +288,10 @@ class OpenSearchEngine(
         self._use_index(str(self.parameters["index"]))
         self._index.find()
         progress.start("attach", None)
-        self._documents = ExternalDocuments(self._index, self.parameters)
+        self._documents = ExternalDocuments(self._index, self.parameters, tuple(self._searched))
         documents, info = self._documents, self._info("server, an external index")
-        state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
+        fields, analyzers = ", ".join(documents.fields), ", ".join(dict.fromkeys(documents.analyzers))
+        state = {**self._index.state(), "text_field": fields, "analyzer": analyzers}
         loaded = LoadedIndex(len(documents.ids), state)
         return External(
             info, documents.ids, loaded, folder, documents.changed, values=documents.values, metadata=documents
@@ -287,8 +303,10 @@ class OpenSearchEngine(
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Return that nothing can be compared: the index makes terms by its own analyzer."""
-        field, analyzer = self._documents.field, self._documents.analyzer
-        return f"the index makes terms of the field '{field}' by its own analyzer ('{analyzer}')"
+        documents = self._documents
+        fields, analyzers = ", ".join(documents.fields), ", ".join(dict.fromkeys(documents.analyzers))
+        subject = "field" if len(documents.fields) == 1 else "fields"
+        return f"the index makes terms of the {subject} '{fields}' by its own analyzer ('{analyzers}')"
 
 
 class ElasticsearchEngine(OpenSearchEngine):

@@ -23,17 +23,20 @@ _DEFAULT_ANALYZER = "default"
 class ExternalDocuments(DocumentKeys, ExternalMetadata):
     """The documents of an index by row, in the order of its shards and of Lucene's numbers.
 
-    Queries search the text ``field``, and are analysed by ``analyzer``.
+    Queries search the text ``fields``, and are analysed by ``analyzers``.
     """
 
-    def __init__(self, index: ServerIndex, parameters: Mapping[str, ParameterValue]) -> None:
-        """Read all ids.
+    def __init__(
+        self, index: ServerIndex, parameters: Mapping[str, ParameterValue], fields: Sequence[str] = ()
+    ) -> None:
+        """Read all ids; ``fields`` are searched in place of ``text_field``.
 
         Raises RejectedInputError for a field that is missing or not text, and for documents without an id.
         """
-        self._index, self.field = index, str(parameters["text_field"])
+        self._index, self.fields = index, tuple(fields) or (str(parameters["text_field"]),)
         self.mapping = index.mapping()
-        self.analyzer = _analyzer_of(self.mapping, self.field, index.name)
+        parameter = "fields" if fields else "text_field"
+        self.analyzers = [_analyzer_of(self.mapping, field, index.name, parameter) for field in self.fields]
         self._before = index.summary()
         id_field = str(parameters["id_field"])
         field = id_field or ID_FIELD
@@ -46,14 +49,15 @@ class ExternalDocuments(DocumentKeys, ExternalMetadata):
         super().__init__(pages, f"text or whole number in the field '{field}'", "" if id_field else "_id")
 
     def texts(self, rows: Int32Array) -> list[str | None]:
-        """Return the searched text of each of some documents, None for an unknown one."""
+        """Return the searched text of each of some documents, of several fields between spaces; None if unknown."""
         requested, text_of = set(rows.tolist()), dict[int, str]()
         for shard in range(self._index.shards):
-            for page in self._index.pages(shard, _source=[self.field]):
+            for page in self._index.pages(shard, _source=[*self.fields]):
                 for hit, row in zip(page, self.rows(str(hit["_id"]) for hit in page).tolist(), strict=True):
-                    text = field_of(hit.get("_source", {}), self.field)
-                    if row in requested and isinstance(text, str):
-                        text_of[row] = text
+                    values = [field_of(hit.get("_source", {}), field) for field in self.fields]
+                    texts = [value for value in values if isinstance(value, str)]
+                    if row in requested and texts:
+                        text_of[row] = " ".join(texts)
         return [text_of.get(row) for row in rows.tolist()]
 
     def metadata(self, fields: Sequence[str]) -> Iterator[tuple[Int32Array, Sequence[Mapping[str, Any]]]]:
@@ -81,8 +85,11 @@ class ExternalDocuments(DocumentKeys, ExternalMetadata):
         return None if same else f"the index '{self._index.name}' was written to"
 
 
-def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
-    """Return the name of the analyzer that queries of a field are analysed by; raises RejectedInputError."""
+def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str, parameter: str) -> str:
+    """Return the name of the analyzer that queries of a field are analysed by; raises RejectedInputError.
+
+    ``parameter`` is the name of the parameter that names the field.
+    """
     fields = {
         mapped.name: mapped.mapping
         for mapped in mapped_fields(mapping)
@@ -91,7 +98,8 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
     if field not in fields:
         fields_text = ", ".join(sorted(fields)) or "there is none"
         raise RejectedInputError(
-            f"the index '{index}' has no text field '{field}'", fix=f"name an existing one (text_field=): {fields_text}"
+            f"the index '{index}' has no text field '{field}'",
+            fix=f"name an existing one ({parameter}=): {fields_text}",
         )
     kind = fields[field]
     return str(kind.get("search_analyzer") or kind.get("analyzer") or _DEFAULT_ANALYZER)

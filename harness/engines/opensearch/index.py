@@ -22,7 +22,7 @@ from harness.engines.server_collection import create_collection, remove_collecti
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["METADATA", "TERMS", "ServerIndex", "field_name"]
+__all__ = ["METADATA", "TERMS", "ServerIndex", "field_name", "text_field"]
 
 TERMS = "terms"
 """The field of analysed terms in the harness's own index."""
@@ -43,6 +43,11 @@ def field_name(name: str) -> str:
     return quote(name, safe=" ").replace(".", "%2E")
 
 
+def text_field(name: str) -> str:
+    """Return the field that holds the terms of a searched field of the documents."""
+    return f"{TERMS}_{field_name(name)}"
+
+
 class ServerIndex(ServerClient):
     """An index by its name. On closing, an index that was created here is removed unless it is to be kept.
 
@@ -57,8 +62,10 @@ class ServerIndex(ServerClient):
 
     # The harness's own index.
 
-    def create(self, documents: int, fields: Sequence[str]) -> None:
+    def create(self, documents: int, fields: Sequence[str], texts: Sequence[str] = (TERMS,)) -> None:
         """Make the empty index for this many documents with the metadata ``fields``; raises RejectedInputError.
+
+        ``texts`` are the fields of analysed terms.
 
         Only :meth:`finish` refreshes it.
         """
@@ -74,7 +81,7 @@ class ServerIndex(ServerClient):
         mappings = {
             "dynamic": False,
             "properties": {
-                TERMS: {"type": "text", "analyzer": "whitespace"},
+                **{name: {"type": "text", "analyzer": "whitespace"} for name in texts},
                 METADATA: {"properties": metadata},
             },
         }

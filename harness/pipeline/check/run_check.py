@@ -19,7 +19,7 @@ from harness.data.problems import Finding, Problems
 from harness.data.progress import Display, SilentDisplay
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, DocumentContent, Ids, Queries
-from harness.loaders import LoadedCorpus, find_metadata_field, load_documents, load_metadata
+from harness.loaders import LoadedCorpus, find_metadata_field, load_documents, load_field_texts, load_metadata
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import AgainstPlan, ask_backend, search_indexes
 from harness.pipeline.check.baseline import BaselineGate
@@ -44,6 +44,7 @@ from harness.pipeline.probes import probes_of
 from harness.plan.config import LOCAL, CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import set_language, with_vectors
+from harness.registry.cards import FIELDS
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, MatchCount, PreflightProblem, RequirementResult, Verdict
@@ -134,6 +135,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             excludes = any(question.excluded for question in plan.golden)
             if plan.golden.filters:
                 filters = {name: _filters(plan, name, cache, visible_display) for name in right}
+            weighted = {
+                name: [trial for trial in plan.plans[name].trials if trial.parameters.get(FIELDS)] for name in right
+            }
             searched = {
                 name: Dataset(
                     name,
@@ -147,6 +151,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                     filtered=filters.get(name),
                     unread_files=loaded[name].unread_files,
                     vectors=loaded[name].vectors,
+                    field_texts=_field_texts(plan, name, cache, visible_display) if weighted[name] else None,
                 )
                 for name in right
             }
@@ -290,6 +295,17 @@ def _missing(plan: CheckPlan, expected: ExpectedDocuments, corpus: Corpus, name:
         *missing_ids(plan.golden, expected, corpus_name, accept, field_of_values=field_of_values),
         *missing_texts(plan.golden, expected, corpus.texts, corpus_name, accept),
     ]
+
+
+def _field_texts(plan: CheckPlan, name: str, cache: Cache, display: Display) -> pa.Table | None:
+    """Return the fields of a corpus that backends search separately; None if these are external indexes' own."""
+    names = plan.plans[name].searched_fields
+    if not names:
+        return None
+    shared_roles = frozenset({"id"} & plan.golden.columns.keys())
+    files, progress = DatasetFiles(columns=plan.columns, shared_roles=shared_roles), display.section("load")
+    cards = plan.request.cards
+    return load_field_texts(names, plan.corpora[name], files=files, cards=cards, cache=cache, progress=progress)
 
 
 def _filters(plan: CheckPlan, name: str, cache: Cache, display: Display) -> QueryFilters:

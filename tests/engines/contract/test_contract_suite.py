@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mutants_of_changes
+import mutants_of_fields
 import mutants_of_filters  # noqa: F401 - registers its engines
 import mutants_of_life
 import mutants_of_sharing  # noqa: F401
@@ -31,7 +32,7 @@ TESTS = sorted(name for name in dir(EngineContract) if name.startswith("test_"))
 DEFECTS = (Exception, pytest.fail.Exception)
 CORRECT = {
     FakeDense, FakeExternal, FakeGraph, FakeSparse, FakeText, GuardedSparse, mutants_of_changes.Right,
-    mutants_of_changes.Scanning,
+    mutants_of_changes.Scanning, mutants_of_fields.FakeFields,
 }  # fmt: skip
 
 

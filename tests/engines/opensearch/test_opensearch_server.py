@@ -21,6 +21,7 @@ from external_filters import OF_TYPED, TYPED, checked, in_container, require_fil
 from external_matches import CHUNKS, require_matches
 from search_indexes import FIELD, has_legacy_similarity, index_names, write_index
 from small_world import write_collection
+from titled_cacm import write_titled_cacm
 
 import harness
 from harness.data.inputs import Inputs
@@ -147,6 +148,47 @@ class ServerTests:
             scores[trial.label] = sorted(compared.run(trial.label).scores.tolist())
         assert scores["one"] == scores["global"] != scores["two"]
         assert index_names(self.server) == before
+
+    def test_cacm_with_a_weighted_title_is_equal_to_the_bit(self, tmp_path: Path) -> None:
+        """The sum of two fields by ``multi_match``, each field with the statistics of its shard, or of all shards."""
+        compared = harness.compare(
+            [
+                f"one={self.backend}:fields=title^3+text",
+                f"two={self.backend}:fields=title^0.7+text^2.3;shards=2",
+                f"global={self.backend}:fields=title+text;shards=2;search_type=dfs_query_then_fetch",
+            ],
+            write_titled_cacm(tmp_path / "titled"),
+            k=100,
+            timing=False,
+        )
+        for trial in compared.report.trials:
+            assert trial.error is None
+            assert trial.parity is not None
+            assert trial.parity.mode == "lucene"
+            assert trial.parity.bit_equal == trial.parity.queries == 64
+
+    def test_fields_of_an_external_index_are_added_with_their_weights(self, tmp_path: Path) -> None:
+        texts = {"x": ("a", "b c"), "y": ("b", "a a"), "z": ("c", "a b")}
+        documents = {name: {"title": title, "body": {"en": text}} for name, (title, text) in texts.items()}
+        name = self.write_index(documents, fields={"title": {"type": "text", "analyzer": "whitespace"}})
+        scores = []
+        for parameters in ({"text_field": "title"}, {"text_field": FIELD}, {"fields": f"title^3+{FIELD}"}):
+            engine = self.make(external=True, index=name, **parameters)
+            engine.attach(tmp_path, RecordingProgress())
+            try:
+                hits = ask(engine, "a b", 3)
+                state = engine.loaded.state
+            finally:
+                engine.close()
+            scores.append(dict(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True)))
+        of_title, of_text, together = scores
+        expected = {row: 3 * of_title.get(row, 0.0) + score for row, score in of_text.items()}
+        assert together == pytest.approx(expected, rel=1e-6)
+        assert state["text_field"] == f"title, {FIELD}"
+        with pytest.raises(RejectedInputError, match=r"no text field 'headline'\n.*\(fields=\): body.en, title"):
+            self.make(external=True, index=name, fields="title+headline").attach(tmp_path, RecordingProgress())
+        with pytest.raises(RejectedInputError, match="text_field and fields name searched fields twice"):
+            self.make(external=True, index=name, fields="title", text_field=FIELD)
 
     def test_an_index_is_made_as_its_parameters_say_and_removed(self, tmp_path: Path) -> None:
         before, ids = index_names(self.server), Ids.of(f"d{row}" for row in range(len(TEXTS)))
