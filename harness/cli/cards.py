@@ -62,7 +62,8 @@ def _backend(
         from harness.plan.capability_checks import refuse_parameters
 
         (spec,) = parse_backends([text], cards)
-        label, name, overrides = spec.label, spec.name, spec.overrides
+        label, name = spec.label, spec.name
+        overrides = {key: value for key, value in spec.overrides.items() if "@" not in key}  # of one dataset
         if spec.card is not None:
             with suppress(BackendError, CardError):  # an engine that cannot be imported here
                 refuse_parameters(label, spec.card, spec.parameters, addresses=False)

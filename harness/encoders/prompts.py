@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from harness.data.inputs import Inputs
 from harness.encoders.model_checks import CONFIG
 from harness.encoders.model_files import model_folder
-from harness.encoders.settings import Role, Settings
+from harness.encoders.settings import INSTRUCTION, Role, Settings
 from harness.errors import DataError, UsageError
 from harness.registry.strict_toml import Table, read_document
 
@@ -62,7 +62,7 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
     prompt.
 
     Raises:
-        UsageError: The model declares no prompt of the name that was chosen.
+        UsageError: The model declares no prompt of the name that was chosen, or the prompt lacks an instruction.
         DataError: The model's configuration cannot be read.
     """
     configuration = _configuration(settings)
@@ -72,6 +72,11 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
             raise _undeclared(settings.source.name, name, role, declared)
         return Prompt(declared[name])
     if (chosen := settings.prompts[role]) is not None:
+        if INSTRUCTION in chosen:
+            raise UsageError(
+                f"a prompt of {role} holds {INSTRUCTION}, and no dataset with an instruction is searched",
+                fix="write the text of the instruction",
+            )
         return Prompt(chosen)
     if any(declared.values()):
         names = [name for name in (*_PROMPT_NAMES[role], configuration.get("default_prompt_name")) if name in declared]

@@ -34,6 +34,8 @@ _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FORMS_OF_ANY = "a hub name, a folder, package:NAME, precomputed:PATH, python:MODULE:OBJECT"
 _FORMS = f"{_FORMS_OF_ANY}, http:MODEL or random"
 _SINGULAR: Mapping[Role, str] = {"documents": "document", "queries": "query"}
+INSTRUCTION = "{instruction}"
+"""Represents the dataset's own instruction in a prompt; the plan for the dataset replaces it."""
 _PROMPTS = ("query_prompt", "document_prompt")
 _PROMPT_NAMES = ("query_prompt_name", "document_prompt_name")
 _OF_WEIGHTS = ("max_seq_length", "dtype", "trust_remote_code")
@@ -168,7 +170,7 @@ class Settings:
             encoder=encoder,
             source=source,
             revision=str(values["revision"]),
-            prompts={role: _prompt(str(values[f"{name}_prompt"])) for role, name in _SINGULAR.items()},
+            prompts={role: parse_prompt(str(values[f"{name}_prompt"])) for role, name in _SINGULAR.items()},
             prompt_names={role: str(values[f"{name}_prompt_name"]) or None for role, name in _SINGULAR.items()},
             truncate_dim=int(values.get("truncate_dim", 0)),
             normalize=bool(values.get("normalize", False)),
@@ -207,7 +209,7 @@ def limits_of(values: Mapping[str, ParameterValue]) -> Limits:
     )
 
 
-def _prompt(value: str) -> str | None:
+def parse_prompt(value: str) -> str | None:
     """Parse a prompt parameter: bare text, a JSON string in double quotes, ``@FILE``, or ``none`` for ""."""
     if not value:
         return None

@@ -753,7 +753,7 @@ def _provenance(location: DatasetLocation, parts: _Read, corpus: Corpus, queries
         provenance["empty_documents_dropped"] = str(len(parts.documents.ids) - len(corpus))
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
-        more = {"query_language": card.query_language, "analyzer": card.analyzer}
+        more = {"query_language": card.query_language, "analyzer": card.analyzer, "instruction": card.instruction}
         provenance |= {name: value for name, value in more.items() if value is not None}
         if card.spec is not None:
             provenance["spec"] = card.location_of(loaded.split)

@@ -48,7 +48,7 @@ _SCHEME = 1
 _BATCH = 2048
 _MAX_TASKS, _FEW = 40, 8
 _PATIENCE_S = 10.0
-_KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
+_KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 2, "judged.json"
 """Cache entries with the facts and judgments of a task: with them, MTEB is not imported again."""
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
 
@@ -496,9 +496,22 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:
         "reference": about.reference,
         "citation": " ".join((about.bibtex_citation or "").split()),
         "superseded_by": about.superseded_by,
+        "instruction": _instruction(task, "query"),
+        "document_instruction": _instruction(task, "document"),
         "language": language_of(about, name.subset),
     }
     return {key: str(value) for key, value in facts.items() if value}
+
+
+def _instruction(task: Any, role: str) -> str:
+    """Return the instruction that MTEB gives models for a task's queries or documents; "" without one.
+
+    A task without its own has the general instruction for the queries of retrieval.
+    """
+    prompt = task.metadata.prompt
+    stated = prompt.get(role) if isinstance(prompt, Mapping) else prompt if role == "query" else None
+    general = getattr(task, "abstask_prompt", "") if role == "query" else ""
+    return str(stated or general or "")
 
 
 def _subsets(task: Any) -> list[str]:

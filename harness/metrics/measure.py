@@ -29,6 +29,8 @@ class Metric:
     parameters: tuple[tuple[str, ParameterValue], ...] = ()
 
     def __str__(self) -> str:
+        if not self.parameters and not isinstance(self.cutoff, float):
+            return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
         inside = ", ".join(f"{key}={value!r}" for key, value in self.parameters if key != CUTOFFS)
         parameters = f"({inside})" if inside else ""
         return f"{self.name}{parameters}{self.suffix}"

@@ -19,7 +19,7 @@ from harness.metrics.gains import parse_gains, require_gains, with_gains
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, JUDGED_ONLY, Kernel, Kind, Parameter
-from harness.metrics.measure import Metric
+from harness.metrics.measure import CUTOFFS, Metric
 from harness.metrics.placement import judge_hits
 from harness.metrics.registry import counts_forbidden, kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
@@ -243,7 +243,7 @@ def _fill(
         graded = hits if gains is None else with_gains(hits, parse_gains(str(gains)))
         arguments = _arguments(measure, kind, relevance)
         kernel(graded, arguments, values)
-        if len(measure.cutoffs) > 1:
+        if measure.parameter(CUTOFFS) is not None:
             _average_cutoffs(kernel, graded, arguments, measure.cutoffs, values)
     except QueryFaultError as error:
         of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"

@@ -78,6 +78,10 @@ def plan_for(
     if len(datasets) > 1:
         datasets = _each_once(datasets, in_memory)
     _refuse_parts_of_one(plan, datasets, in_memory)
+    if plan.has_prompts:
+        from harness.plan.dataset_prompts import names_of, refuse_unknown_datasets
+
+        refuse_unknown_datasets(plan, {name for dataset in datasets for name in names_of(dataset)})
     notes = list(named_datasets.notes)
     if in_memory:
         names = ", ".join(in_memory)
@@ -138,10 +142,16 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
 
 
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
-    """Return the plan with the analyzers of the dataset's language or its vectors, and notes on its candidates.
+    """Return the plan with prompts for the dataset, the analyzers of its language or its vectors, and further notes.
 
-    Raises as :func:`harness.plan.plan.set_language` and :func:`harness.plan.plan.with_vectors`.
+    Raises as :func:`harness.plan.plan.set_language`, :func:`harness.plan.plan.with_vectors` and
+    :func:`harness.plan.dataset_prompts.set_prompts`.
     """
+    if plan.has_prompts:
+        from harness.plan.dataset_prompts import names_of, set_prompts
+
+        names = names_of(plan.datasets[0]) if len(plan.datasets) == 1 else set[str]()
+        plan = set_prompts(plan, sorted({dataset.name} | names), dataset.provenance)
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
     if dataset.vectors is not None:

@@ -29,7 +29,7 @@ from harness.plan.option_fields import Mistakes
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards, reason_not_a_card
-from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue
+from harness.registry.parameters import BY_DATASET, NO_PROMPT, Parameter, ParameterValue
 from harness.user_path import existing_path
 
 _RUN = "run"
@@ -435,7 +435,8 @@ class _Parser(Mistakes):
         for part in split_outside(rest, ";"):
             key, equals, text = part.partition("=")
             written = key.strip()
-            key = names.get(written, written)
+            base, separator, dataset = written.partition("@")
+            key = names.get(base, base)
             if not equals or not key:
                 word, *more = part.split() or [""]
                 quoted_word = f"'{word}{' …' if more else ''}'"  # text after a name may be a password
@@ -445,20 +446,29 @@ class _Parser(Mistakes):
             elif key == _EXTERNAL and key not in parameters:
                 self.refuse(f"backend '{name}' cannot search an external index: its engine does not do it")
             elif key not in parameters:
+                unknown = written if separator else key
                 self.errors.append(
-                    UnknownNameError("parameter", key, parameters, aliases=names, of=f"backend '{name}'")
+                    UnknownNameError("parameter", unknown, parameters, aliases=names, of=f"backend '{name}'")
                 )
-            elif key in overrides:
-                self.refuse(f"backend '{name}': parameter '{key}' is given twice")
+            elif separator and not (key in BY_DATASET and dataset):
+                self._refuse_dataset(name, key, parameters)
+            elif f"{key}{separator}{dataset}" in overrides:
+                self.refuse(f"backend '{name}': parameter '{key}{separator}{dataset}' is given twice")
             else:
                 spelling = _prompt_spelling if key.endswith("_prompt") else unquoted
                 try:
-                    overrides[key] = parameters[key].parse(spelling(text))
+                    overrides[f"{key}{separator}{dataset}"] = parameters[key].parse(spelling(text))
                 except ValueError as error:
                     self.refuse(f"backend '{name}', parameter '{written}': {error}")
                     if key == _EXTERNAL:  # parameters about an external index are not a second mistake
                         overrides[key] = True
         return overrides
+
+    def _refuse_dataset(self, name: str, key: str, parameters: Mapping[str, Parameter]) -> None:
+        """Refuse a parameter that is given for one dataset and cannot be."""
+        able = [parameter for parameter in BY_DATASET if parameter in parameters]
+        fix = f"write {able[0]}@DATASET=TEXT" if able else "leave out @ and the text after it"
+        self.refuse(f"backend '{name}': '{key}' is not given for a dataset by @", fix)
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:

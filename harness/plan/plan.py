@@ -37,7 +37,7 @@ from harness.plan.options import contradictions, execution_notes, load_contradic
 from harness.plan.sweeps import PlannedSweep, with_sweeps
 from harness.registry.cards import FIELDS
 from harness.registry.lookup import find_cards, load_engine
-from harness.registry.parameters import ParameterValue
+from harness.registry.parameters import BY_DATASET, ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
 
@@ -129,7 +129,8 @@ class Plan:
     (:func:`set_language`), on candidates of second stages (:func:`among_candidates_of_dataset`) and on the
     dataset's own vectors (:func:`with_vectors`) do. ``lucene_available`` says whether Lucene's analyzers can run here.
     ``sweeps`` name the backend of each value of each sweep. ``content`` is the content of external indexes' documents
-    that expectations of a golden set are matched with.
+    that expectations of a golden set are matched with. ``has_prompts`` says whether a backend sets a prompt or an
+    instruction, which may depend on the dataset (:mod:`harness.plan.dataset_prompts`).
     """
 
     request: CompareRequest
@@ -149,6 +150,7 @@ class Plan:
     lucene_available: bool = False
     sweeps: tuple[PlannedSweep, ...] = ()
     content: HitContent = PLAIN
+    has_prompts: bool = False
 
     def content_of(self, trial: Trial) -> HitContent:
         """Return the content that a trial reads from its external index: a field only if its engine reads fields."""
@@ -278,9 +280,11 @@ def make_plan(
     if lucene_available is None:
         lucene_available = any(spec.parameters.get("analyzer") == _AUTO for spec in specs) and _lucene_available()
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
+    has_prompts = False
     for trial in trials:
         if trial.spec.kind == "rerank" or "model" in trial.parameters:
-            mistakes.catch(partial(_check_model, trial))
+            mistakes.catch(partial(check_model, trial))
+            has_prompts |= any(name.partition("@")[0] in BY_DATASET for name in trial.spec.overrides)
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.errors.append(UnknownNameError("analyzer", name, analyzer_names()))
     reference = None
@@ -307,6 +311,7 @@ def make_plan(
         on_candidates=tuple(_notes_on_candidates(trials, request.k)) if len(trials) > 1 else (),
         lucene_available=lucene_available,
         sweeps=sweeps,
+        has_prompts=has_prompts,
     )
 
 
@@ -513,6 +518,9 @@ def _refuse_unnamed_documents(request: CompareRequest) -> None:
 
 def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:
     parameters = dict(spec.parameters)
+    for name in spec.overrides:  # the plan for each dataset takes its own
+        if "@" in name:
+            del parameters[name]
     if parameters.get("analyzer") == _AUTO:
         parameters["analyzer"] = _analyzer_for(spec, ENGLISH, lucene_available=lucene_available)
     of_dense = spec.card is not None and spec.card.model_encoder == "dense"
@@ -553,7 +561,7 @@ def label_of(name: str, trials: Sequence[Trial], cards: Path | None) -> str | No
     return None
 
 
-def _check_model(trial: Trial) -> None:
+def check_model(trial: Trial) -> None:
     """Refuse a model that is not understood, parameters that it makes meaningless, and vectors of an unnamed one."""
     if trial.spec.kind == "rerank":
         require_sense(trial.spec.name, trial.parameters)

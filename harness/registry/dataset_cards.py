@@ -52,6 +52,7 @@ class DatasetCard:
             without it they are an error.
         sha256: a file's name inside the dataset to its digest.
         identical_ids: "keep" or "drop", None if the card does not say.
+        instruction: what makes a document relevant, for models that are told it before each query.
         metric: the metric that papers and leaderboards report first.
         digest: SHA-256 of the card's file; for a member, of the part of the family's file about it.
     """
@@ -87,6 +88,7 @@ class DatasetCard:
     query_language: str | None = None
     analyzer: str | None = None
     metric: str | None = None
+    instruction: str | None = None
     citation: str | None = None
     note: str | None = None
     published: tuple[PublishedNumber, ...] = ()
@@ -265,6 +267,7 @@ def _card(table: Table, name: str, path: Path, digest: str, sources: Mapping[str
         query_language=table.optional("query_language", str),
         analyzer=table.optional("analyzer", str),
         metric=table.optional("metric", str),
+        instruction=table.optional("instruction", str),
         citation=table.optional("citation", str),
         note=table.optional("note", str),
     )

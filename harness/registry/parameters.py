@@ -18,6 +18,8 @@ ParameterType = Literal["float", "int", "str", "bool", "fields"]
 Scope = Literal["encoder", "engine", "search"]
 Affects = Literal["hits", "times", "nothing"]
 
+BY_DATASET = ("query_prompt", "document_prompt", "query_prompt_name", "document_prompt_name", "instruction")
+"""Parameters that may be given for one dataset of several: ``query_prompt@DATASET=…``."""
 NO_PROMPT = "none"
 """The value of a prompt's parameter that puts nothing before texts, even if the model declares or needs a prompt."""
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool, "fields": str}

@@ -184,6 +184,20 @@ def test_knows_the_facts_of_real_tasks(spec: str, language: str, split: str, rul
     assert (loaded.language, loaded.split, loaded.identical_ids) == (language, split, rule)
 
 
+@pytest.mark.parametrize(
+    ("task", "instruction"),
+    [
+        ("NFCorpus", "Given a question, retrieve relevant documents that best answer the question"),
+        ("ArguAna", "Given a claim, find documents that refute the claim"),
+        ("Ko-StrategyQA", "Retrieve text based on user query."),
+    ],
+)
+def test_states_the_instruction_of_a_task_or_the_general_one(task: str, instruction: str) -> None:
+    provenance = MtebLoader().load(DatasetSpec(f"mteb:{task}"), None, None).provenance
+    assert provenance["instruction"] == instruction
+    assert provenance.get("document_instruction") != instruction
+
+
 def test_every_text_task_can_be_named() -> None:
     """A subset and split of every task of text retrieval is found, and each has a key or a revision that moves."""
     from harness.loaders.mteb import _tasks, _unfit

@@ -199,11 +199,15 @@ def _texts(question: GoldenQuestion, match: Match) -> Iterator[str]:
 
 
 def _for_corpora(plan: CheckPlan, loaded: Mapping[str, Dataset]) -> CheckPlan:
-    """Return the plan with the analyzers of each corpus's language, or its vectors.
+    """Return the plan with the analyzers of each corpus's language, or its vectors, and the prompts for each corpus.
 
     Existing indexes follow the language that all corpora share; without a corpus, the language of the dataset that the
-    golden set came with. Raises as :func:`harness.plan.plan.set_language` and :func:`harness.plan.plan.with_vectors`.
+    golden set came with. Raises as :func:`harness.plan.plan.set_language`, :func:`harness.plan.plan.with_vectors` and
+    :func:`harness.plan.dataset_prompts.set_prompts`.
     """
+    indexes = plan.against.indexes if plan.against is not None else None
+    if any(backends.has_prompts for backends in (*plan.plans.values(), *([indexes] if indexes is not None else []))):
+        plan = _set_corpus_prompts(plan, loaded)
     plans = {
         name: set_language(
             with_vectors(backends, content.vectors) if content.vectors is not None else backends,
@@ -219,6 +223,29 @@ def _for_corpora(plan: CheckPlan, loaded: Mapping[str, Dataset]) -> CheckPlan:
         languages = languages or {(plan.golden.language, plan.golden.analyzer)}
         language, analyzer = next(iter(languages)) if len(languages) == 1 else (None, None)
         against = replace(against, indexes=set_language(against.indexes, language, analyzer))
+    return replace(plan, plans=plans, against=against)
+
+
+def _set_corpus_prompts(plan: CheckPlan, loaded: Mapping[str, Dataset]) -> CheckPlan:
+    """Return the plan with the prompts for each corpus; those of existing indexes are for the golden set."""
+    from harness.plan.dataset_list import NamedDataset
+    from harness.plan.dataset_prompts import names_of, refuse_unknown_datasets, set_prompts
+
+    names = {
+        name: names_of(NamedDataset(name)) | ({loaded[name].name} if name in loaded else set()) for name in plan.plans
+    }
+    all_names = set().union(names_of(NamedDataset(plan.golden.source)), *names.values())
+    for backends in plan.plans.values():
+        refuse_unknown_datasets(backends, all_names)
+    plans = {
+        name: set_prompts(backends, sorted(names[name]), loaded[name].provenance) if name in loaded else backends
+        for name, backends in plan.plans.items()
+    }
+    against = plan.against
+    if against is not None and against.indexes is not None:
+        refuse_unknown_datasets(against.indexes, all_names)
+        stated = next(iter(loaded.values())).provenance if len(loaded) == 1 else {}
+        against = replace(against, indexes=set_prompts(against.indexes, sorted(all_names), stated))
     return replace(plan, plans=plans, against=against)
 
 

@@ -135,10 +135,25 @@ def comparison_header(result: Result) -> str:
     if len(data) > _MAX_NAMES:
         data = [_totals(result.datasets)]
     analyzers = sorted({str(trial.encoder["analyzer"]) for trial in result.trials if trial.encoder.get("analyzer")})
-    encoders = [trial.encoder for trial in result.trials if trial.encoder.get("model")]
-    models = sorted({f"vectors by {encoder['model']}{_prompts(encoder)}" for encoder in encoders})
+    models = _models(result.trials)
     rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
     return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
+
+
+def _models(trials: Sequence[TrialResult]) -> list[str]:
+    """Return each model with its prompts, and the datasets that have them if they differ from dataset to dataset."""
+    datasets: dict[str, dict[str, set[str]]] = {}
+    for trial in trials:
+        if model := trial.encoder.get("model"):
+            with_prompts = f"vectors by {model}{_prompts(trial.encoder)}"
+            datasets.setdefault(str(model), {}).setdefault(with_prompts, set()).add(trial.dataset)
+    texts = []
+    for of_model in datasets.values():
+        everywhere = set().union(*of_model.values())
+        for with_prompts, names in of_model.items():
+            partly = names != everywhere
+            texts.append(f"{with_prompts} on {join_names(sorted(names), len(names))}" if partly else with_prompts)
+    return sorted(texts)
 
 
 def _totals(datasets: Sequence[DatasetInfo]) -> str:

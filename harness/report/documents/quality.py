@@ -18,7 +18,7 @@ from harness.document.cells import (
     text,
 )
 from harness.document.model import Best, Cell, Column, Table, Tone, Value
-from harness.errors import UnknownNameError, UsageError
+from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import (
@@ -331,14 +331,6 @@ def metrics_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[st
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")
         yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} requested hits (--k){of_runs}"
-    averages = [name for name in metric_names(trials) if _is_over_cutoffs(name)]
+    averages = [name for name in metric_names(trials) if "+" in name.rpartition("@")[2]]
     if averages:
         yield f'{", ".join(averages)}: mean over these cutoffs, the "Avg" of some leaderboards'
-
-
-def _is_over_cutoffs(metric: str) -> bool:
-    """Return whether a metric is a mean over several cutoffs; False for an unknown metric."""
-    try:
-        return len(parse_metric(metric).cutoffs) > 1
-    except UsageError:
-        return False

@@ -126,9 +126,9 @@ class Model {
     return Math.min(...(found.length > 0 ? found : query.expected.map((expected) => expected.reference_ranks[ranking] ?? Infinity)));
   }
 
-  // How many first documents of a ranking a metric looks at: all where it has no cutoff. That of IPrec is a recall.
+  // How many first documents of a ranking a metric looks at: all where it has no cutoff, the highest of a mean over several. That of IPrec is a recall.
   cutoff(metric) {
-    const [, depth] = /^(?!IPrec).*@(\d+)$/.exec(this.metrics[metric] ?? "") ?? [];
+    const [, depth] = /^(?!IPrec).*@(?:\d+\+)*(\d+)$/.exec(this.metrics[metric] ?? "") ?? [];
     return depth === undefined ? Infinity : Number(depth);
   }
 
