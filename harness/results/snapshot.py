@@ -207,10 +207,19 @@ class ResultSnapshot:
 
         former_ids = {name: query for query, name in names.items()}
 
-        def with_ids(judge: Callable[[Run], Qrels], run: Run) -> Qrels:
-            former = Ids.of(former_ids.get(query, query) for query in run.query_ids)
-            qrels = judge(replace(run, query_ids=former))
+        def with_former_ids(run: Run) -> Run:
+            return replace(run, query_ids=Ids.of(former_ids.get(query, query) for query in run.query_ids))
+
+        def judge_former(judge: Callable[[Run], Qrels], run: Run) -> Qrels:
+            qrels = judge(with_former_ids(run))
             return replace(qrels, query_ids=ids(qrels.query_ids))
+
+        def rename_former(rename: Callable[[Run, Qrels], RenamedRun], run: Run, qrels: Qrels) -> RenamedRun:
+            former = Ids.of(former_ids.get(query, query) for query in qrels.query_ids)
+            renamed = rename(with_former_ids(run), replace(qrels, query_ids=former))
+            return RenamedRun(
+                replace(renamed.run, query_ids=run.query_ids), keys(renamed.chunks), keys(renamed.further)
+            )
 
         return replace(
             self,
@@ -229,8 +238,9 @@ class ResultSnapshot:
             stored_ranks=None
             if self.stored_ranks is None
             else {label: keys(ranks) for label, ranks in self.stored_ranks.items()},
-            judgments_of=None if self.judgments_of is None else partial(with_ids, self.judgments_of),
-            forbidden_of=None if self.forbidden_of is None else partial(with_ids, self.forbidden_of),
+            rename=None if self.rename is None else partial(rename_former, self.rename),
+            judgments_of=None if self.judgments_of is None else partial(judge_former, self.judgments_of),
+            forbidden_of=None if self.forbidden_of is None else partial(judge_former, self.forbidden_of),
         )
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:

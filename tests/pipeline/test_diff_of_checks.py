@@ -154,6 +154,23 @@ def test_chunks_of_expected_documents_go_by_their_ids(tmp_path: Path) -> None:
         harness.diff(tmp_path / "before", tmp_path / "after", labels=tmp_path / "labels.jsonl", max_drop=0.0)
 
 
+def test_expected_texts_of_questions_without_ids_are_those_of_the_same_question(tmp_path: Path) -> None:
+    """A line that is inserted gives later questions other ids; their documents still meet the same texts."""
+    (tmp_path / "chunks.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": f"all about {text}"}) + "\n" for name, text in TEXTS.items())
+    )
+    for when, questions in (("before", ["apples?", "salmon?"]), ("after", ["oak?", "apples?", "salmon?"])):
+        harness.check(
+            [{"question": question, "expected": [f"about {TEXTS[CHUNKS[question]]}"]} for question in questions],
+            against={"mine": retriever(BEFORE)}, corpus=str(tmp_path / "chunks.jsonl"), backends="csr", match="text",
+            k=2, timing=False, isolation="none", accept=["no-hits"], out=tmp_path / when,
+        )  # fmt: skip
+    change = harness.diff(tmp_path / "before", tmp_path / "after").change
+    dossier = {one.after: one.dossier for one in change.backends}["mine"]
+    assert dossier is not None
+    assert (dossier.lost, dossier.gained, dossier.changed_queries) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(("match", "deeper"), [("document", ""), ("prefix", "#0")])
 def test_expected_documents_are_counted_after_another_chunking(tmp_path: Path, match: str, deeper: str) -> None:
     """Every question finds its documents in other chunks than before, but for one that is gone."""

@@ -89,6 +89,23 @@ def test_the_figures_are_those_of_a_search_to_the_smaller_depth(name: str, tmp_p
     assert means(again, "after") == means(expected, "before")
 
 
+def test_questions_without_ids_are_scored_by_the_expectations_of_the_same_question(tmp_path: Path) -> None:
+    golden = [{"question": f"{WORDS[number]} {number}", **one} for number, one in enumerate(DOCUMENTS)]
+    options: dict[str, Any] = {"match": "document", "delimiter": "#", "metrics": "Hit,Recall,Forbidden"}
+
+    def save(name: str, questions: Sequence[Mapping[str, Any]], k: int) -> Path:
+        retrieve = lambda question, k: random.Random(question).sample(CHUNKS, len(CHUNKS))[:k]  # noqa: E731
+        harness.check(questions, against={"mine": retrieve}, k=k, out=tmp_path / name, **QUICK, **options)
+        return tmp_path / name
+
+    later = save("later", [{"question": "a new question", "expected": ["11"]}, *golden], 5)
+    change = harness.diff(save("deep", golden, 10), later).change
+    assert "3 queries without ids are on another line than before: paired by their texts" in change.warnings
+    assert {metric.metric for metric in change.backends[0].metrics} == {"Hit@5", "Recall@5", "Forbidden@5"}
+    assert all(metric.wins == metric.losses == 0 for metric in change.backends[0].metrics)
+    assert means(change, "before")["mine", "Recall@5"] > 0
+
+
 def test_documents_that_meet_several_expected_texts_are_scored_as_the_check_scored_them(tmp_path: Path) -> None:
     golden = [
         {"expected": ["brick", "brick apple", "cedar apple"]},
