@@ -28,7 +28,7 @@ def report(request: ReportRequest) -> None:
 
     A folder of regress is printed as what was judged; its report.json as the comparison that ran.
 
-    Texts of documents are in no result: html takes them from the dataset, if that still holds the same.
+    Texts of a dataset's documents are in no result: html takes them from the dataset, if that still holds the same.
 
     Example: harness report reports/cacm-20260101-120000 --format markdown
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.data.types import Corpus, Run
+from harness.data.types import Corpus
 from harness.document.model import Document
 from harness.errors import UsageError
 from harness.pipeline.check.checked import CheckResult
@@ -17,7 +17,7 @@ from harness.report.formats import render, render_comment
 from harness.report.html.pages import change_html, check_html, comparison_html
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.of_change import change_explorers
-from harness.report.rankings.of_check import check_explorers
+from harness.report.rankings.of_check import Hits, Returned, check_explorers
 from harness.report.rankings.of_comparison import comparison_explorers
 from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
@@ -116,15 +116,13 @@ def _explorers_of(result: object, *, keep_text: bool) -> tuple[Result, list[Expl
     return report, explorers
 
 
-def _check_parts(
-    result: CheckResult, *, keep_text: bool
-) -> tuple[Result, Mapping[tuple[str, str], Run], Mapping[str, Corpus], str]:
-    """Return the report, the hits, the documents, and why some have no texts."""
+def _check_parts(result: CheckResult, *, keep_text: bool) -> tuple[Result, Hits, Mapping[str, Corpus], Returned, str]:
+    """Return the report, the hits, the documents of corpora and of backends, and why some have no texts."""
     report = result.report if keep_text else without_questions(result.report)
     if not keep_text or report.plan.resolved.get("no_text"):
-        return report, result.hits, {}, LEFT_OUT
+        return report, result.hits, {}, {}, LEFT_OUT
     missing = any(corpus.name not in result.corpora for corpus in report.corpora)
-    return report, result.hits, result.corpora, result.no_texts if missing else ""
+    return report, result.hits, result.corpora, result.texts, result.no_texts if missing else ""
 
 
 def _regression_page(result: Regression, *, keep_text: bool) -> str:

@@ -3,7 +3,8 @@
 A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``
 (with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments
 (``qrels/<dataset>.tsv``) every figure can be computed again without running anything. ``queries/<dataset>.parquet``
-holds the texts of the queries, unless the user chose to store no texts. ``report.html`` is the same for people.
+holds the texts of the queries, and ``texts/<dataset>/<label>.parquet`` the beginnings of texts that a backend returned
+with its first hits, unless the user chose to store no texts. ``report.html`` is the same for people.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import orjson
 import pyarrow as pa
 
 from harness.data.arrow import read_parquet, write_parquet
-from harness.data.types import Qrels, Queries, Run
+from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.consistency import refuse_contradictions, refuse_other_values
 from harness.results.schema import SCHEMA_VERSION, Result
@@ -34,6 +35,7 @@ from harness.store.result_folder import (
     QUERIES,
     REPORT_NAME,
     RUNS,
+    TEXTS,
     result_folder,
 )
 
@@ -54,7 +56,8 @@ class ResultContent(NamedTuple):
     """Further files of a report: tables with a column ``dataset``, and the hits by dataset and label.
 
     ``runs`` is None for a result that never has runs, such as two stored results compared. ``qrels`` and ``queries``
-    are by dataset; a dataset without judgments, or whose texts are left out, is not among them. ``latencies`` are the
+    are by dataset; a dataset without judgments, or whose texts are left out, is not among them. ``texts`` are documents
+    that backends returned with their texts, by dataset and label. ``latencies`` are the
     raw samples, None if no times were taken. ``extra`` are further files, by name, and ``further`` writes more of them
     into the folder.
     """
@@ -65,6 +68,7 @@ class ResultContent(NamedTuple):
     runs: Mapping[tuple[str, str], Run] | None = MappingProxyType({})
     qrels: Mapping[str, Qrels] = MappingProxyType({})
     queries: Mapping[str, Queries] = MappingProxyType({})
+    texts: Mapping[tuple[str, str], Corpus] = MappingProxyType({})
     extra: Mapping[str, bytes] = MappingProxyType({})
     further: Callable[[Path], None] | None = None
 
@@ -98,6 +102,10 @@ def write_result(
         for dataset, queries in content.queries.items():
             table = pa.table({"id": queries.ids.values, "text": queries.texts})
             write_parquet(table, _made(folder / QUERIES) / f"{file_name(dataset)}{_PARQUET}")
+        for (dataset, label), documents in content.texts.items():
+            table = pa.table({"id": documents.ids.values, "text": documents.texts})
+            path = _made(_made(folder / TEXTS) / file_name(dataset)) / f"{file_name(label)}{_PARQUET}"
+            write_parquet(table, path)
         for name, file in content.extra.items():
             (folder / name).write_bytes(file)
         if content.further is not None:
@@ -210,6 +218,18 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
     if empty:
         raise ResultError(f"'{path}' lacks values: {', '.join(empty)} must have one in each row", fix=_AS_WRITTEN)
     return table
+
+
+def read_returned_texts(folder: Path, dataset: str, label: str) -> Corpus | None:
+    """Return the documents that a backend returned with their texts, as far as a result folder holds them, else None.
+
+    Raises ResultError if the file is damaged.
+    """
+    path = folder / TEXTS / file_name(dataset) / f"{file_name(label)}{_PARQUET}"
+    if not path.exists():
+        return None
+    table = _read_table(path, {"id": _TEXT, "text": _TEXT})
+    return Corpus(Ids(table["id"].combine_chunks()), table["text"], "")
 
 
 def read_stored_run(folder: Path, dataset: str, label: str) -> Run:

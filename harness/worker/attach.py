@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
+from harness.data.shown_hits import first_documents
 from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.external_index import unique_ids
 from harness.engines.interface import (
@@ -20,6 +21,7 @@ from harness.engines.interface import (
     EngineInterface,
     IndexHandle,
     IndexReport,
+    SearchResult,
 )
 from harness.engines.mapped_inputs import expected_content
 from harness.errors import (
@@ -183,9 +185,20 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
     return rows
 
 
-def add_texts(engine: EngineInterface, external: ExternalIndexRecord, hits: Int32Array) -> ExternalIndexRecord:
-    """Return the record with the texts by which documents match: of all if its vectors were read, else of ``hits``."""
-    rows = np.arange(len(external.ids), dtype=np.int32) if external.vectors is not None else np.unique(hits)
+def add_texts(
+    engine: EngineInterface, external: ExternalIndexRecord, hits: SearchResult, *, matched: bool
+) -> ExternalIndexRecord:
+    """Return the record with texts of its documents.
+
+    Texts that are ``matched`` are of all documents if their vectors were read, else of all hits. Otherwise they are of
+    the first hits, which reports show, unless the index was searched with a dataset that has the texts.
+    """
+    if matched:
+        rows = np.arange(len(external.ids), dtype=np.int32) if external.vectors is not None else np.unique(hits.rows)
+    elif external.sample is not None:
+        rows = first_documents(hits.indptr, hits.rows)
+    else:
+        return external
     return replace(external, text_rows=rows, texts=tuple(engine.stored_texts(rows)))
 
 

@@ -381,7 +381,8 @@ class ExternalIndexRecord:
     (n, d) are the vectors of all its documents, for a reference without a dataset. ``files``, ``file_bytes`` and
     ``sha256`` are None for an index without files here. ``values`` are the documents' values of the field that is
     matched, or that was named for ids although several documents share its values (``repeats``); ``texts`` are the
-    texts of the documents in ``text_rows`` (int32), if texts are matched. All are None otherwise. ``matching`` are
+    texts of the documents in ``text_rows`` (int32), if texts are matched, or if no dataset has them. All are None
+    otherwise. ``matching`` are
     the documents that match each filter of the job, bool (n,), by the index's own metadata, and ``unmatched`` is why
     no document matches it, "" if one does; both are empty without filters.
     """

@@ -134,8 +134,8 @@ def _measure(
     ]
     other_use = _other_processes(started, searching, server=ready.info.is_server)
     external = ready.external
-    if external is not None and job.content.texts:
-        external = add_texts(engine, external, passes[0].rows)
+    if external is not None:
+        external = add_texts(engine, external, passes[0], matched=job.content.texts)
     lists, remeasured = dict[str, Hits](), dict[str, Hits]()
     if queries.dense is not None:  # engines that compare dense vectors
         lists |= _lists(engine, queries, job, lambda part: engine.lists(part, job.k, clock))

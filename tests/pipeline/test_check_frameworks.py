@@ -106,6 +106,9 @@ def test_a_retriever_is_asked_as_it_is(asked: Callable[[str], CheckResult], pack
     assert result.report.trials[0].parity is None
     run = result.hits[result.report.trials[0].dataset, result.report.trials[0].label]
     assert {len(run.rows[run.of_query(query)]) for query in range(3)} == {2}
+    returned = [text for corpus in result.texts.values() for text in corpus.texts.to_pylist()]
+    assert set(returned) <= set(CHUNKS.values())
+    assert bool(returned) is (package != "pyterrier"), "PyTerrier returns ids alone"
 
 
 def test_the_store_of_a_retriever_is_searched_next_to_it(tmp_path: Path) -> None:

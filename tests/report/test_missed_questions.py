@@ -56,7 +56,7 @@ def test_python_has_the_rank_and_whether_it_counts(required: CheckResult) -> Non
 def test_the_page_has_the_same_questions_in_the_same_order_as_the_terminal(required: CheckResult) -> None:
     (failed,) = (one for one in required.report.requirements if one.passed is False)
     assert failed.questions_below_best == MISSED
-    (explorer,) = check_explorers(required.report, required.hits, {}, "")
+    (explorer,) = check_explorers(required.report, required.hits, {}, {}, "")
     assert (explorer.metrics[:2], list(explorer.depths[:2])) == (["Hit@3", "Hit@10"], [3, 10])
     top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, 1)
     order = [explorer.query_ids[number] for number in changes(explorer, top.docs).tolist()]

@@ -261,9 +261,9 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         """Return the stored texts of documents: of the searched field, or else of a field with a usual name."""
         numbers = np.flatnonzero(self.row_of >= 0)[rows].tolist()
         for name in dict.fromkeys((self.field, "contents", *TEXT_FIELDS)):
-            values = self.reader.stored_values(name)
-            if any(values[number] is not None for number in numbers):
-                return [values[number] for number in numbers]
+            texts = self.reader.stored_texts(name, numbers)
+            if any(text is not None for text in texts):
+                return texts
         return [None] * len(rows)
 
     # Java objects.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from harness.java.bridge import JavaBridge, JavaObject, java_errors, unpacked_te
 _INDEX = "org.apache.lucene.index"
 _CODECS = "org.apache.lucene.codecs"
 _VECTORS_PER_CALL = 1024
+_FEW = 100
+"""Documents for each that is read alone: as long as reading a column of this many takes."""
 _FORMAT = "PerFieldKnnVectorsFormat.format"
 
 
@@ -104,6 +106,18 @@ class IndexReader:
         """Return a stored field of every document, by document number; None if it is not stored."""
         with java_errors(f"reading the stored field '{field}'"):
             return unpacked_texts(self._bridge.index.storedValues(self.java, field))
+
+    def stored_texts(self, field: str, documents: Sequence[int]) -> list[str | None]:
+        """Return a stored field of some documents, by number; None if it is not stored.
+
+        The whole column is read unless the documents are few.
+        """
+        if len(documents) * _FEW > self.max_doc:
+            values = self.stored_values(field)
+            return [values[number] for number in documents]
+        with java_errors(f"reading the stored field '{field}'"):
+            stored = self.java.storedFields()
+            return [stored.document(number).get(field) for number in documents]
 
     def doc_values(self, field: str) -> list[str | None]:
         """Return the same from a field of doc values, binary or sorted, which Anserini sorts equal scores by."""

@@ -12,7 +12,7 @@ from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.missed import first_rank, is_missed, missed_depth
 from harness.results.presenters import HTML_NAME, NOT_STORED, Presentable, presenter
 from harness.results.schema import Result, TrialResult
-from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
+from harness.results.stored import ResultContent, read_report, read_returned_texts, read_stored_run, write_result
 from harness.user_path import user_path
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class CheckResult(Presentable):
 
     ``report`` is the content of ``report.json``; ``hits`` are each trial's hits by its dataset and label. ``folder`` is
     where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
-    :meth:`html`; if a corpus is missing, ``no_texts`` says why.
+    :meth:`html`; if a corpus is missing, ``no_texts`` says why. ``texts`` are documents that backends returned with
+    their texts, by dataset and label, as far as no corpus has them.
 
     If backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
     """
@@ -37,6 +38,7 @@ class CheckResult(Presentable):
     folder: Path | None = None
     corpora: Mapping[str, Corpus] = field(default_factory=dict, repr=False)
     no_texts: str = field(default=NOT_STORED, repr=False)
+    texts: Mapping[tuple[str, str], Corpus] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> CheckResult:
@@ -44,7 +46,8 @@ class CheckResult(Presentable):
         path = user_path(folder)
         report = read_report(path, "check")
         answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]
-        return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path)
+        texts = {name: documents for name in answered if (documents := read_returned_texts(path, *name)) is not None}
+        return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path, texts=texts)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> CheckResult:
         """Write everything into ``folder``, completely or not at all; return the same check with its new folder.
@@ -53,7 +56,7 @@ class CheckResult(Presentable):
         for a folder that holds other files, or an earlier result without ``overwrite``; ResultError if it cannot be
         written.
         """
-        content = ResultContent(runs=self.hits, extra={HTML_NAME: self.html().encode()})
+        content = ResultContent(runs=self.hits, texts=self.texts, extra={HTML_NAME: self.html().encode()})
         target = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=target)
 

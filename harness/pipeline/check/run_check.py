@@ -56,6 +56,7 @@ from harness.results.dataset_info import (
     identical_ids_info,
     query_filter_infos,
 )
+from harness.results.returned_texts import returned_texts
 from harness.results.schema import SCHEMA_VERSION, PairedDifference, Result, TrialResult, trial_name
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
 from harness.results.scored import GoldenRun
@@ -186,7 +187,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         for answered, _, _ in examined
         if answered.run is not None
     }
-    checked = CheckResult(redacted(result), hits=hits, corpora=corpora)
+    with_texts = {name: returned_texts(run, corpora.values()) for name, run in hits.items()} if plan.keep_text else {}
+    returned = {name: documents for name, documents in with_texts.items() if documents is not None}
+    checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=returned)
     return checked if gate is None else gate.judge(checked)
 
 

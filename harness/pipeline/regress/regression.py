@@ -14,9 +14,10 @@ from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.regression_schema import Change
+from harness.results.returned_texts import merge_texts
 from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
-from harness.results.stored import ResultContent, read_change, write_result
+from harness.results.stored import ResultContent, read_change, read_returned_texts, write_result
 from harness.results.stored_texts import Documents, documents_of
 from harness.user_path import user_path
 
@@ -146,13 +147,22 @@ def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None
 
 def documents_of_side(side: Sequence[ResultSnapshot], *, cards: Path | None = None) -> dict[str, Documents]:
     """Return the documents of a stored result by dataset, if they can still be found."""
-    unnamed = Documents(None, "Texts of documents are not in this file: the backends have their own.")
     return {
         snapshot.report.dataset.name: documents_of(snapshot.report, cards=cards)
         if snapshot.report.dataset.documents or snapshot.kind != "check"
-        else unnamed
+        else _returned_documents(snapshot)
         for snapshot in side
     }
+
+
+def _returned_documents(snapshot: ResultSnapshot) -> Documents:
+    """Return the documents that the backends of a stored check returned with their texts, or why there are none."""
+    folder, dataset = Path(snapshot.source), snapshot.report.dataset.name
+    labels = [trial.label for trial in snapshot.report.trials] if snapshot.texts else []
+    texts = [(label, read_returned_texts(folder, dataset, label)) for label in labels]
+    corpus = merge_texts((label, documents) for label, documents in texts if documents is not None)
+    missing = "Texts of documents are not in this file: the backends have their own."
+    return Documents(corpus, "" if corpus is not None else missing)
 
 
 def without_texts(change: Change) -> Change:

@@ -13,7 +13,7 @@ from harness.report.documents.comparison_figures import comparison_figures
 from harness.report.documents.regress import change_document
 from harness.report.html.render import render_page
 from harness.report.rankings.of_change import change_explorers
-from harness.report.rankings.of_check import Hits, check_explorers
+from harness.report.rankings.of_check import Hits, Returned, check_explorers
 from harness.report.rankings.of_comparison import comparison_explorers
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
@@ -28,9 +28,11 @@ def comparison_html(compared: Comparison) -> str:
     return render_page(comparison_document(result, comparison_figures(compared, runs)), comparison_explorers(compared))
 
 
-def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> str:
+def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], texts: Returned, no_texts: str) -> str:
     """Return the page of a check as one HTML file; arguments as in :func:`check_explorers`."""
-    return render_page(check_document(report), check_explorers(report, runs, corpora, no_texts), instead_of="missed")
+    return render_page(
+        check_document(report), check_explorers(report, runs, corpora, texts, no_texts), instead_of="missed"
+    )
 
 
 def change_html(

@@ -25,9 +25,10 @@ from harness.metrics import lower_is_better, reads_first
 from harness.report.html.svg import short_names
 from harness.report.rankings.explorer import Explorer, changes
 from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
+from harness.results.returned_texts import LONGEST_TEXT
 from harness.wording import short_ids
 
-TEXT_LENGTH = 1500
+TEXT_LENGTH = LONGEST_TEXT
 """Characters of a document's text that the page holds."""
 _LONGEST_DOC = 16
 """Characters of an id that a column of a ranking has room for."""

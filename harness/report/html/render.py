@@ -52,6 +52,7 @@ def render_page(
         "further": further,
         "further_findings": _findings_in_words(further),
         "parts": [part for part in _parts(document) if not explorers or part.section.anchor != instead_of],
+        "returned": any(explorer.returned for explorer in explorers),
         "no_texts": next((explorer.no_texts for explorer in explorers if explorer.no_texts), ""),
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package

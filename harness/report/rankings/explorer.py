@@ -75,6 +75,7 @@ class Explorer:
     that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) marks queries a backend did not answer.
     ``further`` maps a query and each later chunk of an expected document in a ranking to that document. ``filters``
     are the filters of the queries in words, "" for a query without a filter; empty without filters.
+    ``returned`` says that the texts of ``corpus`` are those that backends returned with their hits.
     ``depths`` are the first hits of each metric that count in a check: without an expected document among them, a query
     is missed; empty if a metric's cutoff says it.
     ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
@@ -102,6 +103,7 @@ class Explorer:
     filters: Sequence[str] = ()
     document_values: Mapping[str, str] = field(default_factory=dict)
     depths: Sequence[int] = ()
+    returned: bool = False
 
     def document_names(self, ids: Sequence[str], longest: int = LONGEST_ID) -> dict[str, str]:
         """Return how each document is shown in at most ``longest`` characters: its value and its id, as one name."""

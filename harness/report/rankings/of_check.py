@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import text_scalar
+from harness.data.arrow import strings, take_rows, text_scalar
 from harness.data.filtering import format_filter
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
@@ -18,6 +18,7 @@ from harness.plan.option_values import parse_match
 from harness.report.documents.verdicts import compared_name, reference_of
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, queries_of
 from harness.results.missed import missed_depth, required_depths
+from harness.results.returned_texts import merge_texts
 from harness.results.schema import Result, TrialResult
 
 _MAX_CHUNKS = 3
@@ -27,13 +28,18 @@ _NO_TEXTS = "Texts of documents are not in this file: the backends have their ow
 
 Hits = Mapping[tuple[str, str], Run]
 """Dataset and label to the hits of a trial."""
+Returned = Mapping[tuple[str, str], Corpus]
+"""Dataset and label to the documents that a trial returned with their texts."""
 
 
-def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
+def check_explorers(
+    report: Result, runs: Hits, corpora: Mapping[str, Corpus], returned: Returned, no_texts: str
+) -> list[Explorer]:
     """Return every question with each backend's hits for it; empty if no backend answered.
 
     Documents of several corpora are distinguished by the corpus's name, because two corpora may share ids. ``corpora``
-    have the texts of the documents by the name of the corpus; if one is missing, ``no_texts`` says why.
+    have the texts of the documents by the name of the corpus; if one is missing, ``no_texts`` says why. Documents that
+    are in none have the ``returned`` texts.
     """
     trials = [trial for trial in report.trials if (trial.dataset, trial.label) in runs and trial.questions]
     if not trials:
@@ -45,6 +51,7 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
     texts = [question.question for question in questions if question.question is not None]
     queries = queries_of(ids, texts) if len(texts) == len(questions) else None
     documents = _matching(report, trials, corpora)
+    loaded, of_backends = _documents(report, corpora), _returned(report, trials, returned)
     labels, reference = [compared_name(report, trial) for trial in trials], reference_of(report, None)
     return [
         Explorer(
@@ -58,8 +65,9 @@ def check_explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], n
             queries=queries,
             qrels=_judgments(trials, documents),
             relevance=report.golden_set.relevance,
-            corpus=_documents(report, corpora) if queries is not None else None,
-            no_texts=no_texts if report.corpora else _NO_TEXTS,
+            corpus=_joined(loaded, of_backends) if queries is not None else None,
+            no_texts=no_texts if report.corpora or of_backends is not None else _NO_TEXTS,
+            returned=loaded is None and of_backends is not None,
             expected=_expected(trials, documents),
             failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
             filters=[format_filter(question.filter or {}) for question in questions]
@@ -169,6 +177,29 @@ def _expected(
         ]
         for answers in zip(*(trial.questions for trial in trials), strict=True)
     ]
+
+
+def _returned(report: Result, trials: Sequence[TrialResult], returned: Returned) -> Corpus | None:
+    """Return the documents that backends returned with their texts, named as in the rankings."""
+    parts = []
+    for trial in trials:
+        documents = returned.get((trial.dataset, trial.label))
+        suffix = _suffix(report, trial.dataset)
+        if documents is not None:
+            ids = _add_suffix(documents.ids, suffix) if suffix else documents.ids
+            parts.append((report.trial_name(trial.label, trial.dataset), replace(documents, ids=ids)))
+    return merge_texts(parts)
+
+
+def _joined(corpus: Corpus | None, further: Corpus | None) -> Corpus | None:
+    """Return the documents of a corpus, and those of ``further`` that it lacks."""
+    if corpus is None or further is None:
+        return further if corpus is None else corpus
+    missing = np.flatnonzero(corpus.ids.rows_of(further.ids) < 0).astype(np.int32)
+    ids = pa.concat_arrays([corpus.ids.values, strings(further.ids.take(missing))])
+    return Corpus(
+        Ids(ids), pa.chunked_array([*corpus.texts.chunks, *take_rows(further.texts, missing).chunks], pa.string()), ""
+    )
 
 
 def _documents(report: Result, corpora: Mapping[str, Corpus]) -> Corpus | None:

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import numbers
+from harness.data.shown_hits import SHOWN_HITS
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 from harness.report.rankings.explorer import Explorer, KeptRanks
 
-DEPTH = 10
+DEPTH = SHOWN_HITS
 """Ranks of every ranking that the page holds."""
 UNJUDGED = -32_768
 _CHUNK = 1024

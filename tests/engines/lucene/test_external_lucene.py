@@ -192,6 +192,18 @@ def test_deleted_documents_are_no_hits_and_leave_no_oracle(tmp_path: Path) -> No
     assert reason == "1 documents are deleted but not merged away, and Lucene's statistics still count them"
 
 
+def test_texts_of_few_documents_are_read_alone(tmp_path: Path) -> None:
+    documents = {f"d{number:03}": f"text {number}" for number in range(250)}
+    with writer(tmp_path / "index") as made:
+        add(made, [{"docid": one, "body": text, "contents": text} for one, text in documents.items()])
+    with attached(tmp_path / "index", **BODY) as (engine, opened):
+        for count in (1, 2, 250):
+            rows = np.arange(count, dtype=np.int32)
+            expected = [documents[name] for name in opened.ids.take(rows)]
+            assert engine.stored_texts(rows) == expected
+        assert engine.reader.stored_texts("absent", [0]) == [None]
+
+
 def test_wrong_fields_are_refused_with_those_that_are_there(tmp_path: Path) -> None:
     folder = other_fields(tmp_path / "index", {"a": "cat"})
     assert "no document of the index has the text field 'contents'" in (said := refused(folder, id_field="docid"))
