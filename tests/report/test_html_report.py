@@ -169,4 +169,4 @@ def test_documents_of_another_dataset_are_not_taken(stored: Comparison) -> None:
 def test_the_sign_of_a_difference_stays_with_the_name_in_a_heading() -> None:
     table = Table("Quality", [Column("backend", numeric=False), Column("− csr")], [[Cell("bm25s"), Cell("0")]])
     page = Document("", "", [], [Section("quality", "Quality", [table])], [], "")
-    assert ">−\u00a0csr</th>" in render_page(page, [])
+    assert ">−\u00a0csr</span></th>" in render_page(page, [])

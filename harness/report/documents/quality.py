@@ -276,7 +276,8 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
         over = "queries" if result.golden is None else "questions that expect something"
         yield f"95 % intervals: BCa bootstrap over {over}; exact if every value is 0 or 1"
     yield from metrics_legend(result, trials)
-    if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
+    rerankings = [trial.stages.reranking for trial in trials if trial.stages is not None]
+    if any(reranking is not None and reranking.upper_bound for reranking in rerankings):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
     tested = [row for row in result.differences if row.dataset == compared_on(result, trials[0])]
     yield from meanings(tested, marks, than, unit_of(result))
