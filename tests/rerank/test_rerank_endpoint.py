@@ -279,13 +279,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_a_comparison_with_a_second_stage_by_endpoint(folder):
+def test_a_comparison_with_a_second_stage_by_endpoint(folder, monkeypatch):
+    monkeypatch.setenv("HARNESS_RERANK_API_KEY", KEY)
     with rerank_server() as server:
         backends = ["csr", f"csr|rerank:url={server.url}/vllm;model=m;candidates=3"]
         reranked = harness.compare(backends, str(folder), k=10).report.trials[1]
-        again = harness.compare(backends, str(folder), k=10, max_calls=0).report.trials[1]
+        again = harness.compare(backends, str(folder), k=10, max_calls=0, timing=False, isolation="none").report.trials[
+            1
+        ]
     assert reranked.status == again.status == "ok"
     assert server.paths == ["/vllm/rerank"] * 2  # the third query has no candidates
+    assert server.keys == [f"Bearer {KEY}"] * 2
+    assert KEY not in reranked.model_dump_json()
     assert reranked.stages is not None
     assert reranked.stages.method_ms is not None
     assert reranked.stages.reranking is not None
@@ -295,6 +300,27 @@ def test_a_comparison_with_a_second_stage_by_endpoint(folder):
     assert again.stages.reranking is not None
     assert again.stages.reranking.facts["calls"] == 0
     assert again.metrics == reranked.metrics
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_check_with_a_second_stage_by_endpoint(tmp_path):
+    chunks = tmp_path / "chunks.jsonl"
+    lines = [{"id": f"d{row}", "text": text} for row, text in enumerate(DOCUMENTS) if text]
+    chunks.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    golden = [
+        {"id": f"q{row}", "question": question, "expected_relevant_doc_ids": [document]}
+        for row, (question, document) in enumerate([("cat garden", "d0"), ("light rail", "d2")])
+    ]
+    with rerank_server() as server:
+        backends = ["csr", f"reranked=csr|rerank:url={server.url}/tei;candidates=4"]
+        checked = harness.check(
+            golden, backends=backends, corpus=str(chunks), k=4, require=["Hit@1>=0.5"], timing=False, isolation="none"
+        )
+    assert server.paths == ["/tei/rerank"] * 2
+    figures = {trial.label: trial.metrics["MRR@4"].mean for trial in checked.report.trials}
+    assert figures == {"csr": 1.0, "reranked": 0.75}  # "cat cat" has a higher share of the query's words than d0
+    (difference,) = [row for row in checked.report.differences if row.metric == "MRR@4"]
+    assert (difference.a, difference.b, difference.losses) == ("csr", "reranked", 1)
 
 
 def test_a_key_in_the_url_is_not_repeated(folder):
