@@ -13,7 +13,7 @@ from sample_report import sample_report
 
 from harness.data.ranking import ranking_digests
 from harness.data.types import Run
-from harness.document.model import Notes, Outcome
+from harness.document.model import Notes, Outcome, Verdict
 from harness.errors import UnknownNameError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.cost_changes import cost_changes
@@ -230,6 +230,57 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
     assert compared.headline.startswith("Worse: reference overlap@10 of csr (−0.2000) over 40 queries")
     assert fell.headline == f"csr: {plain.backends[0].metrics[1].sentence}"
     assert same.headline == "The same: nDCG@10 of csr"
+
+
+@pytest.mark.parametrize(
+    ("fell", "rose", "tone", "headline"),
+    [
+        ([], [], "good", "The same: every metric is equal on every query, over 40 queries"),
+        (["AP"], [], "bad", "Worse: AP of csr (−0.2000) over 40 queries"),
+        (["AP"], ["RR"], "bad", "Worse: AP of csr (−0.2000) over 40 queries; better: RR of csr (+0.2000)"),
+        ([], ["AP"], "good", "Better: AP of csr (+0.2000) over 40 queries; nothing is worse"),
+    ],
+)
+def test_without_a_gate_the_answer_is_whether_the_later_result_is_worse(
+    fell: list[str], rose: list[str], tone: str, headline: str
+) -> None:
+    names = list(many(40, 0.0)[0]["nDCG@10"])
+    changes = {"AP": -0.2 if "AP" in fell else 0.2 if "AP" in rose else 0.0, "RR": 0.2 if "RR" in rose else 0.0}
+    verdict = ungated({metric: dict.fromkeys(names, change) for metric, change in changes.items()})
+    assert (verdict.tone, verdict.headline, verdict.answers) == (tone, headline, True)
+    assert verdict.detail == "No gate decides (--max-drop makes one)."
+
+
+def test_without_a_gate_nothing_is_claimed_of_a_change_that_may_be_chance() -> None:
+    names = list(many(40, 0.0)[0]["nDCG@10"])
+    verdict = ungated({"AP": dict.fromkeys(names[:1], -0.4)})
+    assert verdict.tone == "plain"
+    assert verdict.headline == (
+        "Not decided: nothing is shown to be worse or better over 40 queries; the largest change is AP of csr, −0.0100 "
+        "(p 1.000)"
+    )
+    (verdict, *_) = change_document(
+        result_of(
+            compare_one(
+                side({"csr": BEFORE}, metrics="AP"),
+                side({"csr": BEFORE}, metrics="nDCG@2"),
+                CompareRules(Rules(allowed_drop=None)),
+            ).change
+        )
+    ).verdicts
+    assert (verdict.tone, verdict.headline) == ("unsure", "Not judged: there is no metric to compare")
+
+
+def ungated(changes: Mapping[str, Mapping[str, float]]) -> Verdict:
+    """Return the answer without a gate, of metrics that are 0.5 on 40 queries before these changes."""
+    base = side({"csr": BEFORE})
+    names = list(many(40, 0.0)[0]["nDCG@10"])
+    digests = dict.fromkeys(names, "0")
+    before = {metric: dict.fromkeys(names, 0.5) for metric in changes}
+    after = {metric: {name: 0.5 + change.get(name, 0.0) for name in names} for metric, change in changes.items()}
+    sides = [replace(base, figures={"csr": figures}, digests=digests) for figures in (before, after)]
+    rules = CompareRules(Rules(allowed_drop=None, margin=0.001))
+    return change_document(result_of(compare_one(*sides, rules).change)).verdicts[0]
 
 
 def test_a_pass_says_that_a_mean_fell_where_no_test_shows_it() -> None:
