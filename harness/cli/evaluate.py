@@ -33,7 +33,7 @@ from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import counts_line, findings_of, ties_line
 from harness.user_path import user_path
 
-_TREC_EVAL = "trec_eval"
+_TREC_EVAL, _HTML = "trec_eval", "html"
 
 
 @verb(EvalRequest)
@@ -55,6 +55,11 @@ def evaluate(request: EvalRequest) -> None:
         return
     if request.published is not None:
         raise UsageError("--published is part of --audit", fix="add --audit")
+    if request.query_table and request.format in ("json", _TREC_EVAL, _HTML):
+        raise UsageError(f"--query-table has no format '{request.format}'", fix="use table, markdown, latex or csv")
+    if request.per_query and (request.query_table or request.format == _HTML):
+        other = "--query-table" if request.query_table else "--format html"
+        raise UsageError(f"--per-query with {other}, which has every query", fix="leave out one of them")
     release = release_of(request) or (9 if request.format == _TREC_EVAL else None)
     measures = with_own_gains(_measures(request, release or 9), request.gains)
     _note_names_of_release_10(request, release)
@@ -88,7 +93,8 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
     """Raise UsageError for options that an audit sets itself, for several runs, and for an unsupported format."""
     settled = {
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
-        "--per-query": request.per_query, "--relevance": request.relevance != 1, "--labels": request.labels,
+        "--per-query": request.per_query, "--query-table": request.query_table, "--labels": request.labels,
+        "--relevance": request.relevance != 1,
         "--reference": request.reference, "--all-pairs": request.all_pairs,
         "--judged-only": request.judged_only,
     }  # fmt: skip
@@ -99,8 +105,8 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
         )
     if len(runs) > 1:
         raise UsageError(f"--audit takes one run, not {len(runs)}", fix="audit them one by one")
-    if request.format == _TREC_EVAL:
-        raise UsageError("--audit has no format 'trec_eval'", fix="use table, markdown, latex, csv or json")
+    if request.format in (_TREC_EVAL, _HTML):
+        raise UsageError(f"--audit has no format '{request.format}'", fix="use table, markdown, latex, csv or json")
 
 
 def _print_audit(request: EvalRequest, run: Path) -> None:
@@ -133,6 +139,12 @@ def _show(evaluated: EvaluatedRuns, tags: Mapping[str, str], request: EvalReques
             )
         ties = next(iter(runs.values())).ties
         click.echo(f"as trec_eval {release} prints it; ties: {ties_line(ties)}", err=True)
+    elif request.format == _HTML:
+        print_result(evaluated.html().encode())
+    elif request.query_table:
+        from harness.report.presenting import queries_of
+
+        write_report(queries_of(evaluated, None, None, keep_text=True), request.format)
     else:
         output = scores_output(evaluated, request.format, per_query=request.per_query)
         if isinstance(output, str):

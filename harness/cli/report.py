@@ -44,7 +44,7 @@ def report(request: ReportRequest) -> None:
         page = _read_result(request.folder, request.cards).html(keep_text=not request.no_text)
         print_result(page.encode())
         return
-    if request.query is not None or request.queries:
+    if request.query is not None or request.query_table:
         _write_queries(request.folder, request)
         return
     stored = _stored(request.folder)
@@ -84,13 +84,13 @@ def _without_texts(report: Result) -> Result:
 
 def _refuse_contradictions(request: ReportRequest) -> None:
     """Raise UsageError for options that exclude each other."""
-    flags = [flag for flag, value in (("--query", request.query), ("--queries", request.queries)) if value]
+    flags = [flag for flag, value in (("--query", request.query), ("--query-table", request.query_table)) if value]
     if len(flags) > 1:
-        raise UsageError("--query with --queries: one query or all", fix="leave out one of them")
+        raise UsageError("--query with --query-table: one query or all", fix="leave out one of them")
     if flags and request.format == _HTML:
         raise UsageError(f"{flags[0]} with --format html: the page has every query", fix="leave out one of them")
-    if request.metric is not None and not request.queries:
-        raise UsageError("--metric without --queries: it names the metric of that table", fix="add --queries")
+    if request.metric is not None and not request.query_table:
+        raise UsageError("--metric without --query-table: it names the metric of that table", fix="add --query-table")
 
 
 def _write_queries(folder: Path, request: ReportRequest) -> None:

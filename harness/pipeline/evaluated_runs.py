@@ -80,6 +80,21 @@ class EvaluatedRuns:
         """
         return presenter().scores(self, format, per_query=per_query)
 
+    def render_queries(
+        self,
+        metric: str | None = None,
+        format: str = "table",  # noqa: A002 - the name of the command line's option
+        *,
+        verbose: bool = False,
+        sort: str | None = None,
+    ) -> str:
+        """Return a row for each query with the value of every run, as ``render_queries`` of a comparison does."""
+        return presenter().queries(self, metric, format, keep_text=True, verbose=verbose, sort=sort)
+
+    def html(self) -> str:
+        """Return the scores, the differences and every query with all hits as a self-contained HTML file."""
+        return presenter().page(self, keep_text=True)
+
     def __str__(self) -> str:
         return self.render()
 

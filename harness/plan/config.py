@@ -788,9 +788,14 @@ class EvalRequest(ScoreOptions):
     per_query: bool = Option("Every query's values too.", OUTPUT, common=True, flags=("-q",)).default(False)
     format: str = replace(
         FORMAT,
-        help="Output format; trec_eval: as release 9 prints it, or the release of --trec-eval.",
-        choices=(*FORMATS, "trec_eval"),
+        help="Output format; trec_eval: as release 9 prints it, or the release of --trec-eval; html: a page with every "
+        "query.",
+        choices=(*FORMATS, "html", "trec_eval"),
     ).default("table")
+    query_table: bool = Option(
+        "Print only the table of queries and runs: a row for each query with every run's value of the first metric.",
+        OUTPUT,
+    ).default(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -870,14 +875,14 @@ class ReportRequest(Options):
         OUTPUT,
         metavar="ID",
     ).default(None)
-    queries: bool = Option(
+    query_table: bool = Option(
         "Print only the table of queries and backends: a row for each query with every backend's value; csv has all of "
         "it, with ranks, and whether each query is won or lost.",
         OUTPUT,
     ).default(False)
-    metric: str | None = Option("The metric of --queries.", OUTPUT, default_text="the first", metavar="NAME").default(
-        None
-    )
+    metric: str | None = Option(
+        "The metric of --query-table.", OUTPUT, default_text="the first", metavar="NAME"
+    ).default(None)
     schema: bool = Option("Describe every field of report.json, and exit.", OUTPUT).default(False)
     no_text: bool = NO_TEXT.default(False)
     cards: Path | None = CARDS.default(None)

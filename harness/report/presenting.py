@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness._version import __version__
 from harness.data.types import Corpus
 from harness.document.model import Document
 from harness.errors import UsageError
@@ -14,11 +15,12 @@ from harness.report.documents.check_cases import failures
 from harness.report.documents.query import query_document
 from harness.report.documents.query_table import queries_document
 from harness.report.formats import render, render_comment
-from harness.report.html.pages import change_html, check_html, comparison_html
+from harness.report.html.pages import change_html, check_html, comparison_html, runs_html
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.of_change import change_explorers
 from harness.report.rankings.of_check import Hits, Returned, check_explorers
 from harness.report.rankings.of_comparison import comparison_explorers
+from harness.report.rankings.of_runs import run_explorers
 from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
 from harness.results.comparison import Comparison
@@ -41,6 +43,8 @@ class ReportPresenter:
             return check_html(*_check_parts(result, keep_text=keep_text))
         if isinstance(result, Regression):
             return _regression_page(result, keep_text=keep_text)
+        if isinstance(result, EvaluatedRuns):
+            return runs_html(result)
         raise TypeError(f"a {type(result).__name__} has no page")
 
     def query(
@@ -85,22 +89,20 @@ def query_of(result: object, query_id: str, *, keep_text: bool) -> Document:
 
     Raises UnknownNameError for an unknown query, UsageError if the rankings of the compared results cannot be read.
     """
-    report, explorers = _explorers_of(result, keep_text=keep_text)
-    return query_document(explorers, query_id, _made_by(report))
+    made_by, explorers = _explorers_of(result, keep_text=keep_text)
+    return query_document(explorers, query_id, made_by)
 
 
 def queries_of(result: object, metric: str | None, sort: str | None, *, keep_text: bool) -> Document:
     """Return the document of all queries of a result; raises as :func:`queries_document`, and as :func:`query_of`."""
-    report, explorers = _explorers_of(result, keep_text=keep_text)
-    return queries_document(explorers, metric, sort, _made_by(report))
+    made_by, explorers = _explorers_of(result, keep_text=keep_text)
+    return queries_document(explorers, metric, sort, made_by)
 
 
-def _made_by(report: Result) -> str:
-    return f"harness {report.harness.version} · {report.created}"
-
-
-def _explorers_of(result: object, *, keep_text: bool) -> tuple[Result, list[Explorer]]:
-    """Return the report of a result, and its queries; raises UsageError if the rankings cannot be read."""
+def _explorers_of(result: object, *, keep_text: bool) -> tuple[str, list[Explorer]]:
+    """Return which version made a result, and its queries; raises UsageError if the rankings cannot be read."""
+    if isinstance(result, EvaluatedRuns):
+        return f"harness {__version__}", run_explorers(result)
     if isinstance(result, Comparison):
         report, explorers = result.report, comparison_explorers(result if keep_text else result.without_texts())
     elif isinstance(result, CheckResult):
@@ -113,7 +115,7 @@ def _explorers_of(result: object, *, keep_text: bool) -> tuple[Result, list[Expl
         report = result.report
         no_texts = result.no_texts if keep_text else LEFT_OUT
         explorers = change_explorers(result.compared, result.documents, no_texts, keep_text=keep_text)
-    return report, explorers
+    return f"harness {report.harness.version} · {report.created}", explorers
 
 
 def _check_parts(result: CheckResult, *, keep_text: bool) -> tuple[Result, Hits, Mapping[str, Corpus], Returned, str]:

@@ -172,3 +172,14 @@ def test_it_scrolls_in_itself_and_is_accessible(
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert violations(page) == [], scheme
+
+
+def test_the_page_of_scored_runs(show: Show) -> None:
+    runs = {"one": {"q": {"a": 2.0, "b": 1.0}}, "other": {"q": {"b": 2.0, "a": 1.0}}}
+    opened = show(harness.evaluate(runs, {"q": {"a": 1}}, metrics="RR").html())
+    page = opened.page
+    assert page.get_by_role("columnheader", name="other").is_visible()
+    assert page.locator(".row .figures").all_inner_texts() == ["1.0000\n✓ first", "0.5000\n▼ −0.5000\nrank 2"]
+    page.locator(".row").click()
+    expect(page.locator(".detail .summary")).to_contain_text("0 relevant lost from all hits")
+    assert opened.complaints == []

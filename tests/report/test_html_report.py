@@ -127,7 +127,7 @@ def test_without_texts(stored: Comparison, tmp_path: Path) -> None:
         reader = Reader(page)
         assert text not in "\n".join(reader.texts)
         assert text not in _data(reader, "queries-data")
-        assert reader.scripts["script texts"] == "[]"
+        assert reader.scripts["script texts-data"] == "[]"
     assert text in _data(Reader(stored.html()), "queries-data")
 
 

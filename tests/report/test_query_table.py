@@ -110,7 +110,7 @@ def command(*arguments: str) -> str:
 
 
 def test_a_check_has_the_rank_and_whether_the_question_is_missed(stored: Path) -> None:
-    rows = records(command(str(stored), "--queries", "--format", "csv"))
+    rows = records(command(str(stored), "--query-table", "--format", "csv"))
     assert [row["query"] for row in rows] == ["third", "fourth", "seventh", "never", "first", "nothing"]
     assert [(row["metric"], row["early"], row["early rank"], row["early missed"]) for row in rows[:4]] == [
         ("Hit@3", "1.0", "3", "0"), ("Hit@3", "0.0", "4", "1"), ("Hit@3", "0.0", "7", "1"), ("Hit@3", "0.0", "", "1")
@@ -124,10 +124,10 @@ def test_a_check_has_the_rank_and_whether_the_question_is_missed(stored: Path) -
 def test_python_prints_what_the_command_prints(stored: Path) -> None:
     checked = CheckResult.load(stored)
     assert checked.render_queries("MRR@10", "csv", sort="late") == command(
-        str(stored), "--queries", "--metric", "MRR@10", "--format", "csv", "--sort", "late"
+        str(stored), "--query-table", "--metric", "MRR@10", "--format", "csv", "--sort", "late"
     )
-    assert "third" in command(str(stored), "--queries", "--no-text")
-    assert "text" not in command(str(stored), "--queries", "--no-text", "--format", "csv").split("\n")[0]
+    assert "third" in command(str(stored), "--query-table", "--no-text")
+    assert "text" not in command(str(stored), "--query-table", "--no-text", "--format", "csv").split("\n")[0]
 
 
 def test_two_results_compared(stored: Path) -> None:
@@ -139,12 +139,12 @@ def test_two_results_compared(stored: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--queries", "--query", "first"], "--query with --queries"),
-        (["--queries", "--format", "html"], "the page has every query"),
-        (["--queries", "--format", "json"], "unknown format 'json'"),
-        (["--queries", "--metric", "Hit@4"], "did you mean"),
-        (["--queries", "--sort", "earlie"], "did you mean 'early'"),
-        (["--metric", "Hit@3"], "add --queries"),
+        (["--query-table", "--query", "first"], "--query with --query-table"),
+        (["--query-table", "--format", "html"], "the page has every query"),
+        (["--query-table", "--format", "json"], "unknown format 'json'"),
+        (["--query-table", "--metric", "Hit@4"], "did you mean"),
+        (["--query-table", "--sort", "earlie"], "did you mean 'early'"),
+        (["--metric", "Hit@3"], "add --query-table"),
     ],
 )
 def test_options_that_cannot_be(stored: Path, arguments: list[str], message: str) -> None:

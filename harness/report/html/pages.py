@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from harness._version import __version__
 from harness.data.types import Corpus
+from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.pipeline.regress.compare_sides import SideComparison
 from harness.report.documents.change_figures import change_figures
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.comparison_figures import comparison_figures
+from harness.report.documents.evaluate import scores_document
 from harness.report.documents.regress import change_document
 from harness.report.html.render import render_page
 from harness.report.rankings.of_change import change_explorers
 from harness.report.rankings.of_check import Hits, Returned, check_explorers
 from harness.report.rankings.of_comparison import comparison_explorers
+from harness.report.rankings.of_runs import run_explorers
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
 from harness.results.stored_texts import Documents
@@ -26,6 +31,12 @@ def comparison_html(compared: Comparison) -> str:
     if len(result.datasets) == 1:
         runs = {trial.label: compared.run(trial.label) for trial in result.trials if trial.status == "ok"}
     return render_page(comparison_document(result, comparison_figures(compared, runs)), comparison_explorers(compared))
+
+
+def runs_html(evaluated: EvaluatedRuns) -> str:
+    """Return the page of scored runs as one HTML file."""
+    document = replace(scores_document(evaluated), made_by=f"harness {__version__}")
+    return render_page(document, run_explorers(evaluated))
 
 
 def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], texts: Returned, no_texts: str) -> str:

@@ -27,7 +27,7 @@ class Model {
   // The texts of documents by number, and the scores of each query, once they have been read.
   async loadDetails() {
     if (this.texts !== null) return;
-    const [texts, scores] = await Promise.all([readData("texts"), readData("scores")]);
+    const [texts, scores] = await Promise.all([readData("texts-data"), readData("scores-data")]);
     scores.forEach((ofQuery, number) => { this.queries[number].scores = ofQuery; });
     this.texts = new Map(texts);
   }
