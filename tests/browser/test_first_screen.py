@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from browser_page import BrowserPage
@@ -70,6 +72,25 @@ def test_the_answer_the_table_and_the_questions_are_in_view(
     questions.locator("tbody th a").first.click()
     expect(page.locator("dialog.detail h3")).to_contain_text("what else is known of it?")
     assert opened.complaints == []
+
+
+def test_a_check_against_a_baseline_shows_both_answers_with_their_tables(show: Show, tmp_path: Path) -> None:
+    golden = [{"id": f"q{number}", "question": f"{number}", "expected": [f"d{number}"]} for number in range(30)]
+    worse = {f"{number}": [f"d{number}"] if number > 12 else ["other"] for number in range(30)}
+    options: dict[str, Any] = {"k": 3, "metrics": "MRR", "timing": False, "isolation": "none"}
+    harness.check(golden, against={"mine": lambda question, k: [f"d{question}"]}, **options).save_baseline(
+        tmp_path / "base.json"
+    )
+    backends = {"mine": lambda question, k: worse[question], "other": lambda question, k: [f"d{question}"]}
+    page = show(harness.check(golden, against=backends, baseline=tmp_path / "base.json", **options).html()).page
+    answers = page.locator("#verdict strong:visible").all_inner_texts()
+    assert [answer.partition(" (")[0] for answer in answers] == [
+        "Failed: worse beyond the allowed drop",
+        "other is best on MRR@3 over 30 questions; other is 0.4333 above mine, significant",
+    ]
+    visible = page.locator("main section:visible[id]").evaluate_all("parts => parts.map((part) => part.id)")
+    tables = ["baseline-quality", "baseline-changed", "quality", "won-and-lost"]
+    assert visible == ["verdict", *tables, "queries", "again"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -213,7 +213,7 @@ def _against_baseline(change: Document) -> list[Section]:
             if isinstance(block, Table) or section.anchor == "notes"
         ]
         title = f"{section.title}, against the baseline"
-        anchor, is_open = f"baseline-{section.anchor}", section.anchor == "quality"
+        anchor, is_open = f"baseline-{section.anchor}", section.anchor in ("quality", "changed")
         sections.append(replace(section, anchor=anchor, title=title, blocks=blocks, open=is_open))
     return sections_with_content(sections)
 
