@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.encoders.settings import limits_of
+from harness.encoders.token_counts import TextLengths, Unit
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import ParameterValue
@@ -89,6 +90,7 @@ class RerankEndpoint(Reranker):
     """A service's scores of the documents of one query, ``batch_size`` documents a call."""
 
     paid: ClassVar[bool] = True
+    unit: ClassVar[Unit | None] = "characters"
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Check the parameters.
@@ -116,6 +118,8 @@ class RerankEndpoint(Reranker):
         self._most = int(parameters["batch_size"]) or self._dialect.batch_size
         self._calls: RemoteCalls | None = None
         self._tokens, self._search_units, self._lock = 0, 0, Lock()
+        self._longest = int(parameters["max_characters"])
+        self._of_thread = local()
 
     @property
     def documents_per_call(self) -> int:
@@ -131,6 +135,19 @@ class RerankEndpoint(Reranker):
         """Return endpoint, dialect, model and settings; a service may give two models the same name."""
         settings = {name: self._parameters[name] for name in ("model", "revision", "truncate")}
         return {"endpoint": self._url, "api": self._api, **settings}
+
+    def content(self, query: str, document: str) -> str:
+        """Return the part of the document that is sent."""
+        return document[: self._longest] if self._longest else document
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """Characters of the documents of the thread's last call, and those that are not sent; None if all are sent.
+
+        Services do not report how much they read.
+        """
+        lengths: TextLengths | None = getattr(self._of_thread, "lengths", None)
+        return lengths
 
     def allow(self, calls: int) -> None:
         """Refuse calls that are not allowed; raises EngineUnavailableError for missing scores with ``max_calls`` 0."""
@@ -149,8 +166,13 @@ class RerankEndpoint(Reranker):
         does.
         """
         query, start = queries[0], 0
+        if self._longest:
+            counts = [(len(document), max(0, len(document) - self._longest)) for document in documents]
+            self._of_thread.lengths = TextLengths(
+                np.array(counts, dtype=np.int32), self._longest, "max_characters= of the backend", "characters"
+            )
         while start < len(documents):
-            batch = documents[start : start + self._most]
+            batch = [self.content(query, document) for document in documents[start : start + self._most]]
             try:
                 scores = self._scores(query, batch)
             except EngineUnavailableError as error:
@@ -180,7 +202,10 @@ class RerankEndpoint(Reranker):
 
     @property
     def _remedy(self) -> str:
-        return f"check url=, model= and api= (here {self._api}, of {', '.join(DIALECTS)}); finished scores are kept"
+        return (
+            f"check url=, model= and api= (here {self._api}, of {', '.join(DIALECTS)}), or cut long documents with "
+            "max_characters=; finished scores are kept"
+        )
 
     @property
     def facts(self) -> Facts:

@@ -154,6 +154,27 @@ def test_a_single_document_that_the_server_refuses_is_an_error(tmp_path):
     assert [len(body["texts"]) for body in server.bodies] == [5, 2, 1]
 
 
+def test_long_documents_are_cut_before_they_are_sent_and_counted(tmp_path):
+    with rerank_server() as server:
+        reranker = dialect(server, "vllm", max_characters=5, batch_size=2, parallel=2)
+        reranked = run(reranker, tmp_path, queries=2)
+        again = run(dialect(server, "vllm", max_characters=5, max_calls=0), tmp_path, queries=2)
+    assert {text for body in server.bodies for text in body["documents"]} == {text[:5] for text in DOCUMENTS}
+    expected_scores = [score(query, text[:5]) for query in QUERIES[:2] for text in DOCUMENTS]
+    assert reranked.scores.tolist() == np.array(expected_scores, dtype=np.float32).tolist()
+    for lengths in (reranked.lengths, again.lengths):
+        assert lengths is not None
+        assert lengths.counts.tolist() == [[len(text), max(0, len(text) - 5)] for text in DOCUMENTS] * 2
+        assert lengths[1:] == (5, "max_characters= of the backend", "characters")
+
+
+def test_how_much_a_service_reads_is_unknown_if_all_is_sent(tmp_path):
+    with rerank_server() as server:
+        lengths = run(dialect(server, "vllm"), tmp_path, queries=1).lengths
+    assert lengths is not None
+    assert lengths.counts.tolist() == [[-1, -1]] * len(DOCUMENTS)
+
+
 def test_several_queries_are_sent_at_the_same_time(tmp_path):
     with rerank_server(wait_s=0.3) as server:
         assert run(dialect(server, "vllm", parallel=3), tmp_path).scores.tolist() == expected()
