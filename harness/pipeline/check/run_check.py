@@ -180,16 +180,20 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     datasets = _datasets(plan, loaded, queries, filters, expected)
     result = _result(plan, datasets, examined, problems, warnings, matched, command)
     if not plan.keep_text:
-        texts = [text for question in plan.golden for text in _texts(question, plan.match)]
-        result = without_questions(result, texts)
+        result = without_questions(result, [text for question in plan.golden for text in _texts(question, plan.match)])
     hits = {
         (answered.trial.dataset, answered.trial.label): answered.run
         for answered, _, _ in examined
         if answered.run is not None
     }
-    with_texts = {name: returned_texts(run, corpora.values()) for name, run in hits.items()} if plan.keep_text else {}
-    returned = {name: documents for name, documents in with_texts.items() if documents is not None}
-    checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=returned)
+    texts = {
+        name: documents
+        for name, run in hits.items()
+        if plan.keep_text
+        and run.content is not None
+        and (documents := returned_texts(run, corpora.values())) is not None
+    }
+    checked = CheckResult(redacted(result), hits=hits, corpora=corpora, texts=texts)
     return checked if gate is None else gate.judge(checked)
 
 
