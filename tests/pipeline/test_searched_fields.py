@@ -140,6 +140,17 @@ def test_a_stored_outcome_is_reused_only_for_the_same_titles(tmp_path: Path) -> 
     assert not again.trial("a").reused
 
 
+def test_a_regression_run_takes_another_weight(tmp_path: Path) -> None:
+    backend, folder = f"a=sqlite:fields=title^0.1+text;{PLAIN}", write_titled(tmp_path / "small")
+    compared(backend, str(folder), out=tmp_path / "before")
+    again = harness.regress(tmp_path / "before", set=["sqlite:fields=title^10+text"]).comparison
+    assert again is not None
+    (trial,) = again.report.trials
+    assert trial.error is None
+    assert trial.parameters["fields"] == "title^10+text"
+    assert ranked(again, trial.label, "q1") != ranked(compared(backend, str(folder)), "a", "q1")
+
+
 def test_a_check_reads_the_fields_of_its_corpus(tmp_path: Path) -> None:
     folder = write_titled(tmp_path / "small")
     golden = tmp_path / "golden.jsonl"

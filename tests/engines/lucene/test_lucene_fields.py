@@ -12,7 +12,7 @@ from lucene_indexes import add, writer
 from titled_cacm import write_titled_cacm
 
 import harness
-from harness.data.inputs import Inputs
+from harness.data.inputs import Inputs, records_of
 from harness.data.types import Ids
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import RejectedInputError, UsageError
@@ -52,6 +52,32 @@ def test_cacm_with_a_weighted_title_is_equal_to_the_bit(tmp_path: Path) -> None:
     assert {
         f"{kind}_{name}" for kind in ("documents_with", "terms_of") for name in ("title", "text")
     } <= index.state.keys()
+
+
+def test_scores_are_those_of_anserini_s_searcher(tmp_path: Path) -> None:
+    """Pyserini's ``search(query, fields={"title": 3.0, "text": 1.0})`` calls it; it rounds scores to four digits."""
+    titles, texts = (
+        ["light rail", "boats", "tram tram city", ""],
+        ["trams", "a rail", "rail and light", "light rail city"],
+    )
+    question, ids = "light rail rail city", Ids.of("abcd")
+    engine = LuceneEngine({**DEFAULTS, "fields": "title^3+text"})
+    engine.open(tmp_path, ids)
+    with closing(engine):
+        columns = {"title": pa.chunked_array([titles]), "text": pa.chunked_array([texts])}
+        engine.index(Inputs(ids, records_of(columns)), RecordingProgress(), StepClock())
+        hits = engine.search(Inputs(Ids.of(["q"]), pa.chunked_array([[question]])), 9, StepClock())
+        searcher = engine.bridge.load("io.anserini.search.SimpleSearcher")(str(tmp_path))
+        searcher.set_bm25(0.9, 0.4)
+        fields, number = (engine.bridge.load(f"java.{name}") for name in ("util.HashMap", "lang.Float"))
+        weights = fields()
+        for name, weight in (("title", 3.0), ("text", 1.0)):
+            weights.put(f"text.{name}", number(weight))
+        theirs = {hit.docid: hit.score for hit in searcher.search_fields(question, weights, 9)}
+        searcher.close()
+    ours = {ids[row]: score for row, score in zip(hits.rows.tolist(), hits.scores.tolist(), strict=True)}
+    assert list(ours) == list(theirs)
+    assert ours == pytest.approx(theirs, abs=1e-4)
 
 
 def test_documents_without_the_searched_field_are_indexed_and_not_found() -> None:
