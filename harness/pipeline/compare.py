@@ -37,7 +37,7 @@ from harness.plan.callables import LABEL, Function, function_expression, labelle
 from harness.plan.config import LOCAL, BackendsLike, CompareOutput, CompareRequest, Output
 from harness.plan.expressions import quote_dataset
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, Tuning
 from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.comparison import Comparison, DatasetContent
@@ -189,6 +189,7 @@ class _Part:
     scorings: list[schema.ScoringDifference] = field(default_factory=list)
     findings: list[schema.FindingInfo] = field(default_factory=list)
     published: PublishedHere = field(default_factory=PublishedHere)
+    tunings: list[schema.TuningStats] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     values: pa.Table | None = None
     agreement: pa.Table | None = None
@@ -245,6 +246,7 @@ def _compare_on(
         scorings=scorings,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, trials, differences)],
         published=PublishedHere() if in_memory is not None else published_numbers(plan, dataset, trials),
+        tunings=_tunings(plan.tuning, plan, dataset, scored) if plan.tuning is not None else [],
         notes=tuple(reference_notes(plan, scored)) if plan.reference is not None else (),
         values=per_query_table(scored, dataset.name),
         agreement=parity_table(scored, dataset.name),
@@ -256,6 +258,13 @@ def _compare_on(
             corpus=dataset.corpus,
         ),
     )
+
+
+def _tunings(tuning: Tuning, plan: Plan, dataset: Dataset, scored: Sequence[ScoredTrial]) -> list[schema.TuningStats]:
+    """Return the tuned figures of the swept backends."""
+    from harness.results.tuning import tuning_stats  # not for comparisons without --tune
+
+    return tuning_stats(tuning, plan, dataset, scored)
 
 
 def _scorings(
@@ -410,6 +419,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
         frontiers=frontier_stats(plan.sweeps, infos, trials) if plan.sweeps else [],
+        tunings=[tuning for part in parts for tuning in part.tunings],
         formula_differences=[scoring for part in parts for scoring in part.scorings],
         findings=[finding for part in parts for finding in part.findings],
         published=[

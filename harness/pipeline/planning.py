@@ -228,7 +228,7 @@ def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) 
 def sampled(dataset: Dataset, plan: Plan) -> Dataset:
     """Return the sample requested for a quick look; documents judged for queries that are left out may be dropped.
 
-    Raises UsageError if that is too little for a probe that the plan requests.
+    Raises UsageError if that is too little for a probe that the plan requests, or for ``--tune``.
     """
     request = plan.request
     if request.sample_queries is not None:
@@ -238,6 +238,10 @@ def sampled(dataset: Dataset, plan: Plan) -> Dataset:
     for probe in probes_of(plan):
         if probe.record is not None:
             probe.refuse(plan, dataset)
+    if plan.tuning is not None:
+        from harness.results.tuning import refuse_few_queries  # not for comparisons without --tune
+
+        refuse_few_queries(plan.tuning, plan, dataset)
     return dataset
 
 

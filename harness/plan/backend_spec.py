@@ -124,7 +124,7 @@ def parse_backend_specs(
         parser.errors += _contradicting_labels(specs)
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
-    problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats its problems
+    problems = list({str(error): error for error in parser.errors}.values())  # backends may share one
     if len(problems) == 1:
         raise problems[0]
     if problems:

@@ -341,7 +341,7 @@ class CompareRequest(ScoringOptions):
     ).default("qdrant,lucene,csr")
     sweep: Sequence[str] = Option(
         "One more backend for each value of a parameter, on one shared build if the engine can: "
-        "chroma:ef_search=10,50,100.",
+        "chroma:ef_search=10,50,100. Of several parameters for each combination: csr:k1=0.6,0.9,1.2;b=0.2,0.4.",
         COMPARED,
         metavar="NAME:KEY=LIST",
         repeated=True,
@@ -391,6 +391,18 @@ class CompareRequest(ScoringOptions):
     ties: str = TIES.default("trec_eval")
     reference: str | None = REFERENCE.default(None)
     all_pairs: bool = ALL_PAIRS.default(False)
+    tune: str | None = Option(
+        "Choose the combination of --sweep that is best by this metric on one half of the queries, which --seed draws, "
+        "and compare it with the default on the other half.",
+        STATISTICS,
+        metavar="METRIC",
+    ).default(None)
+    folds: int | None = Option(
+        "Cross-validate the choice of --tune in place of halves: each of this many parts of the queries is reported by "
+        "the combination that is best on all other parts.",
+        STATISTICS,
+        least=2,
+    ).default(None)
     rebuilds: int = Option(
         "Builds in all, the first among them, of each backend whose engine gives other rankings on each build; the "
         "report shows their spread.",

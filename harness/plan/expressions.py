@@ -1,4 +1,4 @@
-"""The grammar of backend expressions: lists, second stages, fusions with components in parentheses, and sweeps.
+"""The grammar of backend expressions: lists, second stages, and fusions with components in parentheses.
 
 ::
 
@@ -8,7 +8,6 @@
     fusion     = method ":" component {"+" component} {";" key "=" value}
     component  = name | label | "run:" FILE | "(" [label "="] item ")"
     value      = characters | '"' characters '"' | "'" characters "'"
-    sweep      = backend, whose last parameter has several values: chroma:ef_search=10,50,100
 
 A label of the list may replace a backend's name everywhere, also before parameters, which are added to the backend's
 own: ``fast=lucene:k1=1.2,fast:b=0.2``. Separators inside parentheses separate nothing outside them, and inside quotes
@@ -37,14 +36,6 @@ class FusionParts(NamedTuple):
 
     components: tuple[str, ...]
     parameters: str
-
-
-class Swept(NamedTuple):
-    """A sweep: the backend without the swept parameter, the parameter, and its values as labels show them."""
-
-    backend: str
-    parameter: str
-    values: tuple[str, ...]
 
 
 def split_outside(text: str, separator: str) -> list[str]:
@@ -117,38 +108,6 @@ def unquoted(text: str) -> str:
     if not re.fullmatch(_QUOTED, text):
         raise ValueError("a quoted value ends before its text does: a quote inside quotes is written twice")
     return text[1:-1].replace(text[0] * 2, text[0])
-
-
-def expand(sweep: str) -> list[str]:
-    """Return the backend of each value of a sweep, in order; raises UsageError for a sweep of another form."""
-    base, values = _parse_sweep(sweep)
-    return [f"{base}={value}" for value in values]
-
-
-def swept(sweep: str) -> Swept:
-    """Parse a sweep; raises UsageError for one of another form."""
-    base, values = _parse_sweep(sweep)
-    position = max(base.rfind(";"), base.rfind(":"))
-    return Swept(base[:position].strip(), base[position + 1 :].strip(), tuple(values))
-
-
-def _parse_sweep(sweep: str) -> tuple[str, list[str]]:
-    """Return the expression up to the swept parameter's name, and its values."""
-    *parts, values_text = split_outside(sweep, "=")
-    try:
-        base, values = "=".join(parts), [quoted(unquoted(value)) for value in split_outside(values_text, ",")]
-    except ValueError as error:
-        raise UsageError(f"--sweep {sweep}: {error}") from error
-    if not parts or ":" not in base or any(not value for value in values):
-        problem = f"--sweep {sweep}: not of the form NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
-        raise UsageError(problem, fix="write --sweep chroma:ef_search=10,50,100")
-    if len(values) < 2:
-        raise UsageError(f"--sweep {sweep}: needs at least two values", fix="name one value in --backends")
-    twice = next((value for value in values if values.count(value) > 1), None)
-    if twice is not None:
-        fix = "name each value once; quote a value that has a comma: \"faiss:index=Flat,'IVF64,Flat'\""
-        raise UsageError(f"--sweep {sweep}: has {twice} twice", fix=fix)
-    return base.strip(), values
 
 
 def _cut(text: str, positions: Sequence[int]) -> list[str]:

@@ -25,7 +25,15 @@ from harness.errors import (
     UnknownNameError,
     UsageError,
 )
-from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form, require_judgments, with_condensed
+from harness.metrics import (
+    Metric,
+    QuerySet,
+    is_mean,
+    parse_metrics,
+    require_closed_form,
+    require_judgments,
+    with_condensed,
+)
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, parse_backends, with_components
 from harness.plan.callables import Function
 from harness.plan.config import COMPARE_METRICS, DEFAULT_DATASET, QUERY_RULES, CheckRequest, CompareRequest
@@ -34,12 +42,13 @@ from harness.plan.expressions import quote_list_item, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat, is_set
 from harness.plan.option_values import WARM_UP_SECONDS
 from harness.plan.options import contradictions, execution_notes, load_contradictions
-from harness.plan.sweeps import PlannedSweep, with_sweeps
+from harness.plan.sweeps import PlannedSweep, TunedBackend, notes_on_sweeps, tuned_backends, with_sweeps
 from harness.registry.cards import FIELDS
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import BY_DATASET, ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, preferred_analyzers, supported_language
+from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.registry.field_weights import FieldWeight
@@ -121,6 +130,15 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """What ``--tune`` chooses, and how. ``folds`` is None for the split into halves."""
+
+    metric: Metric
+    folds: int | None
+    backends: tuple[TunedBackend, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that a comparison will do. ``reference`` is the label of the backend that ``--reference`` names.
 
@@ -128,9 +146,10 @@ class Plan:
     ``remarks`` are the notes for the reader that do not depend on the dataset; notes on analyzers
     (:func:`set_language`), on candidates of second stages (:func:`among_candidates_of_dataset`) and on the
     dataset's own vectors (:func:`with_vectors`) do. ``lucene_available`` says whether Lucene's analyzers can run here.
-    ``sweeps`` name the backend of each value of each sweep. ``content`` is the content of external indexes' documents
-    that expectations of a golden set are matched with. ``has_prompts`` says whether a backend sets a prompt or an
-    instruction, which may depend on the dataset (:mod:`harness.plan.dataset_prompts`).
+    ``sweeps`` name the backend of each value of each sweep; ``tuning`` is None without ``--tune``. ``content`` is the
+    content of external indexes' documents that expectations of a golden set are matched with. ``has_prompts`` says
+    whether a backend sets a prompt or an instruction, which may depend on the dataset
+    (:mod:`harness.plan.dataset_prompts`).
     """
 
     request: CompareRequest
@@ -149,6 +168,7 @@ class Plan:
     on_vectors: tuple[str, ...] = ()
     lucene_available: bool = False
     sweeps: tuple[PlannedSweep, ...] = ()
+    tuning: Tuning | None = None
     content: HitContent = PLAIN
     has_prompts: bool = False
 
@@ -201,13 +221,15 @@ class Plan:
         """Return the command line that repeats this plan: its backends, and options that differ from the defaults."""
         backends = self.without_secrets().get("backends", self.request.backends)
         backends_text = backends if isinstance(backends, str) else ",".join(map(quote_list_item, backends))
-        if (
-            not self.request.sweep or not backends_text
-        ):  # a sweep is not resolved: the report's frontier covers the sweep
-            backends_text = ",".join(trial.spec.expression for trial in self.trials)
+        # a sweep is not resolved, because the report's frontier covers the sweep; --backends cannot be empty
+        swept = bool(self.request.sweep) and (bool(backends_text) or self.tuning is not None)
+        if not swept or not backends_text:
+            defaults = {one.default for one in self.tuning.backends} if swept and self.tuning is not None else None
+            expressions = (trial.spec.expression for trial in self.trials if not defaults or trial.label in defaults)
+            backends_text = ",".join(expressions)
         words = ["--backends", backends_text, "--dataset", self.dataset_list]
         resolved = self._resolved() | {"backends": None, "dataset": None}
-        if not self.request.sweep or not self.request.backends:
+        if not swept:
             resolved["sweep"] = None
         if self.request.warm_up == WARM_UP_SECONDS:
             resolved["warm_up"] = None
@@ -270,7 +292,7 @@ def make_plan(
     if is_set(request, *_CONTRADICTED):
         mistakes.errors += load_contradictions(request)
     filtered = mistakes.catch(partial(parse_filter, request.filter)) if request.filter else None
-    if measures is None and not is_set(request, "metrics", "judged_only", "ties"):
+    if measures is None and not is_set(request, "metrics", "judged_only", "ties", "tune"):
         measures = _DEFAULT_MEASURES
     elif measures is None or ties is TieRule.AVERAGE:
         measures = mistakes.catch(partial(_measures, request, ties, measures))
@@ -290,6 +312,8 @@ def make_plan(
     reference = None
     if parsed is not None and request.reference is not None:
         reference = mistakes.catch(partial(_reference, request, trials, request.reference))
+    tunes = is_set(request, "tune", "folds")
+    tuning = mistakes.catch(partial(_tuning, request, sweeps, trials)) if tunes else None
     mistakes.raise_if_any()
     if measures is None:
         raise AssertionError("a mistake was not reported")
@@ -305,12 +329,14 @@ def make_plan(
         reference=reference,
         remarks=(
             *(_notes_on_components(trials, named_specs) if len(trials) > len(named_specs) else ()),
+            *(notes_on_sweeps(sweeps) if sweeps else ()),
             *execution_notes(request),
         ),
         on_analyzers=_notes_on_analyzers(trials) if len(trials) > 1 else (),
         on_candidates=tuple(_notes_on_candidates(trials, request.k)) if len(trials) > 1 else (),
         lucene_available=lucene_available,
         sweeps=sweeps,
+        tuning=tuning,
         has_prompts=has_prompts,
     )
 
@@ -334,7 +360,27 @@ def _backends(
     specs = []
     if request.backends or not request.sweep:
         specs = parse_backend_specs(request.backends, find_cards("backends", request.cards), functions)
-    return with_sweeps(specs, request.sweep, request.cards) if request.sweep else (specs, ())
+    if not request.sweep:
+        return specs, ()
+
+    def refuse(spec: BackendSpec) -> None:
+        check_model(_trial(spec, request, lucene_available=False))
+
+    return with_sweeps(specs, request.sweep, request.cards, tuned=request.tune is not None, refuse=refuse)
+
+
+def _tuning(request: CompareRequest, sweeps: Sequence[PlannedSweep], trials: Sequence[Trial]) -> Tuning | None:
+    """Return what ``--tune`` chooses among; raises UsageError for options that lack another one."""
+    if request.tune is None:
+        problem = f"--folds {request.folds} without --tune: it would change nothing"
+        raise UsageError(problem, fix="add --tune METRIC, which chooses among the combinations of --sweep")
+    if not request.sweep:
+        raise UsageError(
+            f"--tune {request.tune} without --sweep: there is nothing to choose from",
+            fix="add the values to try: --sweep 'csr:k1=0.6,0.9,1.2;b=0.2,0.4'",
+        )
+    backends = tuned_backends(sweeps, [trial.spec for trial in trials]) if sweeps else ()
+    return Tuning(tuned_metric(request.tune), request.folds, backends)
 
 
 def among_candidates_of_dataset(plan: Plan) -> Plan:
@@ -473,10 +519,23 @@ def _analyzer_for(spec: BackendSpec, language: str, requested: str | None = None
 def _measures(request: CompareRequest, ties: TieRule, parsed: Sequence[Metric] | None) -> list[Metric]:
     """Return the ``parsed`` or the requested metrics; raises UsageError for metrics that cannot be computed."""
     measures = list(parsed) if parsed is not None else parse_metrics(request.metrics)
+    if request.tune is not None and (tuned := tuned_metric(request.tune)) not in measures:
+        measures.append(tuned)
     require_judgments(measures)
     if ties is TieRule.AVERAGE:
         require_closed_form(measures)
     return with_condensed(measures) if request.judged_only else measures
+
+
+def tuned_metric(text: str) -> Metric:
+    """Return the metric of ``--tune``; raises UsageError for several, and for one that is not a mean over queries."""
+    metric, *further = parse_metrics(text)
+    if further:
+        raise UsageError(f"--tune {text} names {counted(1 + len(further), 'metric')}", fix="name the one that decides")
+    if not is_mean(metric):
+        problem = f"--tune {text}: {metric} is not a mean over queries, which a part of them could estimate"
+        raise UsageError(problem, fix="choose by a mean, such as nDCG@10")
+    return metric
 
 
 def _query_rule(request: CompareRequest) -> QuerySet:

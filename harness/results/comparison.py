@@ -15,7 +15,7 @@ from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
-from harness.results.schema import PairedDifference, Result, SpreadValue, TrialResult
+from harness.results.schema import PairedDifference, Result, SpreadValue, TrialResult, TunedMeans
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
 from harness.results.snapshot import OVERLAP
 from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _FAILED_SHARE = 0.1
+_TESTED = ("difference", "ci_low", "ci_high", "p", "p_adjusted", "verdict")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -326,6 +327,31 @@ class Comparison(Presentable):
         }
         return self._frame(rows, columns=columns)
 
+    def tuning(self) -> pd.DataFrame:
+        """Return the figures of every tuned backend: one row a swept backend, and with ``folds`` one more a fold.
+
+        Columns metric, chosen, default, queries, mean and default_mean over the queries that did not choose; then
+        difference, ci_low, ci_high, p, p_adjusted and verdict, which single folds lack; then choosing_queries,
+        choosing_mean and choosing_default over the queries that chose, which the row over all folds lacks. Folds count
+        from 1; 0 is over all of them. No rows without ``tune``.
+        """
+        columns = ["metric", "chosen", "default", "queries", "mean", "default_mean", *_TESTED]
+        columns += ["choosing_queries", "choosing_mean", "choosing_default"]
+        rows: dict[tuple[str, str, int], dict[str, object]] = {}
+        for tuning in self.report.tunings:
+            if tuning.reported is None or tuning.difference is None:
+                continue
+            about = {"metric": tuning.metric, "default": tuning.candidates[0]}
+            test = tuning.difference.model_dump(include=set(_TESTED))
+            reported = {"chosen": tuning.chosen, **_reporting(tuning.reported), **test}
+            if not tuning.cross_validated:
+                reported |= _choosing(tuning.choices[0].choosing)
+            rows[tuning.dataset, tuning.backend, 0] = {**about, **reported}
+            for number, choice in enumerate(tuning.choices if tuning.cross_validated else [], 1):
+                means = {**_reporting(choice.reporting), **_choosing(choice.choosing)}
+                rows[tuning.dataset, tuning.backend, number] = {**about, "chosen": choice.chosen, **means}
+        return self._frame(rows, "fold", columns=columns)
+
     def _frame(
         self, rows: Mapping[Any, Mapping[str, Any]], *levels: str, columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
@@ -366,6 +392,18 @@ def _rows_of_dataset(table: pa.Table, dataset: str) -> pa.Table:
 
 def _key(trial: TrialResult) -> tuple[str, str]:
     return trial.dataset, trial.label
+
+
+def _reporting(means: TunedMeans) -> dict[str, object]:
+    return {"queries": means.queries, "mean": means.chosen, "default_mean": means.default}
+
+
+def _choosing(means: TunedMeans) -> dict[str, object]:
+    return {
+        "choosing_queries": means.queries,
+        "choosing_mean": means.chosen,
+        "choosing_default": means.default,
+    }
 
 
 def _latencies(search: SearchStats) -> dict[str, float | int | None]:

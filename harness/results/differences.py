@@ -64,12 +64,16 @@ def score_differences(
     return family_differences(dataset, pairs, seed)
 
 
-def family_differences(dataset: str | None, pairs: Sequence[PairedValues], seed: int) -> list[PairedDifference]:
+def family_differences(
+    dataset: str | None, pairs: Sequence[PairedValues], seed: int, tests: Sequence[PairedTest] | None = None
+) -> list[PairedDifference]:
     """Test pairs together: p-values are adjusted by Holm over all of them in which anything differs.
 
-    Metrics of two backends that are equal on every query count once.
+    Metrics of two backends that are equal on every query count once. ``tests`` are those of the pairs, if they are more
+    than paired tests of the values.
     """
-    tests = [compare_pairs(pair.values_a, pair.values_b, seed) for pair in pairs]
+    if tests is None:
+        tests = [compare_pairs(pair.values_a, pair.values_b, seed) for pair in pairs]
     ps = [test.p if test.changed else None for test in tests]
     keys = [(pair.a, pair.b, values_key(pair.values_a, pair.values_b)) for pair in pairs]
     adjusted, size = adjust_family(ps, keys), family_size(ps, keys)

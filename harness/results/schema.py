@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from harness.errors import UnknownNameError
+from harness.plan.expressions import split_outside
 from harness.results.check_schema import (
     GoldenInfo,
     NoAnswerStats,
@@ -281,7 +282,7 @@ class PairedDifference(Record):
     detectable: float | None = Field(
         description="smallest true difference that this many queries detect with power 0.8 at 0.05 divided by the "
         "number "
-        "of comparisons that p is adjusted for, the hardest step; null if nothing differs",
+        "of comparisons that p is adjusted for, the hardest step; null if nothing differs, and of a choice by folds",
     )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
@@ -296,10 +297,10 @@ class PairedDifference(Record):
 
 
 class FrontierPoint(Record):
-    """One value of a swept parameter."""
+    """One value of a swept parameter, or one combination of a grid's."""
 
     backend: str = Field(description="label of the backend with this value")
-    value: str = Field(description="as it is written in labels")
+    value: str = Field(description="as it is written in labels; of a grid the values of all parameters: `0.9;0.4`")
     quality: float | None = Field(description="mean of the frontier's metric; null if it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
     recall: float | None = Field(description="share of the exact best k that was found; null without a reference")
@@ -314,13 +315,18 @@ class FrontierPoint(Record):
     )
     on_recall_frontier: bool = Field(default=False, description="the same with its recall for its quality")
 
+    @property
+    def values(self) -> list[str]:
+        """The value of each swept parameter."""
+        return split_outside(self.value, ";")
+
 
 class FrontierStats(Record):
-    """A `--sweep` on a dataset: the cost and the benefit of each value of a parameter."""
+    """A `--sweep` on a dataset: the cost and the benefit of each value of a parameter, or of each combination."""
 
     dataset: str
     backend: str = Field(description="the swept backend as it is named without the parameter")
-    parameter: str
+    parameter: str = Field(description="of a grid all parameters: `k1;b`")
     metric: str | None = Field(
         description="the first metric; without judgments recall at the deepest depth; null without a reference too"
     )
@@ -328,13 +334,68 @@ class FrontierStats(Record):
 
     @property
     def name(self) -> str:
-        """The swept backend and parameter."""
-        return f"{self.backend}, {self.parameter}"
+        """The swept backend and its parameters."""
+        return ", ".join([self.backend, *self.parameters])
+
+    @property
+    def parameters(self) -> list[str]:
+        """The swept parameters, several of a grid."""
+        return self.parameter.split(";")
 
     @property
     def timed(self) -> bool:
         """Whether latencies were measured: without them there is no frontier."""
         return any(point.p50_ms is not None for point in self.points)
+
+
+class TunedMeans(Record):
+    """Means of the metric of `--tune` over a part of the queries."""
+
+    queries: Count
+    chosen: float = Field(description="of the chosen combination")
+    default: float = Field(description="of the default")
+
+
+class TuningChoice(Record):
+    """The combination that is best on some queries, and its means on these and on the others."""
+
+    chosen: str = Field(description="label of the combination")
+    choosing: TunedMeans = Field(description="over the queries that chose it")
+    reporting: TunedMeans = Field(description="over the queries that it is reported on, which did not choose it")
+
+
+class TuningStats(Record):
+    """A swept backend, tuned (`--tune`): chosen on one part of the queries, reported on another."""
+
+    dataset: str
+    backend: str = Field(description="the swept backend as it is named without the swept parameters")
+    metric: str
+    cross_validated: bool = Field(description="true with `--folds`; else one half chooses, and the other half reports")
+    candidates: list[str] = Field(
+        description="labels of the combinations that have scores, in the order in which equal means are decided: the "
+        "default first, then the fewest changed parameters, then the order of the sweeps"
+    )
+    chosen: str | None = Field(
+        default=None,
+        description="label of the chosen combination, with `--folds` of the best one on all queries; null if nothing "
+        "could be chosen",
+    )
+    choices: list[TuningChoice] = Field(default=[], description="one, or one for each fold")
+    reported: TunedMeans | None = Field(
+        default=None, description="over the queries of all `choices.reporting`, each with what was chosen without it"
+    )
+    difference: PairedDifference | None = Field(
+        default=None,
+        description="chosen minus default over the same queries; p is adjusted over the tuned backends of the "
+        "dataset. With `--folds` p and interval come from flipping the signs of each query's differences and choosing "
+        "again",
+    )
+    notes: list[str] = Field(default=[], description="missing candidates, or why nothing could be chosen")
+
+    @property
+    def name(self) -> str:
+        """The tuned backend, as `difference.b` names it."""
+        return f"{self.backend}, tuned"
 
 
 class FindingInfo(Record):
@@ -432,6 +493,7 @@ class Result(Record):
     )
     leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")
     frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")
+    tunings: list[TuningStats] = Field(default=[], description="one for each swept backend and dataset (`--tune`)")
     findings: list[FindingInfo] = Field(default=[], description="pitfalls that were found")
     published: list[PublishedNumber] = Field(
         default=[], description="published numbers of the same configurations, if the dataset's card has any"
@@ -520,6 +582,7 @@ class Result(Record):
                 "differences": [row for row in self.differences if row.dataset == dataset],
                 "leaderboard": None,
                 "frontiers": [frontier for frontier in self.frontiers if frontier.dataset == dataset],
+                "tunings": [tuning for tuning in self.tunings if tuning.dataset == dataset],
                 "findings": [finding for finding in self.findings if finding.dataset in (dataset, None)],
                 "published": [number for number in self.published if number.dataset == dataset],
                 "requirements": [row for row in self.requirements if row.dataset == dataset],

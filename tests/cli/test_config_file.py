@@ -180,7 +180,7 @@ def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
     assert settings_of("check")["deadline"].kind == "float"
     assert settings_of("check")["timing"].kind == "bool"
     assert settings_of("check")["out"].kind == "path"
-    assert {"dataset", "save_baseline", "sweep"} <= settings_of("compare").keys()
+    assert {"dataset", "save_baseline", "sweep", "tune", "folds"} <= settings_of("compare").keys()
     assert {"baseline", "set", "max_drop"} <= settings_of("regress").keys()
 
 

@@ -10,8 +10,9 @@ from harness.errors import UsageError
 from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.plan.config import CompareRequest
-from harness.plan.expressions import expand, quote_list_item, split_outside, split_stages, swept, unquoted
+from harness.plan.expressions import quote_list_item, split_outside, split_stages, unquoted
 from harness.plan.plan import make_plan
+from harness.plan.sweeps import parse_sweep
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"
 RERANKED = f'csr|qwen3:instruction="{INSTRUCTION}"'
@@ -48,11 +49,11 @@ def test_an_item_of_a_list_in_python_needs_no_quotes_and_its_command_keeps_it_wh
 
 def test_sweeps_take_values_in_quotes() -> None:
     sweep = "csr|qwen3:candidates=5;instruction=\"a, b=c\",'d; e'"
-    assert expand(sweep) == [
+    assert parse_sweep(sweep).expand() == [
         'csr|qwen3:candidates=5;instruction="a, b=c"',
         'csr|qwen3:candidates=5;instruction="d; e"',
     ]
-    assert swept(sweep).values == ('"a, b=c"', '"d; e"')
+    assert parse_sweep(sweep).values["instruction"] == ('"a, b=c"', '"d; e"')
 
 
 def test_set_takes_values_in_quotes_and_keeps_those_that_are_there() -> None:

@@ -8,8 +8,7 @@ import pytest
 from sample_report import SWEEPS, sample_report, swept_report
 
 from harness.document.figures import Tradeoff
-from harness.plan.expressions import Swept, swept
-from harness.plan.sweeps import PlannedSweep
+from harness.plan.sweeps import PlannedSweep, parse_sweep
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.comparison_figures import swept_frontiers
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
@@ -143,8 +142,9 @@ def test_a_comparison_without_a_sweep_says_nothing_of_frontiers() -> None:
 
 
 def test_a_sweep_is_taken_apart() -> None:
-    assert swept("lucene:k1=1.2;b=0.2, 0.4") == Swept("lucene:k1=1.2", "b", ("0.2", "0.4"))
-    assert swept("csr: k1=1,2") == Swept("csr", "k1", ("1", "2"))
+    one, other = parse_sweep("lucene:k1=1.2;b=0.2, 0.4"), parse_sweep("csr: k1=1,2")
+    assert (one.backend, one.values) == ("lucene:k1=1.2", {"b": ("0.2", "0.4")})
+    assert (other.backend, other.values) == ("csr", {"k1": ("1", "2")})
 
 
 def test_recall_has_a_frontier_of_its_own_where_the_metric_tells_nothing_apart() -> None:
@@ -157,3 +157,18 @@ def test_recall_has_a_frontier_of_its_own_where_the_metric_tells_nothing_apart()
     )
     assert [point.on_frontier for point in one.points] == [True, False, False, False]
     assert [point.on_recall_frontier for point in one.points] == [True, True, False, False]
+
+
+def test_a_grid_has_a_column_for_each_parameter() -> None:
+    report = swept_report()
+    labels = {f"{value};'a;{number}'": f"chroma:ef_search={value}" for number, value in enumerate((10, 50, 100, 400))}
+    grid = [PlannedSweep("chroma", "ef_search;note", labels)]
+    (frontier,) = frontier_stats(grid, report.datasets, report.trials)
+    assert (frontier.name, frontier.points[1].values) == ("chroma, ef_search, note", ["50", "'a;1'"])
+    (table,) = frontier_tables(report.model_copy(update={"frontiers": [frontier]}))
+    assert table.title == "Frontier of chroma, ef_search, note"
+    assert [column.name for column in table.columns][:3] == ["ef_search", "note", "nDCG@10"]
+    assert [[cell.text for cell in row[:2]] for row in table.rows] == [
+        ["10", "'a;0'"], ["50", "'a;1'"], ["100", "'a;2'"], ["400", "'a;3'"],
+    ]  # fmt: skip
+    assert {len(row) for row in table.rows} == {len(table.columns)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -411,3 +413,23 @@ class Lingers(BruteForce):
 
     def close(self) -> None:
         threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+class TossesCoins(BruteForce):
+    """Ranks documents of even rows first for a share of the queries, ``luck``, and of odd rows for all others.
+
+    Which queries these are depends on ``toss`` too: of equal shares none is better than another, except by chance.
+    """
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if float(self.parameters["luck"]) > 1.0:
+            raise EngineFailureError("no share is above 1")
+        hits = super().search(queries, k, clock)
+        rows = hits.rows.copy()
+        scores = hits.scores.copy()
+        for query, (start, stop) in enumerate(pairwise(hits.indptr.tolist())):
+            coin = random.Random(f"{self.parameters['toss']} {query}").random()
+            even = coin < float(self.parameters["luck"])
+            rows[start:stop] = sorted(rows[start:stop].tolist(), key=lambda row: (row % 2 == 0) != even)
+            scores[start:stop] = np.arange(stop - start, 0, -1)
+        return hits._replace(rows=rows, scores=scores)

@@ -18,7 +18,9 @@ from harness.results.snapshot import ResultSnapshot
 from harness.wording import counted
 
 _OF_EACH_BACKEND = {"backends", "notes"}
-_OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
+_OF_NO_CONSEQUENCE = {
+    *("resume", "cards", "sweep", "tune", "folds", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"),
+}
 _MEASURED = {
     *("documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"),
     *("calls", "repeated_calls", "tokens", "calls_before", "search_units", "accepted_batch_size"),

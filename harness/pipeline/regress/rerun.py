@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.errors import UnknownNameError, UsageError
+from harness.metrics.parse import metric_texts
 from harness.pipeline.planning import plan_for
 from harness.plan.backend_spec import BackendSpec, parse_backends, parts_of, spell
 from harness.plan.capability_checks import plan_of_backends
@@ -54,11 +55,11 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     if regress.dataset is not None:
         request = replace(request, dataset=regress.dataset)
     if regress.backends is not None:
-        request = replace(request, backends=regress.backends, sweep=())
+        request = _without_sweep(request, regress.backends)
     if regress.set:
         if request.sweep:
             expressions = [trial.spec.expression for trial in plan_of_backends(request).trials]
-            request = replace(request, backends=expressions, sweep=())
+            request = _without_sweep(request, expressions)
         specs = parse_backends(request.backends, cards=request.cards)
         request = replace(request, backends=changed_backends(specs, regress.set))
     return plan_for(request)
@@ -91,6 +92,12 @@ def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareReques
         merged.pop("warm_up", None)  # the baseline's, which had times
     (request,) = from_keywords("harness.regress", merged, CompareRequest)
     return cast("CompareRequest", request)
+
+
+def _without_sweep(request: CompareRequest, backends: str | Sequence[str]) -> CompareRequest:
+    """Return the request with these backends in place of its own and of its sweeps', and the same metrics."""
+    metrics = request.metrics if request.tune is None else [*metric_texts(request.metrics), request.tune]
+    return replace(request, backends=backends, sweep=(), tune=None, folds=None, metrics=metrics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from harness.report.documents.quality import (
     unjudged_tables,
 )
 from harness.report.documents.truncation_table import truncation_tables
+from harness.report.documents.tuning_tables import tuning_tables, tuning_values
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.backend_info import short_labels
 from harness.results.schema import FindingInfo, Result, TrialResult
@@ -56,6 +57,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     their section: ``quality``, ``frontier``, ``parity``, ``requested``, ``cost``.
     """
     several, drawn = len(result.datasets) > 1, figures or {}
+    tuned: list[Block] = []
     quality: list[Block] = [*leaderboard_tables(result), *published_mean_tables(result)]
     parity: list[Block] = [*drawn.get("parity", [])]
     requested: list[Block] = [*drawn.get("requested", [])]
@@ -71,6 +73,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
             *published_tables(result, dataset.name, title_suffix),
         ]
         quality += truncation_tables(trials, title_suffix)
+        tuned += tuning_tables(result, dataset.name, title_suffix)
         parity += parity_tables(trials, title_suffix, candidates=dataset.candidates is not None)
         parity += scoring_tables(
             [scoring for scoring in result.formula_differences if scoring.dataset == dataset.name], title_suffix
@@ -82,6 +85,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     frontier: list[Block] = [*frontier_tables(result), *drawn.get("frontier", [])]
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
+        Section("tuning", "Tuned parameters", tuned, open=True),
         Section("frontier", "Cost and gain of a setting", frontier, open=True),
         Section("parity", "Parity with the exact reference", parity),
         Section("requested", "Load, filters and changes", requested, open=True),
@@ -282,6 +286,7 @@ def comparison_values(result: Result) -> Iterator[Value]:
     for row in result.differences:
         yield from difference_values(row, row.dataset or across)
     yield from published_values(result)
+    yield from tuning_values(result)
     for frontier in result.frontiers:
         name = f"on_frontier.{frontier.parameter}"
         for point in frontier.points:

@@ -187,7 +187,7 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
     judged = any(trial.metrics for trial in trials)
     lossy = judged and any(trial.parity and trial.parity.loss for trial in trials)
     columns = [
-        Column(frontier.parameter, numeric=False),
+        *(Column(name, numeric=False) for name in frontier.parameters),
         *([Column(metric, best="highest")] if judged else []),
         *([Column("loss", priority=3, below="95 % interval", below_priority=4)] if lossy else []),
         *(Column(f"{RECALL}{depth}", best="highest", priority=2) for depth in depths),
@@ -217,13 +217,14 @@ def _point(
     point: FrontierPoint, trial: TrialResult, metric: str, depths: Sequence[int], *, judged: bool, lossy: bool
 ) -> list[Cell]:
     if trial.status == "failed":
-        return [text(point.value), *absent(5 + judged + lossy + len(depths), FAILED)]
+        return [*map(text, point.values), *absent(5 + judged + lossy + len(depths), FAILED)]
     loss = trial.parity.loss.get(metric) if trial.parity is not None else None
-    times = trial.milliseconds
+    times, (first, *further) = trial.milliseconds, point.values
     # without judgments quality is recall, and the two frontiers are one
     marks = ((_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, judged and point.on_recall_frontier))
     return [
-        text(point.value, busy_mark([trial])),
+        text(first, busy_mark([trial])),
+        *map(text, further),
         *([number(point.quality)] if judged else []),
         *([_loss(loss)] if lossy else []),
         *(number(recall_of(trial, depth)) for depth in depths),

@@ -16,7 +16,8 @@ from harness.pipeline.probes import PROBES
 from harness.pipeline.resume import LookUp
 from harness.plan.config import RunOptions
 from harness.plan.option_values import WARM_UP_SECONDS
-from harness.plan.plan import Plan, Trial
+from harness.plan.plan import Plan, Trial, Tuning
+from harness.wording import counted
 
 
 def plan_document(previews: Sequence[Preview]) -> Document:
@@ -103,6 +104,7 @@ def _settings(plan: Plan) -> dict[str, str]:
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
         **({"compared": _compared(plan)} if len(plan.trials) > 1 else {}),
+        **({"tuning": _tuned(plan.tuning, request.seed)} if plan.tuning is not None else {}),
         "execution": _execution(plan.request, request.rebuilds),
         **{probe.name: words for probe in PROBES if (words := probe.planned(plan))},
     }
@@ -112,6 +114,15 @@ def _compared(plan: Plan) -> str:
     if plan.request.all_pairs:
         return "every backend with every other"
     return f"all with {plan.reference if plan.reference is not None else 'the first that has scores'}"
+
+
+def _tuned(tuning: Tuning, seed: int) -> str:
+    """Return by which queries the combinations of each backend are chosen, and which report them."""
+    how = "chosen on one half of the queries, reported on the other"
+    if tuning.folds is not None:
+        how = f"{tuning.folds} folds, each reported with the choice of the others"
+    backends = (f"{one.backend} of {counted(len(one.candidates), 'combination')}" for one in tuning.backends)
+    return f"{tuning.metric}, {how}, seed {seed}: {', '.join(backends)}"
 
 
 def _execution(options: RunOptions, rebuilds: int) -> str:

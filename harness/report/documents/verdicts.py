@@ -10,6 +10,7 @@ from harness.document.cells import interval, join_names, probability, signed
 from harness.document.model import Verdict
 from harness.metrics import improvement, lower_is_better
 from harness.pipeline.probes import PROBES
+from harness.report.documents.tuning_verdicts import tuning_verdicts
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, ScoringDifference, TrialResult
 from harness.results.schema_base import ParityStats
 from harness.wording import counted, too_few_to_show
@@ -46,6 +47,10 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
             for name, trials in of_datasets.items()
             for line in quality_verdicts(_dataset_suffix(name, several), trials, result)
         ]
+    tuned = [
+        line for name in of_datasets for line in tuning_verdicts(result.tunings, name, _dataset_suffix(name, several))
+    ]
+    lines += _capped(tuned, "more tuned backend", "in the tables")
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
     lines += [*_busy(result.trials), *_speed(of_datasets)]
