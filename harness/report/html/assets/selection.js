@@ -82,13 +82,18 @@ class Selection {
   isNarrowed() { return this.filters.size > 0 || this.search.trim() !== "" || this.dataset >= 0; }
 
   reset() {
+    if (this.filters.has("missed")) this.toggle("missed");
     this.filters.clear();
     this.dataset = -1;
     this.search = "";
   }
 
+  // Missed questions are listed by the rank of their document, as the terminal has them, unless another order was chosen.
   toggle(filter) {
-    if (!this.filters.delete(filter)) this.filters.add(filter);
+    const isChosen = !this.filters.delete(filter);
+    if (isChosen) this.filters.add(filter);
+    const [before, after] = isChosen ? [this.defaults.sort, "low"] : ["low", this.defaults.sort];
+    if (filter === "missed" && this.sort === before) this.sort = after;
   }
 
   // Compare another ranking, with its own partner where rankings come in pairs.
