@@ -86,7 +86,7 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
             "eval --qrels q --run r --ties foo",
             "--ties foo: no such choice\n  known: trec_eval, trec_eval_10, engine, average",
         ),
-        ("eval --qrels q --run r --format xml", "known: table, markdown, latex, csv, json, trec_eval"),
+        ("eval --qrels q --run r --format xml", "known: table, markdown, latex, csv, json, html, trec_eval"),
         ("cache list --format xml", "--format xml: no such choice\n  known: table, json"),
         ("compare --k many", "--k is 'many'\n  it must be a whole number from 1 to"),
         ("compare --deadline soon", "--deadline is 'soon'\n  it must be a number of seconds above 0, such as 0.5"),
