@@ -22,6 +22,7 @@ from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.labels import label_lines, only_labels, read_labels
 from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.verdicts import Rules
+from harness.plan.config import JudgedOutput
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.results.regression_schema import Change
@@ -167,7 +168,7 @@ def test_files_of_continuous_integration_tell_datasets_apart(
     failed: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    write_for_ci(result_of(failed), tmp_path / "junit.xml", tmp_path / "summary.md")
+    write_for_ci(result_of(failed), JudgedOutput(junit=tmp_path / "junit.xml", summary=tmp_path / "summary.md"))
     root = read_junit(tmp_path / "junit.xml")
     cases = {(case.get("classname"), case.get("name")): len(list(case)) for case in root.iter("testcase")}
     assert cases == {
