@@ -78,7 +78,7 @@ def _placed(value: Any, field: OptionField, folder: Path) -> Any:
         return value
     if isinstance(value, list):
         return [_placed(item, field, folder) for item in value]
-    if field.kind == "path":
+    if field.holds_paths:
         return str(folder / user_path(value))
     if not isinstance(value, str):
         return value

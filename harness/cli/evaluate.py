@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +10,7 @@ import click
 from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
 from harness.data.columns import OPTION, parse_columns
+from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
@@ -66,7 +67,7 @@ def evaluate(request: EvalRequest) -> None:
     names = run_names(runs)
     require_pairs(request, len(runs))
     reference = reference_name(request, names, runs)
-    judgments, tagged, faults = _read(request, runs)
+    (judgments, label_findings), tagged, faults = _read(request, runs)
     scored, tags = dict[str, EvaluatedRun](), dict[str, str]()
     for name, path in zip(names, runs, strict=True):
         if path not in tagged:
@@ -78,8 +79,9 @@ def evaluate(request: EvalRequest) -> None:
             require_content(run, judgments)
             ordered = states_order(path)
             scores = evaluate_run(
-                hits, judgments, measures, request, ordered=ordered, trec_eval=release, drops_itself=drops
-            )
+                hits, judgments, measures, request, ordered=ordered, trec_eval=release, drops_itself=drops,
+                label_findings=label_findings,
+            )  # fmt: skip
             scored[name], tags[name] = scores, tag
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
@@ -172,8 +174,10 @@ def _note_names_of_release_10(request: EvalRequest, release: Release | None) -> 
             click.echo(f"note: only trec_eval 10 has '{name}' (--trec-eval 10); {metric} is computed here", err=True)
 
 
-def _read(request: EvalRequest, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
-    """Read the judgments and the runs; return the readable ones, and the problems of the others.
+def _read(
+    request: EvalRequest, runs: list[Path]
+) -> tuple[tuple[Qrels, Sequence[Finding]], dict[Path, TaggedRun], list[DataError]]:
+    """Read the judgments, with warnings about labels, and the runs; return the readable ones, and others' problems.
 
     Raises DataError when the judgments are faulty, for all faulty files together.
     """

@@ -38,7 +38,7 @@ from harness.data.golden_shapes import GoldenContent, read_shapes
 from harness.data.golden_shapes.base import records_of
 from harness.data.judgments import refuse_unknown, require_whole_grades
 from harness.data.memory import QRELS, read_shape
-from harness.data.problems import Problems
+from harness.data.problems import Finding, Problems
 from harness.data.python_values import as_record, is_missing, plain
 from harness.data.texts import (
     TEXT_SCHEMA,
@@ -343,7 +343,7 @@ class Dataset:
     results are sliced, both by query id. ``states_unknown_documents``: its card states how many judgments name unknown
     documents. ``documents`` is the object that the corpus was read from in Python, None for another source: it has the
     documents' further fields. ``vectors`` are the vectors of a dataset without texts, whose texts are then its ids;
-    None for a dataset with texts.
+    None for a dataset with texts. ``findings`` are warnings about how it was read.
     """
 
     name: str
@@ -369,6 +369,7 @@ class Dataset:
     vectors: DatasetVectors | None = None
     document_columns: Mapping[str, str] = field(default_factory=dict)
     field_texts: pa.Table | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def competing(self) -> float:

@@ -37,6 +37,7 @@ _OPTIONS = tuple(
         "require",
         "match",
         "delimiter",
+        "labels",
         "baseline",
         *GATE_OPTIONS,
     )
@@ -357,8 +358,8 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
         value = ini_value or None if option_value is None else option_value
         if option_value is None and name == "corpus" and value is not None:
             value = [_placed(corpus, folder) for corpus in value]
-        if option_value is None and field.kind == "path" and value is not None:
-            value = folder / value
+        if option_value is None and field.holds_paths and value is not None:
+            value = [folder / path for path in value] if isinstance(value, list) else folder / value
         if value is not None:
             settings[name] = field.parse(value) if field.kind == "float" else value
     if not str(settings.get("k", 1)).isdecimal():

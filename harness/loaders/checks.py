@@ -37,7 +37,7 @@ _NO_TEXT = tuple(
 
 
 def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None = None) -> list[Finding]:
-    """Return the findings of all checks, in the order of the table.
+    """Return the findings of reading the dataset, and of all checks in the order of the table.
 
     Args:
         dataset: documents, queries and perhaps judgments. Without documents nothing is looked at.
@@ -58,7 +58,7 @@ def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None =
         "titles": dataset.titles is not None,
     }
     checks = [find for find, (part, least) in DATASET_CHECKS.items() if present[part] and queries >= least]
-    return [finding for find in checks if (finding := find(loaded)) is not None]
+    return [*dataset.findings, *(finding for find in checks if (finding := find(loaded)) is not None)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from harness.data.memory import (
 )
 from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_excluded, without_identical_ids
-from harness.data.types import Ids, Qrels, Run
+from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.field_names import refuse_absent_fields
@@ -118,6 +118,7 @@ class EvaluatedRun(Scores):
 
     judged: JudgedRun
     requested: tuple[Metric, ...]
+    label_findings: tuple[Finding, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -129,7 +130,7 @@ class EvaluatedRun(Scores):
         """Return warnings about the judgments, and about requested measures that they cannot support, for any run."""
         judged, requested = self.judged, requested_metrics(self.requested, EVAL_METRICS)
         of_measures = metric_findings(judged.qrels, requested, relevance=judged.relevance, queries=self.queries)
-        return (*judgment_findings(judged.qrels, judged.relevance), *of_measures)
+        return (*self.label_findings, *judgment_findings(judged.qrels, judged.relevance), *of_measures)
 
     @cached_property
     def run_findings(self) -> tuple[Finding, ...]:
@@ -147,6 +148,7 @@ def evaluate_run(
     trec_eval: Release | None = None,
     drops_itself: bool = False,
     corpus: Ids | None = None,
+    label_findings: Sequence[Finding] = (),
 ) -> EvaluatedRun:
     """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
 
@@ -160,6 +162,7 @@ def evaluate_run(
             trec_eval does.
         drops_itself: Whether hits with their query's id were left out, for findings.
         corpus: Ids of the documents that were searched, None if only the run is known.
+        label_findings: Warnings about the labels among the judgments.
     """
     ties = TieRule.TREC_EVAL_10 if trec_eval == 10 else TieRule.TREC_EVAL
     try:
@@ -179,7 +182,7 @@ def evaluate_run(
         fix = f"{error.fix}; if they do, score the run with --accept {NOTHING_JUDGED}: it is 0"
         raise DataError(error.source, error.problems, fix=fix) from error
     judged = JudgedRun(run, qrels, scores, how.relevance, ordered, drops_itself=drops_itself)
-    return EvaluatedRun(**vars(scores), judged=judged, requested=tuple(measures))
+    return EvaluatedRun(**vars(scores), judged=judged, requested=tuple(measures), label_findings=tuple(label_findings))
 
 
 def _may_be_unjudged(run: Run, qrels: Qrels, corpus: Ids | None, accept: Sequence[str]) -> bool:
@@ -234,7 +237,7 @@ def evaluate(
             float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
             ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``trec_eval`` takes both as release
             ``"9"`` or ``"10"`` does, with its names of metrics; ``relevance`` is the lowest relevant grade; ``labels``
-            is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``; ``columns`` are the
+            are files of later judgments, which are added to ``qrels``; ``columns`` are the
             fields of judgments in the file of a table. With ``identical_ids="drop"`` hits that have their query's id
             are left out first; ``auto`` follows the :class:`harness.Dataset` given as ``qrels``, and otherwise keeps
             them. If a dataset has candidates, as in reranking tasks, only hits among these are scored; documents that
@@ -278,8 +281,9 @@ def _evaluate(
         qrels = as_qrels(qrels, columns)
     read = [_read(run, qrels, how.identical_ids, columns) for run in runs]
     refuse_absent_fields(columns, [*runs, judged], "columns")
-    judgments = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read])
-    corpus = qrels.corpus.ids if isinstance(qrels, Dataset) else None
+    documents = qrels.corpus if isinstance(qrels, Dataset) else None
+    judgments, warnings = with_later_judgments(read[0][1], how.labels, [hits for hits, *_ in read], documents)
+    corpus = documents.ids if documents is not None else None
     evaluated = []
     for run, (hits, _, drops) in zip(runs, read, strict=True):
         with _naming(run):
@@ -289,7 +293,7 @@ def _evaluate(
             evaluated.append(
                 evaluate_run(
                     scored, judgments, measures, how, ordered=ordered, trec_eval=release, drops_itself=drops,
-                    corpus=corpus,
+                    corpus=corpus, label_findings=warnings,
                 )
             )  # fmt: skip
     return evaluated
@@ -355,22 +359,26 @@ def with_own_gains(measures: Sequence[Metric], gains: str | Mapping[float, float
     ]
 
 
-def with_later_judgments(qrels: Qrels, labels: Path | None, runs: Iterable[Run]) -> Qrels:
-    """Return judgments with the grades of a filled-in ``to-label.jsonl``; None for no such file.
+def with_later_judgments(
+    qrels: Qrels, labels: Sequence[Path] | None, runs: Iterable[Run], corpus: Corpus | None = None
+) -> tuple[Qrels, Sequence[Finding]]:
+    """Return judgments with the grades of files of labels, and warnings about these; None for no file.
 
-    Raises DataError and UsageError for a file that cannot be read, that contradicts them, or none of whose queries is
-    judged or in one of the ``runs``.
+    Labels of other texts are left out if the documents, ``corpus``, are known. Raises DataError and UsageError for a
+    file that cannot be read, that contradicts the judgments, or none of whose queries is judged or in one of the
+    ``runs``.
     """
     if labels is None:
-        return qrels
-    from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
+        return qrels, ()
+    from harness.data.labels import only_labels, read_labels, settle, with_labels
 
     later = only_labels(read_labels(labels))
-    labelled = {query for query, _ in later}
+    labelled = {label.query_id for label in later}
     if all(labelled.isdisjoint(ids) for ids in (qrels.query_ids, *(run.query_ids for run in runs))):
         problem = f"none of {counted(len(labelled), 'query')} is judged or in a run, such as '{min(labelled)}'"
-        raise DataError(str(labels), [problem], fix="give labels of this dataset")
-    return with_labels(qrels, later)
+        raise DataError(", ".join(map(str, labels)), [problem], fix="give labels of this dataset")
+    settled = settle(later, corpus)
+    return with_labels(qrels, settled.grades), settled.findings
 
 
 def audit(

@@ -132,7 +132,7 @@ def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], in_memory
     }
     options = [name for name, value in choices.items() if value is not None]
     if request.labels is not None:
-        from harness.pipeline.regress.labels import read_labels, refuse_unnamed
+        from harness.data.labels import read_labels, refuse_unnamed
 
         refuse_unnamed(read_labels(request.labels), [dataset.name for dataset in datasets])
     if in_memory and options:
@@ -209,20 +209,20 @@ def _refuse_filters(plan: Plan, dataset: Dataset, *, in_memory: bool) -> None:
             refuse_unsent_filters(trial.spec.called, ids, conditions)
 
 
-def _labelled(dataset: Dataset, path: Path, display: Display, *, several: bool) -> Dataset:
+def _labelled(dataset: Dataset, paths: Sequence[Path], display: Display, *, several: bool) -> Dataset:
     """Return the dataset with judgments that came later; raises DataError if they contradict its own.
 
     Raises UsageError if all are of other datasets, unless ``several`` are compared.
     """
-    from harness.pipeline.regress.labels import labels_by_dataset, read_labels, refuse_foreign, with_labels
+    from harness.data.labels import labels_by_dataset, read_labels, refuse_foreign, settle, with_labels
 
-    file = read_labels(path)
+    labels = read_labels(paths)
     if not several:
-        labels_by_dataset(file, [dataset.name])
-    labels = {**file.get(None, {}), **file.get(dataset.name, {})}
-    display.done("labels", f"{counted(len(labels), 'judgment')} of {dataset.name}")
-    refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
-    return replace(dataset, qrels=with_labels(dataset.qrels, labels))
+        labels_by_dataset(labels, [dataset.name])
+    settled = settle([*labels.get(None, ()), *labels.get(dataset.name, ())], dataset.corpus)
+    display.done("labels", f"{counted(len(settled.grades), 'judgment')} of {dataset.name}")
+    refuse_foreign(settled.grades, queries=dataset.queries.ids, documents=dataset.corpus.ids)
+    return replace(dataset, qrels=with_labels(dataset.qrels, settled.grades), findings=tuple(settled.findings))
 
 
 def sampled(dataset: Dataset, plan: Plan) -> Dataset:

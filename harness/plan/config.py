@@ -171,9 +171,12 @@ REFERENCE = Option(
 ALL_PAIRS = Option("Compare every pair, not only with the reference.", STATISTICS, two_sided=True)
 SEED = Option("Seed of samples, bootstrap intervals and randomisation tests.", STATISTICS, least=0, most=LARGEST_SEED)
 LABELS = Option(
-    "Later judgments, in a filled-in to-label.jsonl of regress or diff: they are added to the dataset's judgments.",
+    "Later judgments, from `harness judge` or in a filled-in to-label.jsonl: added to the dataset's judgments, "
+    "or to the documents that questions expect. If people differ, the middle grade counts, the lower of two.",
     COMPARED,
     metavar="FILE",
+    repeated=True,
+    form="the path of a file, or a list of these",
 )
 MAX_DROP = Option(
     "Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. Other metrics have "
@@ -366,7 +369,7 @@ class CompareRequest(ScoringOptions):
         metavar="FILE",
     ).default(None)
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
-    labels: Path | None = LABELS.default(None)
+    labels: Sequence[Path] | None = LABELS.default(None)
     k: int = DEPTH.default(1000)
     filter: Sequence[str] = FILTER.default(())
     filter_sweep: FilterSweep = Option(
@@ -624,6 +627,7 @@ class CheckRequest(ScoringOptions):
     ).default(False)
     reference: str | None = REFERENCE.default(None)
     all_pairs: bool = ALL_PAIRS.default(False)
+    labels: Sequence[Path] | None = LABELS.default(None)
     baseline: Path | None = BASELINE.default(None)
     max_drop: float | Mapping[str, float] | Sequence[str] | None = replace(
         MAX_DROP, default_text="0, of --baseline"
@@ -756,7 +760,7 @@ class ScoreOptions(Options):
         choices=("nothing-judged",),
         repeated=True,
     ).default(())
-    labels: Path | None = LABELS.default(None)
+    labels: Sequence[Path] | None = LABELS.default(None)
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     reference: str | None = REFERENCE.default(None)
     all_pairs: bool = ALL_PAIRS.default(False)
@@ -820,7 +824,7 @@ class GateOptions(Options):
     margin: float = MARGIN.default(0.01)
     test: str = PAIRED_TEST.default("randomisation")
     pair: Sequence[str] = PAIR.default(())
-    labels: Path | None = LABELS.default(None)
+    labels: Sequence[Path] | None = LABELS.default(None)
     dossier: int = Option("Queries of each backend to report in full, most changed first.", OUTPUT, least=0).default(50)
     dossier_depth: int = Option("Documents of each ranking that --dossier reports.", OUTPUT, least=1).default(10)
 

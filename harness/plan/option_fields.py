@@ -141,6 +141,11 @@ class OptionField:
         return "str"
 
     @property
+    def holds_paths(self) -> bool:
+        """True if every value is a path."""
+        return self.kind == "path" or Sequence[Path] in _members(self.hint)
+
+    @property
     def help(self) -> str:
         """Return the text of help and of the reference pages, without the default."""
         return f"{self.option.help} May be given several times." if self.option.repeated else self.option.help
@@ -205,6 +210,9 @@ class OptionField:
         is_enumeration = isinstance(self.hint, type) and issubclass(self.hint, StrEnum)
         if is_enumeration and isinstance(value, str) and value in self.option.choices:
             return self.hint(value)
+        if self.holds_paths and self.kind == "list" and value is not None:
+            items = value if isinstance(value, list | tuple) else (value,)
+            return tuple(self._path(item) if isinstance(item, str | PathLike) else item for item in items)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
             return self._path(value)
         takes_several = any(typing.get_origin(member) is Sequence for member in members)

@@ -74,9 +74,11 @@ def test_every_option_that_is_a_path_is_expanded_from_text_and_from_python(folde
     home = folder / "home"
     kinds: list[type[Options]] = [CompareOutput, CompareRequest, RegressRequest]
     fields = [field for kind in kinds for field in option_fields(kind).values() if field.kind == "path"]
-    assert {"out", "save_baseline", "qrels", "labels", "cards", "baseline"} <= {field.name for field in fields}
+    assert {"out", "save_baseline", "qrels", "cards", "baseline"} <= {field.name for field in fields}
     for field in fields:
         assert field.parse("~/x") == field.convert("~/x") == field.convert(Path("~/x")) == home / "x", field.name
+    assert CompareRequest(labels=["~/x", Path("y")]).labels == (home / "x", Path("y"))  # type: ignore[list-item]
+    assert CompareRequest(labels="~/x").labels == (home / "x",)  # type: ignore[arg-type]
 
 
 def test_a_file_of_settings_may_name_the_home_folder(folder: Path) -> None:

@@ -85,7 +85,7 @@ def test_every_flag_of_diff_is_one_of_the_command_line() -> None:
     [
         ({"k": 5}, {}, {"k": 5}),
         ({"metrics": ["AP"], "jobs": 2}, {}, {"metrics": ["AP"], "jobs": 2}),
-        ({}, {"max_drop": None, "labels": "l.jsonl"}, {"max_drop": None, "labels": "l.jsonl"}),
+        ({}, {"max_drop": None, "labels": ("l", "m")}, {"max_drop": None, "labels": ("l", "m")}),
     ],
     ids=["depth", "metrics", "no gate"],
 )

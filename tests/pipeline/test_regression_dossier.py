@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from regression_sides import AFTER, BEFORE, GRADES, backend, compare_one, read_one, result_of, side, write_one
 
+from harness.data.labels import Label, grades_of, read_labels, with_labels
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules
-from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
+from harness.pipeline.regress.rescoring import check_no_grades, lines_to_label
 from harness.report.documents.query_changes import query_tables
 from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, Dossier, RankedDocument
@@ -124,7 +125,7 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
     assert (shown["a"].rank_before, shown["a"].absent_after) == (12, "not found")
     assert (shown["new"].rank_before, shown["new"].absent_before) == (None, "not stored")
     # what was judged later may have been found then: nobody knows
-    labelled = dossier_of(before, after, labels={None: {("q1", "x11"): 1}})
+    labelled = dossier_of(before, after, labels={None: [Label("q1", "x11", 1, "me")]})
     assert (labelled.lost, labelled.gained) == (2, 0)
 
 
@@ -205,7 +206,7 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
     before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
 ) -> None:
     path = tmp_path / "to-label.jsonl"
-    path.write_bytes(label_lines(report_of(before, after), {("cranfield", "w"): "the text of w"}))
+    path.write_bytes(lines_to_label(report_of(before, after), {("cranfield", "w"): "the text of w"}))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[0] == {
         "query_id": "q2", "doc_id": "w", "grade": None, "swing": pytest.approx(SECOND), "backend": "csr",
@@ -214,8 +215,8 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
     check_no_grades(path)
     lines[0]["grade"] = 1
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    labels = read_labels(path)
-    assert labels == {None: {("q2", "w"): 1}}
+    labels = read_labels([path])
+    assert labels == {None: [Label("q2", "w", 1, str(path))]}
     report = report_of(before, after, labels=labels)
     assert report.data[0].labels == 1
     dossier = report.backends[0].dossier
@@ -230,12 +231,12 @@ def test_a_baseline_is_scored_again_as_deep_as_it_is(
     before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
 ) -> None:
     write_one(tmp_path / "one.json", before, depth=2)
-    report = report_of(read_one(tmp_path / "one.json"), after, labels={None: {("q2", "w"): 1}})
+    report = report_of(read_one(tmp_path / "one.json"), after, labels={None: [Label("q2", "w", 1, "me")]})
     assert [metric.metric for metric in report.backends[0].metrics] == ["nDCG@2"]
     assert any("too few to score AP again" in one for one in report.warnings)
     baselines = [read_one(tmp_path / "one.json")] * 2
     with pytest.raises(UsageError, match="neither side holds any"):
-        report_of(*baselines, labels={None: {("q2", "w"): 1}})
+        report_of(*baselines, labels={None: [Label("q2", "w", 1, "me")]})
 
 
 @pytest.mark.parametrize(
@@ -253,9 +254,9 @@ def test_faulty_labels_are_named_by_their_line(tmp_path: Path, lines: list[str],
     path = tmp_path / "labels.jsonl"
     path.write_text("\n".join(lines))
     with pytest.raises(DataError, match=said):
-        read_labels(path)
+        read_labels([path])
     with pytest.raises(UsageError, match="No such file"):
-        read_labels(tmp_path / "absent.jsonl")
+        read_labels([tmp_path / "absent.jsonl"])
 
 
 def test_a_label_adds_to_judgments_and_never_contradicts_them() -> None:

@@ -17,10 +17,11 @@ from small_world import write_collection
 import harness
 from harness.cli.app import _build
 from harness.cli.ci import write_for_ci
+from harness.data.labels import Label, only_labels, read_labels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.labels import label_lines, only_labels, read_labels
 from harness.pipeline.regress.regression import Regression
+from harness.pipeline.regress.rescoring import lines_to_label
 from harness.pipeline.regress.verdicts import Rules
 from harness.plan.config import JudgedOutput
 from harness.report.documents.regress import change_document
@@ -132,13 +133,13 @@ def test_labels_name_their_dataset(
 ) -> None:
     """So does the file that is to be filled in; lines that name none are refused."""
     with pytest.raises(UsageError, match="1 label of --labels names none of 2 datasets"):
-        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={None: {("q1", "a"): 1}}))
+        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={None: [Label("q1", "a", 1, "me")]}))
     with pytest.raises(UsageError, match="--labels are of elsewhere, and not of calm, hurt"):
-        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={"elsewhere": {("q1", "a"): 1}}))
+        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={"elsewhere": [Label("q1", "a", 1, "me")]}))
     change = compare_sides([calm, hurt], [calm, worse], CompareRules()).change
     path = tmp_path / "to-label.jsonl"
-    path.write_bytes(label_lines(change, {}).replace(b'"grade":null', b'"grade":1'))
-    labels = {**read_labels(path), "elsewhere": {("q1", "a"): 1}}
+    path.write_bytes(lines_to_label(change, {}).replace(b'"grade":null', b'"grade":1'))
+    labels = {**read_labels([path]), "elsewhere": [Label("q1", "a", 1, "me")]}
     with pytest.raises(UsageError, match="--labels are of several datasets: hurt, elsewhere"):
         only_labels(labels)
     again = compare_sides([calm, hurt], [calm, worse], CompareRules(labels=labels)).change
@@ -146,7 +147,7 @@ def test_labels_name_their_dataset(
     assert again.backends[0].metrics == change.backends[0].metrics
     assert again.backends[1].metrics[0].after > change.backends[1].metrics[0].after
     assert "labels of datasets that are not compared, without effect: elsewhere" in again.warnings
-    lines = [json.loads(line) for line in label_lines(change, {("hurt", "w"): "of w"}).splitlines()]
+    lines = [json.loads(line) for line in lines_to_label(change, {("hurt", "w"): "of w"}).splitlines()]
     assert {(line["dataset"], line["query_id"], line["query"]) for line in lines} == {
         ("hurt", "q2", "two"), ("hurt", "q3", "three"),
     }  # fmt: skip

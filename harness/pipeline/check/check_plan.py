@@ -185,6 +185,8 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         request = replace(request, golden=golden)  # a table equals nothing, and an iterator is read once
     if match.rule is MatchRule.TEXT or golden.expects_texts:
         golden = expect_texts(golden, all_questions=match.rule is MatchRule.TEXT, keep_text=keep_text)
+    if request.labels is not None:
+        _refuse_labels(request, match)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden) if request.slice or requirements else ()
     existing = with_names(request.against, "against") if request.against else []
@@ -249,6 +251,20 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
         highest = max((expected.grade for question in golden for expected in question.expected), default=0)
         fix = f"the highest grade of {golden.source} is {highest}"
         raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
+
+
+def _refuse_labels(request: CheckRequest, match: Match) -> None:
+    """Refuse labels, which name documents, if questions expect anything else, or documents of several corpora."""
+    if not match.by_id:
+        raise UsageError(
+            f"--labels with --match {match}: labels name documents, and questions expect no ids of documents",
+            fix="leave out one of them",
+        )
+    if len(_as_list(request.corpus)) > 1:
+        raise UsageError(
+            f"--labels with {len(_as_list(request.corpus))} corpora: labels name the documents of one",
+            fix="check each corpus separately",
+        )
 
 
 def _refuse_filters(

@@ -119,6 +119,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         contents = {name: _content(plan, name, corpora[name], cache, visible_display) for name in corpora}
         if plan.golden.has_readings:
             plan = replace(plan, golden=_resolved(plan, contents))
+        if plan.request.labels is not None:
+            plan, findings = _labelled(plan, plan.request.labels, corpora)
+            warnings += [problem_of(finding) for finding in findings]
         queries = _queries(plan.golden)
         expected = {name: _expected(plan, content) for name, content in contents.items()}
         missing = [
@@ -306,6 +309,23 @@ def _resolved(plan: CheckPlan, contents: Mapping[str, LoadedContent]) -> GoldenS
     values = (content.values for _, content in contents.values() if content.values is not None)
     names = [Ids(pc.drop_null(column).unique()) for column in values] if plan.match.field else []
     return resolve_ids(plan.golden, plan.match, names or [ids for ids, _ in contents.values()])
+
+
+def _labelled(
+    plan: CheckPlan, paths: Sequence[Path], corpora: Mapping[str, Corpus]
+) -> tuple[CheckPlan, Sequence[Finding]]:
+    """Return the plan whose questions also expect the labelled documents, and warnings about the labels.
+
+    Raises UsageError for labels of other datasets, DataError for labels of unknown questions or documents, and labels
+    that contradict the golden set.
+    """
+    from harness.data.labels import golden_with_labels, read_labels, refuse_foreign, select_labels, settle
+
+    corpus = next(iter(corpora.values()), None)
+    settled = settle(select_labels(read_labels(paths), [*corpora, plan.golden.name, plan.document_source]), corpus)
+    documents = corpus.ids if corpus is not None and plan.against is None else None
+    refuse_foreign(settled.grades, queries=Ids.of(question.id for question in plan.golden), documents=documents)
+    return replace(plan, golden=golden_with_labels(plan.golden, settled.grades)), settled.findings
 
 
 def _expected(plan: CheckPlan, loaded: LoadedContent) -> ExpectedDocuments:

@@ -15,7 +15,7 @@ from harness.data.ranking import TieRule
 from harness.data.types import Qrels, Run
 from harness.errors import UsageError
 from harness.metrics import Metric, QuerySet, Scores, counts_forbidden, is_mean, parse_metric, score_forbidden
-from harness.pipeline.regress.labels import score_again
+from harness.pipeline.regress.rescoring import score_again
 from harness.results.snapshot import OVERLAP, THIS_RUN, ResultSnapshot
 
 _ROUNDING = 1e-9

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Literal, get_args
 
-from harness.data.types import Qrels
+from harness.data.labels import Labels, PairGrades, SettledLabels, labels_by_dataset, read_labels, settle, with_labels
+from harness.data.types import Corpus, Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.common_depth import at_common_depth, refuse_deeper
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.dossier import make_dossier
-from harness.pipeline.regress.labels import (
-    LabelFile,
-    Labels,
-    labels_by_dataset,
-    read_labels,
-    relabelled,
-    with_labels,
-)
 from harness.pipeline.regress.pairing import (
     Common,
     ComparedDataset,
@@ -30,6 +24,7 @@ from harness.pipeline.regress.pairing import (
     pairing_warnings,
     unknown_relation,
 )
+from harness.pipeline.regress.rescoring import relabelled
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.plan.config import GateOptions
 from harness.plan.option_fields import raise_together, require
@@ -61,7 +56,7 @@ class CompareRules:
     depth: int = 10
     queries: int = 50
     pairs: Sequence[Pair] = ()
-    labels: LabelFile | None = None
+    labels: Labels | None = None
 
 
 def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
@@ -141,9 +136,15 @@ class SideComparison:
 
 
 def compare_sides(
-    before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot], how: CompareRules
+    before: Sequence[ResultSnapshot],
+    after: Sequence[ResultSnapshot],
+    how: CompareRules,
+    corpora: Mapping[str, Corpus | None] = MappingProxyType({}),
 ) -> SideComparison:
     """Compare two results, each given by its datasets; all that is judged is one family, and passes one gate.
+
+    ``corpora`` are the documents of the later result by dataset, as far as they are known: labels of other texts are
+    left out.
 
     Raises:
         ResultError: if they have no dataset, or on a dataset no query or no backend, in common, or are of two verbs.
@@ -151,7 +152,8 @@ def compare_sides(
     """
     pairs = _paired_datasets(before, after)
     names = [other.report.dataset.name for _, other in pairs]
-    labels = labels_by_dataset(how.labels, names) if how.labels is not None else {}
+    by_dataset = labels_by_dataset(how.labels, names) if how.labels is not None else {}
+    labels = {name: settle(of_dataset, corpora.get(name)) for name, of_dataset in by_dataset.items()}
     matched = [
         _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
     ]
@@ -244,7 +246,9 @@ def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
     return not sources[0].isdisjoint(sources[1])
 
 
-def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> ComparedDataset:
+def _match(
+    before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: SettledLabels | None
+) -> ComparedDataset:
     """Find the common parts of two results on a dataset; with later judgments, ``labels``, both are scored again.
 
     Of a dataset that a result could not load nothing is common, and every backend failed.
@@ -254,7 +258,7 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
         return ComparedDataset(before, after, unknown_relation(before, after), pairing=pairing)
     by_text = pair_by_text(before, after)
     before = by_text.before
-    common = common_queries(before, after, labels=len(labels or ()))
+    common = common_queries(before, after, labels=len(labels.grades) if labels is not None else 0)
     relation = common.relation.model_copy(update={"paired_by_text": by_text.paired})
     qrels = _judgments(before, after, common)
     settings = changed_settings(before, after, list(pairing.pairs))
@@ -262,8 +266,10 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
     if by_text.moved:
         moved = counted(by_text.moved, "query without an id is", "queries without ids are")
         warnings.append(f"{moved} on another line than before: paired by their texts")
-    if labels:
-        before, after, qrels, lost = _apply_labels(before, after, qrels, labels, common)
+    if labels is not None:
+        warnings += [f"{finding.message} ({'; '.join(finding.examples)})" for finding in labels.findings]
+    if labels is not None and labels.grades:
+        before, after, qrels, lost = _apply_labels(before, after, qrels, labels.grades, common)
         warnings += lost
     cut = at_common_depth(before, after, same_judgments=relation.judgments == "same")
     before, after = cut.before, cut.after
@@ -349,7 +355,7 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
 
 
 def _apply_labels(
-    before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: Labels, common: Common
+    before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: PairGrades, common: Common
 ) -> tuple[ResultSnapshot, ResultSnapshot, Qrels, list[str]]:
     if qrels is None:
         raise UsageError(

@@ -8,10 +8,11 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
+from harness.data.labels import grades_of
 from harness.data.memory import qrels_from_dict
 from harness.metrics import Metric, improvement, parse_metric
-from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
+from harness.pipeline.regress.rescoring import Grades, repeated, scorable, score_again
 from harness.results.regression_schema import (
     Absence,
     Decision,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from harness.data.filtering import format_filter
 from harness.data.golden_set import is_line_id
+from harness.data.labels import grades_of
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
-from harness.pipeline.regress.labels import grades_of
 from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo

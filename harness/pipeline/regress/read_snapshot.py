@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.labels import grades_of
 from harness.data.memory import qrels_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import ExpectedDocuments, Match, MatchRule
 from harness.pipeline.check.text_match import TextMatch
-from harness.pipeline.regress.labels import grades_of
 from harness.plan.config import GATE_OPTIONS
 from harness.plan.option_values import parse_match
 from harness.results.baseline import read_baseline

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.pipeline.regress.compare_sides import SideComparison, compared_again
-from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
 from harness.pipeline.regress.read_snapshot import read_snapshots
+from harness.pipeline.regress.rescoring import LABEL_FILE, check_no_grades
 from harness.results.comparison import Comparison
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Presentable
 from harness.results.regression_schema import Change

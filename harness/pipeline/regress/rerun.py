@@ -74,13 +74,16 @@ def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output
         changed = [word for name, value in changes.items() for word in option_words(fields[name], value)]
         return ["harness", "regress", *command_words(regress), *changed, *command_words(output)]
     keywords = keyword_arguments(regress) | dict(changes) | keyword_arguments(output)
-    words = [
-        f"{name}={(str(value) if isinstance(value, Path) else value)!r}"
-        for name, value in keywords.items()
-        if name != "baseline"
-    ]
+    words = [f"{name}={_plain(value)!r}" for name, value in keywords.items() if name != "baseline"]
     call = f"harness.regress({', '.join([repr(str(regress.baseline)), *words])})"
     return ["python", "-c", f"import harness; print({call})"]
+
+
+def _plain(value: object) -> object:
+    """Return a value that Python's text for it makes again: paths as text."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:

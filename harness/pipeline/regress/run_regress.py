@@ -15,11 +15,11 @@ from harness.data.types import Corpus
 from harness.pipeline import compare as api
 from harness.pipeline.regress.common_depth import names_at, refuse_deeper
 from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
-from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_lines
 from harness.pipeline.regress.pairing import refuse_missing
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.pipeline.regress.regression import Regression, documents_of_side, without_texts
 from harness.pipeline.regress.rerun import rerun_command, rerun_plan
+from harness.pipeline.regress.rescoring import LABEL_FILE, check_no_grades, lines_to_label
 from harness.plan.config import CompareRequest, DiffRequest, JudgedOutput, Output, RegressRequest
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, option_fields, require
 from harness.plan.plan import Plan
@@ -81,13 +81,14 @@ def run_regress(
         check_no_grades(output.out / LABEL_FILE)
     _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
-    compared = compare_sides(before, snapshots_of(comparison), how)
+    corpora = {name: content.corpus for name, content in comparison.contents.items()}
+    compared = compare_sides(before, snapshots_of(comparison), how, corpora)
     change = compared.change if output.keep_text else without_texts(compared.change)
     update = {"kind": "regress", "command": rerun_command(request, changes, output, plan), "change": change}
     report = comparison.report.model_copy(update=update)
     documents = {name: Documents(content.corpus, content.no_texts) for name, content in comparison.contents.items()}
     texts = _texts_to_label(change, documents) if output.keep_text else {}
-    return Regression(report, comparison, label_lines(change, texts), compared, documents)
+    return Regression(report, comparison, lines_to_label(change, texts), compared, documents)
 
 
 @keywords_of(DiffRequest, JudgedOutput)
@@ -125,7 +126,10 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
         check_target(output.out, overwrite=output.overwrite, runs=False)
         check_no_grades(output.out / LABEL_FILE)
     before, after = read_snapshots(request.before), read_snapshots(request.after)
-    compared = compare_sides(before, after, compare_rules(request, int(str(after[0].report.plan.resolved["seed"]))))
+    how = compare_rules(request, int(str(after[0].report.plan.resolved["seed"])))
+    with_digests = any(label.text_digest is not None for labels in (how.labels or {}).values() for label in labels)
+    later = documents_of_side(after, cards=request.cards) if (documents and output.keep_text) or with_digests else {}
+    compared = compare_sides(before, after, how, {name: content.corpus for name, content in later.items()})
     change = compared.change if output.keep_text else without_texts(compared.change)
     report = Result(
         schema=SCHEMA_VERSION,
@@ -138,12 +142,12 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
         plan=PlanRecord(arguments={"before": str(request.before), "after": str(request.after)}, resolved={}),
         change=change,
     )
-    regression = Regression(report, to_label=label_lines(change, {}), compared=compared)
+    regression = Regression(report, to_label=lines_to_label(change, {}), compared=compared)
     if not documents:
         return regression
     if not output.keep_text:
         return replace(regression, no_texts=LEFT_OUT)
-    return replace(regression, documents=documents_of_side(after, cards=request.cards))
+    return replace(regression, documents=later)
 
 
 def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRules) -> None:

@@ -1,0 +1,309 @@
+"""Labels: judgments that came later than a dataset's own, with who gave them, when, and of which text."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from harness.data.arrow import strings, take_rows
+from harness.data.golden_set import Expectation, GoldenSet
+from harness.data.memory import qrels_from_dict
+from harness.data.problems import Finding, Problems
+from harness.data.texts import text_digest
+from harness.data.types import Corpus, Ids, Qrels
+from harness.errors import DataError, UsageError
+from harness.wording import counted
+
+CONFLICT = "label-conflict"
+OUTDATED = "label-of-changed-text"
+_GRADE = 2**31
+_FIX = "name a file of labels: labels.jsonl of harness judge, or a filled-in to-label.jsonl"
+_EXAMPLES = 5
+_EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+PairGrades = Mapping[tuple[str, str], int]
+"""Query and document to grade."""
+
+
+def _moment(text: str) -> str:
+    dt.datetime.fromisoformat(text)
+    return text
+
+
+class LabelLine(BaseModel):
+    """A line of a file of labels; its other fields are for people."""
+
+    dataset: str | None = None
+    query_id: str
+    doc_id: str
+    grade: Annotated[int, Field(ge=-_GRADE, lt=_GRADE, strict=True)] | None
+    by: str | None = None
+    at: Annotated[str, AfterValidator(_moment)] | None = None
+    text_digest: str | None = None
+
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+
+class Label(NamedTuple):
+    """A grade that a person or a model gave to a document for a query.
+
+    ``by`` is who gave it, the file if its line does not say. ``at`` is when, the earliest time if its line does not
+    say. ``text_digest`` is the :func:`harness.data.texts.text_digest` of the judged text, None if it is not stored.
+    """
+
+    query_id: str
+    doc_id: str
+    grade: int
+    by: str
+    at: dt.datetime = _EARLIEST
+    text_digest: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Query and document."""
+        return self.query_id, self.doc_id
+
+
+Labels = Mapping[str | None, Sequence[Label]]
+"""Dataset to its labels; None for labels whose lines name no dataset."""
+
+
+class SettledLabels(NamedTuple):
+    """One grade for each labelled pair, and warnings about conflicts and changed texts."""
+
+    grades: PairGrades
+    findings: Sequence[Finding]
+
+
+def read_labels(paths: Sequence[Path]) -> Labels:
+    """Read the lines of all files that have a grade, by dataset; lines with null are not labelled yet.
+
+    Raises UsageError if there is no such file, DataError for a file without any grade, malformed lines, and a document
+    to which one person gave different grades without a later time for one of them.
+    """
+    labels: dict[str | None, list[Label]] = {}
+    first: dict[object, Label] = {}
+    for path in paths:
+        problems, count = Problems(str(path)), 0
+        for number, line in label_lines(path, problems):
+            if line.grade is None:
+                continue
+            by, digest = line.by or str(path), line.text_digest
+            label = Label(line.query_id, line.doc_id, line.grade, by, _time(line.at), digest)
+            earlier = first.setdefault((line.dataset, label.pair, by, label.at, digest), label)
+            if earlier.grade != label.grade:
+                who = f" by '{by}' at the same time" if line.by is not None else ""
+                problems.add(
+                    number, f"document '{label.doc_id}' has another grade for query '{label.query_id}' before{who}"
+                )
+            labels.setdefault(line.dataset, []).append(label)
+            count += 1
+        problems.raise_if_any(fix='each line is {"query_id": "…", "doc_id": "…", "grade": a whole number, or null}')
+        if not count:
+            raise DataError(
+                str(path), ["no line has a grade"], fix="replace null by a grade where you judged a document"
+            )
+    return labels
+
+
+def _time(at: str | None) -> dt.datetime:
+    if at is None:
+        return _EARLIEST
+    moment = dt.datetime.fromisoformat(at)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+def label_lines(path: Path, problems: Problems) -> Iterator[tuple[int, LabelLine]]:
+    """Yield the lines of a file of labels by their numbers; malformed lines are noted in ``problems``.
+
+    Raises UsageError for a file that cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"no labels can be read at '{path}': {error.strerror or error}", fix=_FIX) from error
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, LabelLine.model_validate(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            problems.add(number, f"not JSON: {error}")
+        except ValidationError as error:
+            first = error.errors()[0]
+            problems.add(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabels:
+    """Return one grade for each pair of query and document.
+
+    Labels of a text that has changed are left out if the documents are known. Of several labels that one person gave to
+    a pair, the latest counts. If people differ, the middle of their grades counts, and the lower of two middle ones.
+    """
+    digests = _digests(labels, corpus)
+    latest: dict[tuple[str, str], dict[str, Label]] = {}
+    outdated = []
+    for label in labels:
+        if label.text_digest is not None and digests.get(label.doc_id, label.text_digest) != label.text_digest:
+            outdated.append(f"query '{label.query_id}', document '{label.doc_id}'")
+            continue
+        of_pair = latest.setdefault(label.pair, {})
+        if label.by not in of_pair or of_pair[label.by].at <= label.at:
+            of_pair[label.by] = label
+    grades, conflicts = {}, []
+    for pair, by_person in latest.items():
+        ordered = sorted(label.grade for label in by_person.values())
+        grades[pair] = ordered[(len(ordered) - 1) // 2]
+        if ordered[0] != ordered[-1]:
+            people = ", ".join(f"{by} {label.grade}" for by, label in sorted(by_person.items()))
+            conflicts.append(f"query '{pair[0]}', document '{pair[1]}': {people}; counts as {grades[pair]}")
+    return SettledLabels(grades, _findings(conflicts, outdated))
+
+
+def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
+    """Return the digest of the present text of each document with a label that has one."""
+    documents = list(dict.fromkeys(label.doc_id for label in labels if label.text_digest is not None))
+    if corpus is None or not documents:
+        return {}
+    rows = corpus.ids.rows_of(strings(documents))
+    present = np.flatnonzero(rows >= 0)
+    texts = take_rows(corpus.texts, rows[present]).to_pylist()
+    return {documents[position]: text_digest(text) for position, text in zip(present.tolist(), texts, strict=True)}
+
+
+def _findings(conflicts: Sequence[str], outdated: Sequence[str]) -> list[Finding]:
+    findings = []
+    if conflicts:
+        message = f"{counted(len(conflicts), 'document')} with different grades from different people"
+        fix = "the middle grade counts, the lower of two; look at the documents, and give a later label"
+        findings.append(Finding(CONFLICT, "warning", message, fix, tuple(conflicts[:_EXAMPLES])))
+    if outdated:
+        verb = "is of a text that has" if len(outdated) == 1 else "are of texts that have"
+        message = f"{counted(len(outdated), 'label')} {verb} changed since, and left out"
+        findings.append(
+            Finding(OUTDATED, "warning", message, "judge these documents again", tuple(outdated[:_EXAMPLES]))
+        )
+    return findings
+
+
+def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:
+    """Return the labels of each of the ``datasets`` that are compared, without labels of other datasets.
+
+    Lines that name no dataset belong to the only dataset. Raises UsageError as :func:`refuse_unnamed`, and if all are
+    left out.
+    """
+    refuse_unnamed(labels, datasets)
+    if not labels.keys() & {None, *datasets}:
+        dataset_names = ", ".join(str(dataset) for dataset in labels)
+        raise UsageError(
+            f"--labels are of {dataset_names}, and not of {', '.join(datasets)}", fix="give labels of these"
+        )
+    return {dataset: [*labels.get(None, ()), *labels.get(dataset, ())] for dataset in datasets}
+
+
+def select_labels(labels: Labels, names: Sequence[str]) -> list[Label]:
+    """Return the labels of one dataset, which has several names, and labels whose lines name none.
+
+    Raises UsageError if all are of other datasets.
+    """
+    chosen = [label for dataset in dict.fromkeys((None, *names)) for label in labels.get(dataset, ())]
+    if not chosen:
+        raise UsageError(
+            f"--labels are of {', '.join(map(str, labels))}, and not of {names[0]}", fix="give labels of this dataset"
+        )
+    return chosen
+
+
+def refuse_unnamed(labels: Labels, datasets: Sequence[str]) -> None:
+    """Raise UsageError for lines that do not name their dataset if there are several."""
+    unnamed = labels.get(None, ())
+    if unnamed and len(datasets) > 1:
+        raise UsageError(
+            f"{counted(len(unnamed), 'label')} of --labels {'names' if len(unnamed) == 1 else 'name'} none of "
+            f"{len(datasets)} datasets",
+            fix=f'add the dataset to each line, as regress, diff and judge write it: "dataset": "{datasets[0]}"',
+        )
+
+
+def only_labels(labels: Labels) -> Sequence[Label]:
+    """Return the labels for judgments that belong to no named dataset; raises UsageError for labels of several."""
+    names = [dataset for dataset in labels if dataset is not None]
+    if len(names) > 1:
+        raise UsageError(
+            f"--labels are of several datasets: {', '.join(names)}", fix="keep the lines of the dataset that is scored"
+        )
+    return [label for of_dataset in labels.values() for label in of_dataset]
+
+
+def refuse_foreign(grades: PairGrades, *, queries: Ids, documents: Ids | None) -> None:
+    """Raise DataError if a label is of a query or a document that does not exist; None for unknown documents."""
+    problems = Problems("labels")
+    for kind, valid_ids, labelled in (
+        ("query", queries, dict.fromkeys(query for query, _ in grades)),
+        ("document", documents, dict.fromkeys(document for _, document in grades)),
+    ):
+        ids = Ids.of(labelled)
+        for row in np.flatnonzero(valid_ids.rows_of(ids) < 0).tolist() if valid_ids is not None else ():
+            problems.add(None, f"there is no {kind} '{ids[row]}'")
+    problems.raise_if_any(fix="give labels of this dataset")
+
+
+def with_labels(qrels: Qrels | None, labels: PairGrades) -> Qrels:
+    """Join ``qrels`` (None for no judgments) and the labels; raises DataError if a label contradicts a judgment."""
+    grades = grades_of(qrels) if qrels is not None else {}
+    problems = Problems("labels")
+    for (query, document), grade in labels.items():
+        grades_of_query = grades.setdefault(query, {})
+        if grades_of_query.setdefault(document, grade) != grade:
+            problems.add(None, _contradiction(query, document, f"judged {grades_of_query[document]}", grade))
+    problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
+    joined = qrels_from_dict(grades)
+    return joined if qrels is None else joined.with_groups(qrels.groups_by_id)
+
+
+def golden_with_labels(golden: GoldenSet, labels: PairGrades) -> GoldenSet:
+    """Return the golden set whose questions also expect the labelled documents, with their grades.
+
+    Raises DataError for a label of another grade than an expected id has, and of a relevant document that a question
+    forbids or excludes. Negative grades are left out: such documents are not expected.
+    """
+    by_question: dict[str, dict[str, int]] = {}
+    for (query, document), grade in labels.items():
+        by_question.setdefault(query, {})[document] = grade
+    problems, questions = Problems("labels"), []
+    for question in golden:
+        expected = {one.id: one for one in question.expected}
+        for document, grade in by_question.get(question.id, {}).items():
+            if document in expected and expected[document].grade != grade:
+                problems.add(
+                    None, _contradiction(question.id, document, f"expected with {expected[document].grade}", grade)
+                )
+            elif grade > 0 and document in (*question.forbidden, *question.excluded):
+                verb = "forbidden" if document in question.forbidden else "excluded"
+                problems.add(None, _contradiction(question.id, document, verb, grade))
+            elif grade >= 0:
+                expected.setdefault(document, Expectation(document, grade))
+        questions.append(replace(question, expected=tuple(expected.values())))
+    problems.raise_if_any(fix="labels add to expected documents; to change an expectation, change the golden set")
+    return replace(golden, questions=tuple(questions))
+
+
+def _contradiction(query: str, document: str, state: str, grade: int) -> str:
+    return f"query '{query}', document '{document}': {state}, labelled {grade}"
+
+
+def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+    """Return the judgments by query and document; only of some queries if they are named."""
+    chosen = qrels if queries is None else qrels.of_queries(Ids.of(queries))
+    documents, grades = chosen.doc_ids.take(chosen.rows), chosen.grades.tolist()
+    bounds = chosen.indptr.tolist()
+    return {
+        query: dict(zip(documents[start:stop], grades[start:stop], strict=True))
+        for query, start, stop in zip(chosen.query_ids, bounds[:-1], bounds[1:], strict=True)
+    }

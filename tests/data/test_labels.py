@@ -1,0 +1,134 @@
+"""Labels of several people: read, settled, left out if their text changed, and added to what questions expect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.labels import (
+    CONFLICT,
+    OUTDATED,
+    Label,
+    golden_with_labels,
+    labels_by_dataset,
+    only_labels,
+    read_labels,
+    refuse_foreign,
+    select_labels,
+    settle,
+)
+from harness.data.texts import content_digest, text_digest
+from harness.data.types import Corpus, Ids
+from harness.errors import DataError, UsageError
+
+
+def lines(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps({"query_id": "q", "doc_id": "d", **row}) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def corpus(**texts: str) -> Corpus:
+    ids, columns = Ids.of(texts), pa.chunked_array([pa.array(list(texts.values()), pa.string())])
+    return Corpus(ids, columns, content_digest(ids, columns))
+
+
+def grade(*labels: Label) -> int:
+    return settle(labels).grades["q", "d"]
+
+
+def given(by: str, grade: int) -> Label:
+    return Label("q", "d", grade, by)
+
+
+def test_a_line_says_who_gave_the_grade_when_and_of_which_text(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "labels.jsonl",
+        {"grade": 2, "by": "anna", "at": "2026-05-01T10:00:00Z", "text_digest": "abc", "comment": "for people"},
+        {"grade": None},
+        {"grade": 1, "dataset": "other", "query_id": 7, "at": "2026-05-01"},
+    )
+    labels = read_labels([path])
+    (anna,) = labels[None]
+    assert (anna.pair, anna.grade, anna.by, anna.text_digest) == (("q", "d"), 2, "anna", "abc")
+    (other,) = labels["other"]
+    assert (other.query_id, other.by, other.at.isoformat()) == ("7", str(path), "2026-05-01T00:00:00+00:00")
+    assert [label.grade for label in only_labels(labels)] == [2, 1]
+    assert [label.grade for label in select_labels(labels, ["other", "x"])] == [2, 1]
+    with pytest.raises(UsageError, match="1 label of --labels names none of 2 datasets"):
+        labels_by_dataset(labels, ["other", "x"])
+    with pytest.raises(UsageError, match="--labels are of other, and not of x"):
+        select_labels({"other": [other]}, ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"grade": 1, "at": "yesterday"}, "line 2: at: .*Invalid isoformat"),
+        ({"grade": 1, "by": 5, "text_digest": ["x"]}, "line 2: text_digest"),
+        ({"grade": 0, "by": "anna"}, "line 2: .*another grade .* by 'anna' at the same time"),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path: Path, row: dict[str, object], reason: str) -> None:
+    path = lines(tmp_path / "labels.jsonl", {"grade": 1, "by": "anna"}, row)
+    with pytest.raises(DataError, match=reason):
+        read_labels([path])
+
+
+def test_a_later_label_of_the_same_person_replaces_an_earlier_one(tmp_path: Path) -> None:
+    rows = [{"grade": 2, "by": "anna", "at": "2026-05-02"}, {"grade": 0, "by": "anna", "at": "2026-05-01T23:00-02:00"}]
+    for ordered in (rows, rows[::-1]):
+        settled = settle(read_labels([lines(tmp_path / "labels.jsonl", *ordered)])[None])
+        assert (settled.grades, settled.findings) == ({("q", "d"): 0}, []), "01:00 of the next day in UTC"
+    untimed = settle([given("anna", 3), *read_labels([lines(tmp_path / "labels.jsonl", rows[0])])[None]])
+    assert untimed.grades == {("q", "d"): 2}
+
+
+def test_people_who_differ_are_named_and_the_middle_grade_counts(tmp_path: Path) -> None:
+    assert grade(given("a", 0), given("b", 3)) == 0
+    assert grade(given("a", 3), given("b", 0), given("c", 2)) == 2
+    assert grade(given("a", 1), given("b", 2), given("c", 2), given("d", 3)) == 2
+    (finding,) = settle([given("b", 3), given("a", 1)]).findings
+    assert (finding.check, finding.message) == (CONFLICT, "1 document with different grades from different people")
+    assert finding.examples == ("query 'q', document 'd': a 1, b 3; counts as 1",)
+    files = [lines(tmp_path / f"{number}.jsonl", {"grade": number}) for number in range(3)]
+    settled = settle(read_labels(files)[None])
+    assert settled.grades == {("q", "d"): 1}, "a file without names is one person's"
+    assert f"{files[0]} 0, {files[1]} 1, {files[2]} 2; counts as 1" in settled.findings[0].examples[0]
+
+
+def test_a_label_of_a_text_that_has_changed_is_left_out_and_named() -> None:
+    labels = [
+        Label("q", "d", 2, "anna", text_digest=text_digest("old")),
+        Label("q", "e", 1, "anna", text_digest=text_digest("same")),
+        Label("q", "gone", 1, "anna", text_digest=text_digest("x")),
+        given("ben", 1),
+    ]
+    assert settle(labels).grades["q", "d"] == 1, "the documents are not known: both count"
+    settled = settle(labels, corpus(d="new", e="same"))
+    assert settled.grades == {("q", "d"): 1, ("q", "e"): 1, ("q", "gone"): 1}
+    (finding,) = settled.findings
+    assert (finding.check, finding.examples) == (OUTDATED, ("query 'q', document 'd'",))
+    assert finding.message == "1 label is of a text that has changed since, and left out"
+    with pytest.raises(DataError, match="there is no document 'gone'"):
+        refuse_foreign(settled.grades, queries=Ids.of(["q"]), documents=Ids.of(["d", "e"]))
+
+
+def golden(**fields: tuple[str, ...]) -> GoldenSet:
+    question = GoldenQuestion("q", "which?", (Expectation("a", 2),), {}, 1, **fields)  # type: ignore[arg-type]
+    return GoldenSet("golden", "golden", (question,), "")
+
+
+def test_questions_expect_labelled_documents_too() -> None:
+    added = golden_with_labels(golden(), {("q", "b"): 1, ("q", "c"): 0, ("q", "d"): -1, ("q", "a"): 2})
+    assert added.questions[0].expected == (Expectation("a", 2), Expectation("b", 1), Expectation("c", 0))
+    for labels, fields, reason in (
+        ({("q", "a"): 1}, {}, "expected with 2, labelled 1"),
+        ({("q", "b"): 1}, {"forbidden": ("b",)}, "forbidden, labelled 1"),
+        ({("q", "b"): 1}, {"excluded": ("b",)}, "excluded, labelled 1"),
+    ):
+        with pytest.raises(DataError, match=f"query 'q', document '{next(iter(labels))[1]}': {reason}"):
+            golden_with_labels(golden(**fields), labels)

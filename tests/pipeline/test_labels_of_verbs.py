@@ -1,0 +1,129 @@
+"""Labels in every verb that scores: files of several people, conflicts, changed texts, and what they add."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import harness
+from harness.cli.app import _build
+from harness.data.texts import text_digest
+from harness.errors import DataError, UsageError
+
+TEXTS = {"a": "red apple", "b": "green apple pie", "c": "blue car"}
+CHECK: dict[str, Any] = {"corpus": TEXTS, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
+GOLDEN = [{"id": "q", "question": "apple", "expected_relevant_doc_ids": ["a"]}]
+
+
+def labels(path: Path, *rows: tuple[str, int, str], text: dict[str, str] | None = None, **fields: str) -> Path:
+    lines = (
+        {"query_id": "q", "doc_id": doc, "grade": grade, "by": by, "text_digest": text_digest((text or TEXTS)[doc])}
+        for doc, grade, by in rows
+    )
+    path.write_text("".join(json.dumps({**line, **fields}) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_two_files_of_labels_add_to_a_comparison_and_their_conflict_is_a_finding(tmp_path: Path) -> None:
+    dataset = harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}})
+    anna = labels(tmp_path / "anna.jsonl", ("b", 2, "anna"), ("c", 0, "anna"))
+    ben = labels(tmp_path / "ben.jsonl", ("b", 1, "ben"))
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "nDCG@2,R@2"}
+    compared = harness.compare("csr", dataset, labels=[anna, ben], **options)
+    expected = harness.compare(
+        "csr", harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1, "b": 1, "c": 0}}), **options
+    )
+    assert compared.metrics().equals(expected.metrics())
+    assert compared.report.dataset.judgments == 3
+    (finding,) = [one for one in compared.report.findings if one.check == "label-conflict"]
+    assert finding.examples == ["query 'q', document 'b': anna 2, ben 1; counts as 1"]
+    assert compared.report.plan.arguments["labels"] == [str(anna), str(ben)]
+    scored = harness.evaluate({"q": {"a": 1.0, "b": 2.0}}, dataset, "nDCG@2", labels=[anna, ben])
+    assert [one.check for one in scored.findings if one.check.startswith("label")] == ["label-conflict"]
+
+
+def test_a_changed_document_is_not_judged_by_its_old_label(tmp_path: Path) -> None:
+    dataset = harness.Dataset.of(TEXTS, {"q": "apple"}, {"q": {"a": 1}})
+    old = labels(tmp_path / "old.jsonl", ("b", 1, "anna"), text={"b": "another text"})
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "nDCG@2"}
+    compared = harness.compare("csr", dataset, labels=old, **options)
+    assert compared.report.dataset.judgments == 1
+    assert [one.examples for one in compared.report.findings if one.check == "label-of-changed-text"] == [
+        ["query 'q', document 'b'"]
+    ]
+    scored = harness.evaluate({"q": {"a": 1.0, "b": 2.0}}, dataset, "R@2", labels=old)
+    assert [one.check for one in scored.findings if one.check.startswith("label")] == ["label-of-changed-text"]
+    checked = harness.check(GOLDEN, labels=old, **CHECK)
+    assert [one.check for one in checked.report.warnings if one.check.startswith("label")] == ["label-of-changed-text"]
+
+
+def test_diff_scores_with_labels_of_present_texts_only(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    (data / "corpus.jsonl").write_text("".join(json.dumps({"_id": n, "text": t}) + "\n" for n, t in TEXTS.items()))
+    (data / "queries.jsonl").write_text('{"_id": "q", "text": "apple"}\n')
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    before = harness.compare(
+        "csr", str(data), timing=False, isolation="none", metrics="R@2", k=2, out=tmp_path / "before"
+    )
+    assert before.folder is not None
+    current = labels(tmp_path / "current.jsonl", ("b", 1, "anna"), ("c", 1, "anna"))
+    old = labels(tmp_path / "old.jsonl", ("c", 1, "ben"), text={"c": "another text"})
+    change = harness.diff(before.folder, before.folder, labels=[current, old]).change
+    assert change.data[0].labels == 2
+    assert [metric.after for metric in change.backends[0].metrics] == [pytest.approx(2 / 3)]
+    assert "1 label is of a text that has changed since, and left out (query 'q', document 'c')" in change.warnings
+    again = harness.regress(before.folder, labels=[current, old], isolation="none")
+    assert again.change.data[0].labels == 2
+    assert again.change.backends[0].metrics[0].after == pytest.approx(2 / 3)
+
+
+def test_a_check_expects_labelled_documents_too(tmp_path: Path) -> None:
+    path = labels(tmp_path / "labels.jsonl", ("b", 1, "anna"), ("c", 1, "anna"), dataset="corpus")
+    plain, labelled = harness.check(GOLDEN, **CHECK), harness.check(GOLDEN, labels=path, **CHECK)
+    metrics = [one.report.trials[0].metrics["Recall@3"].mean for one in (plain, labelled)]
+    assert metrics == [1.0, pytest.approx(2 / 3)]
+    assert f"--labels {path}" in " ".join(labelled.report.command)
+    by_rule = {"match": "document", "delimiter": "#"}
+    chunks = {**CHECK, "corpus": {"a#1": "red apple", "b#1": "green apple pie"}}
+    of_chunk = labels(tmp_path / "chunk.jsonl", ("b#1", 1, "anna"), text={"b#1": "green apple pie"})
+    assert harness.check(GOLDEN, labels=of_chunk, **chunks, **by_rule).report.trials[0].metrics["Hit@3"].mean == 1.0
+
+
+def test_labels_that_fit_no_question_document_or_rule_are_refused(tmp_path: Path) -> None:
+    path = labels(tmp_path / "labels.jsonl", ("x", 1, "anna"), text={"x": ""})
+    with pytest.raises(DataError, match="there is no document 'x'"):
+        harness.check(GOLDEN, labels=path, **CHECK)
+    with pytest.raises(DataError, match="there is no query 'q'"):
+        harness.check([{**GOLDEN[0], "id": "p"}], labels=path, **CHECK)
+    with pytest.raises(UsageError, match="--labels with --match text"):
+        harness.check(GOLDEN, labels=path, **CHECK, match="text")
+    two = [harness.Dataset.of(TEXTS, {"q": "apple"}, name=name) for name in ("one", "two")]
+    with pytest.raises(UsageError, match="--labels with 2 corpora"):
+        harness.check(GOLDEN, labels=path, **{**CHECK, "corpus": two})
+
+
+def test_several_files_are_named_in_a_file_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    labels(folder / "one.jsonl", ("b", 1, "anna"))
+    labels(folder / "two.jsonl", ("b", 0, "ben"))
+    (folder / "golden.jsonl").write_text(json.dumps(GOLDEN[0]) + "\n")
+    (folder / "corpus.jsonl").write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in TEXTS.items()))
+    settings = '[check]\ngolden = "golden.jsonl"\ncorpus = "corpus.jsonl"\nlabels = ["one.jsonl", "two.jsonl"]\n'
+    (folder / "harness.toml").write_text(
+        f'{settings}backends = "csr"\nisolation = "none"\ntiming = false\nout = "out"\n'
+    )
+    done = CliRunner().invoke(_build(), ["check", "--config", "sub/harness.toml"])
+    assert done.exit_code == 0, done.output
+    report = json.loads((folder / "out" / "report.json").read_text())
+    assert "label-conflict" in [one["check"] for one in report["warnings"]]
+    missing = CliRunner().invoke(
+        _build(), ["check", "--config", "sub/harness.toml", "--overwrite", "--labels", "no.jsonl"]
+    )
+    assert "no labels can be read at 'no.jsonl'" in str(missing.exception)
