@@ -44,7 +44,7 @@ class LabelLine(BaseModel):
     doc_id: str
     grade: Annotated[int, Field(ge=-_GRADE, lt=_GRADE, strict=True)] | None
     by: str | None = None
-    at: Annotated[str, AfterValidator(_moment)] | None = None
+    time: Annotated[str, AfterValidator(_moment)] | None = None
     text_digest: str | None = None
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
@@ -53,7 +53,7 @@ class LabelLine(BaseModel):
 class Label(NamedTuple):
     """A grade that a person or a model gave to a document for a query.
 
-    ``by`` is who gave it, the file if its line does not say. ``at`` is when, the earliest time if its line does not
+    ``by`` is who gave it, the file if its line does not say. ``time`` is when, the earliest time if its line does not
     say. ``text_digest`` is the :func:`harness.data.texts.text_digest` of the judged text, None if it is not stored.
     """
 
@@ -61,7 +61,7 @@ class Label(NamedTuple):
     doc_id: str
     grade: int
     by: str
-    at: dt.datetime = _EARLIEST
+    time: dt.datetime = _EARLIEST
     text_digest: str | None = None
 
     @property
@@ -95,8 +95,8 @@ def read_labels(paths: Sequence[Path]) -> Labels:
             if line.grade is None:
                 continue
             by, digest = line.by or str(path), line.text_digest
-            label = Label(line.query_id, line.doc_id, line.grade, by, _time(line.at), digest)
-            earlier = first.setdefault((line.dataset, label.pair, by, label.at, digest), label)
+            label = Label(line.query_id, line.doc_id, line.grade, by, _moment_of(line.time), digest)
+            earlier = first.setdefault((line.dataset, label.pair, by, label.time, digest), label)
             if earlier.grade != label.grade:
                 who = f" by '{by}' at the same time" if line.by is not None else ""
                 problems.add(
@@ -112,10 +112,10 @@ def read_labels(paths: Sequence[Path]) -> Labels:
     return labels
 
 
-def _time(at: str | None) -> dt.datetime:
-    if at is None:
+def _moment_of(text: str | None) -> dt.datetime:
+    if text is None:
         return _EARLIEST
-    moment = dt.datetime.fromisoformat(at)
+    moment = dt.datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
@@ -154,7 +154,7 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabe
             outdated.append(f"query '{label.query_id}', document '{label.doc_id}'")
             continue
         of_pair = latest.setdefault(label.pair, {})
-        if label.by not in of_pair or of_pair[label.by].at <= label.at:
+        if label.by not in of_pair or of_pair[label.by].time <= label.time:
             of_pair[label.by] = label
     grades, conflicts = {}, []
     for pair, by_person in latest.items():

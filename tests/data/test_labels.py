@@ -47,15 +47,15 @@ def given(by: str, grade: int) -> Label:
 def test_a_line_says_who_gave_the_grade_when_and_of_which_text(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "labels.jsonl",
-        {"grade": 2, "by": "anna", "at": "2026-05-01T10:00:00Z", "text_digest": "abc", "comment": "for people"},
+        {"grade": 2, "by": "anna", "time": "2026-05-01T10:00:00Z", "text_digest": "abc", "comment": "for people"},
         {"grade": None},
-        {"grade": 1, "dataset": "other", "query_id": 7, "at": "2026-05-01"},
+        {"grade": 1, "dataset": "other", "query_id": 7, "time": "2026-05-01"},
     )
     labels = read_labels([path])
     (anna,) = labels[None]
     assert (anna.pair, anna.grade, anna.by, anna.text_digest) == (("q", "d"), 2, "anna", "abc")
     (other,) = labels["other"]
-    assert (other.query_id, other.by, other.at.isoformat()) == ("7", str(path), "2026-05-01T00:00:00+00:00")
+    assert (other.query_id, other.by, other.time.isoformat()) == ("7", str(path), "2026-05-01T00:00:00+00:00")
     assert [label.grade for label in only_labels(labels)] == [2, 1]
     assert [label.grade for label in select_labels(labels, ["other", "x"])] == [2, 1]
     with pytest.raises(UsageError, match="1 label of --labels names none of 2 datasets"):
@@ -67,7 +67,7 @@ def test_a_line_says_who_gave_the_grade_when_and_of_which_text(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"grade": 1, "at": "yesterday"}, "line 2: at: .*Invalid isoformat"),
+        ({"grade": 1, "time": "yesterday"}, "line 2: time: .*Invalid isoformat"),
         ({"grade": 1, "by": 5, "text_digest": ["x"]}, "line 2: text_digest"),
         ({"grade": 0, "by": "anna"}, "line 2: .*another grade .* by 'anna' at the same time"),
     ],
@@ -79,7 +79,10 @@ def test_malformed_lines_are_named(tmp_path: Path, row: dict[str, object], reaso
 
 
 def test_a_later_label_of_the_same_person_replaces_an_earlier_one(tmp_path: Path) -> None:
-    rows = [{"grade": 2, "by": "anna", "at": "2026-05-02"}, {"grade": 0, "by": "anna", "at": "2026-05-01T23:00-02:00"}]
+    rows = [
+        {"grade": 2, "by": "anna", "time": "2026-05-02"},
+        {"grade": 0, "by": "anna", "time": "2026-05-01T23:00-02:00"},
+    ]
     for ordered in (rows, rows[::-1]):
         settled = settle(read_labels([lines(tmp_path / "labels.jsonl", *ordered)])[None])
         assert (settled.grades, settled.findings) == ({("q", "d"): 0}, []), "01:00 of the next day in UTC"
