@@ -36,9 +36,16 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         for trial in result.trials
         if trial.error is not None and trial.dataset not in lacking
     ]
+    of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
+    tuned = [
+        replace(line, answers=True)
+        for name in of_datasets
+        for line in tuning_verdicts(result.tunings, name, _dataset_suffix(name, several))
+    ]
+    # they come first, because the best of all combinations on all queries looks better than it is
+    lines += _capped(tuned, "more tuned backend", "in the tables")
     leaderboard = _leaderboard(result)
     lines += leaderboard
-    of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
     if len(of_datasets) > _MAX_NAMES:
         lines += _datasets_verdicts(result, list(of_datasets))
     else:
@@ -47,10 +54,6 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
             for name, trials in of_datasets.items()
             for line in quality_verdicts(_dataset_suffix(name, several), trials, result)
         ]
-    tuned = [
-        line for name in of_datasets for line in tuning_verdicts(result.tunings, name, _dataset_suffix(name, several))
-    ]
-    lines += _capped(tuned, "more tuned backend", "in the tables")
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
     lines += [*_busy(result.trials), *_speed(of_datasets)]
