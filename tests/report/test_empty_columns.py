@@ -29,5 +29,6 @@ def test_only_sentences_may_break_on_the_page() -> None:
     columns = [BACKEND, Column("n"), Column("causes", numeric=False, folds=True)]
     table = Table("Changes", columns, [[text("qdrant"), number(1), text("deleted documents in the statistics")]])
     page = render_page(Document("", "", sections=[Section("requested", "", [table], open=True)]))
-    assert '<td class="sentence plain"><span>deleted documents' in page
+    text_of_cell = "deleted documents in the statistics"
+    assert f'<td class="sentence plain"><span title="{text_of_cell}">{text_of_cell}</span>' in page
     assert page.count('class="sentence') == 1
