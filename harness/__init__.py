@@ -2,7 +2,7 @@
 
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
 baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return;
-``harness.verify`` runs published configurations;
+``harness.verify`` runs published configurations; ``harness.explain`` says why documents have their ranks;
 ``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
 against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.pipeline.check.run_check import check
     from harness.pipeline.compare import compare
     from harness.pipeline.evaluate import audit, evaluate
+    from harness.pipeline.explain import explain
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
@@ -39,6 +40,7 @@ __all__ = [
     "compare",
     "diff",
     "evaluate",
+    "explain",
     "regress",
     "verify",
 ]
@@ -53,6 +55,7 @@ _HOMES = {
     "compare": "harness.pipeline.compare",
     "diff": "harness.pipeline.regress.run_regress",
     "evaluate": "harness.pipeline.evaluate",
+    "explain": "harness.pipeline.explain",
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",
 }

@@ -286,6 +286,7 @@ class Document:
         suites: The judged requirements, as test cases.
         annotations: Problems, with the lines of the golden set that they concern.
         records: The rows that CSV prints in place of ``values``, each with its columns by name.
+        has_page: Whether the result has an HTML report too.
     """
 
     title: str
@@ -302,6 +303,7 @@ class Document:
     suites: Sequence[Suite] = ()
     annotations: Sequence[Annotation] = ()
     records: Sequence[Mapping[str, str | float | None]] = ()
+    has_page: bool = True
 
     def tables(self) -> Iterator[Table]:
         """Yield the tables in reading order."""

@@ -117,7 +117,7 @@ def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Formul
 
 def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
     """Return the IDF of each term, float64 (V,), before any rounding."""
-    return _idf(formula, _statistics(counts, formula))
+    return _idf(formula, statistics_of(counts, formula))
 
 
 def weigh(counts: TermCounts, formula: Formula) -> WeightedVectors:
@@ -148,7 +148,7 @@ def weigh_rows(counts: TermCounts, formula: Formula) -> WeighedDocuments:
         return WeighedDocuments(with_values(documents, formula.weigh(counts)), None)
     if counts.field_weights is not None:
         return _weigh_fields(counts, formula, counts.field_weights)
-    statistics, compute = _statistics(counts, formula), _COMPUTE[formula.arithmetic]
+    statistics, compute = statistics_of(counts, formula), _COMPUTE[formula.arithmetic]
 
     def weigh_block(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
         lengths = values_per_row(statistics.lengths[rows], block)
@@ -162,7 +162,7 @@ def _weigh_fields(counts: TermCounts, formula: Bm25Formula, weights: Float64Arra
     lengths, terms, compute = counts.field_lengths(), counts.terms_per_field, _COMPUTE[formula.arithmetic]
     df = document_frequencies(counts.documents)[0].reshape(len(weights), terms)
     formulas = [replace(formula, boost=float(weight)) for weight in weights]
-    fields = [_statistics_of(of_field, df[field], formula, field) for field, of_field in enumerate(lengths.T)]
+    fields = [_read_statistics(of_field, df[field], formula, field) for field, of_field in enumerate(lengths.T)]
 
     def weigh_block(block: SparseVectors, rows: npt.NDArray[Any]) -> SparseVectors:
         values, row_of = np.empty(block.nnz, dtype=np.float32), values_per_row(rows, block)
@@ -177,7 +177,7 @@ def _weigh_fields(counts: TermCounts, formula: Bm25Formula, weights: Float64Arra
     return WeighedDocuments(WeighedRows(counts.documents, weigh_block, counts.documents.dimensions), None)
 
 
-class _Statistics(NamedTuple):
+class Statistics(NamedTuple):
     """N, avgdl (1 without terms), lengths float64 (n,) as the formula reads them, and df int64 (V,)."""
 
     documents: int
@@ -186,21 +186,29 @@ class _Statistics(NamedTuple):
     df: Int64Array
 
 
-def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
-    return _statistics_of(counts.lengths, document_frequencies(counts.documents)[0], formula)
+def weigh_at_lengths(
+    formula: Bm25Formula, statistics: Statistics, documents: SparseVectors, lengths: Float64Array
+) -> Float32Array:
+    """Return the weights of counts as if their documents had other lengths, float64, one for each count."""
+    return _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
 
 
-def _statistics_of(lengths: Int64Array, df: Int64Array, formula: Bm25Formula, field: int = 0) -> _Statistics:
+def statistics_of(counts: TermCounts, formula: Bm25Formula) -> Statistics:
+    """Return the statistics of documents of one field that a formula reads."""
+    return _read_statistics(counts.lengths, document_frequencies(counts.documents)[0], formula)
+
+
+def _read_statistics(lengths: Int64Array, df: Int64Array, formula: Bm25Formula, field: int = 0) -> Statistics:
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
     total = lengths.sum() if formula.total_lengths is None else formula.total_lengths[field]
     average = max(float(total / documents) if lengths.any() else 1.0, formula.least_average)
-    return _Statistics(documents, average, read.astype(np.float64), df)
+    return Statistics(documents, average, read.astype(np.float64), df)
 
 
 def _weigh_in_float64(
     formula: Bm25Formula,
-    statistics: _Statistics,
+    statistics: Statistics,
     documents: SparseVectors,
     lengths: Float64Array,
     dtype: type[np.floating[Any]] = np.float64,
@@ -229,7 +237,7 @@ def _saturated(
     return weight + formula.delta if formula.saturation == "bm25+" else weight
 
 
-def _absent(formula: Bm25Formula, statistics: _Statistics) -> Float32Array | None:
+def _absent(formula: Bm25Formula, statistics: Statistics) -> Float32Array | None:
     """Return what a document gets for a term that it lacks, float32 (V,); None for nothing."""
     if formula.saturation == "bm25":
         return None
@@ -239,7 +247,7 @@ def _absent(formula: Bm25Formula, statistics: _Statistics) -> Float32Array | Non
 
 
 def _as_tantivy(
-    formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
+    formula: Bm25Formula, statistics: Statistics, documents: SparseVectors, lengths: Float64Array
 ) -> Float32Array:
     """Round each step: ``weight = idf · (k1 + 1)``, and its product with ``tf / (tf + norm)``."""
     idf, norm = _float32_parts(formula, statistics, lengths)
@@ -252,7 +260,7 @@ def _as_tantivy(
 
 
 def _as_lance(
-    formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
+    formula: Bm25Formula, statistics: Statistics, documents: SparseVectors, lengths: Float64Array
 ) -> Float32Array:
     """Round each step: ``(k1 + 1) · tf / (tf + norm)``, and its product with the IDF."""
     idf, norm = _float32_parts(formula, statistics, lengths)
@@ -263,7 +271,7 @@ def _as_lance(
 
 
 def _float32_parts(
-    formula: Bm25Formula, statistics: _Statistics, lengths: Float64Array
+    formula: Bm25Formula, statistics: Statistics, lengths: Float64Array
 ) -> tuple[Float32Array, Float32Array]:
     """Return the IDF of each term, and ``k1 · (1 - b + b · |d| / avgdl)`` of each length, every step rounded.
 
@@ -292,7 +300,7 @@ def _logf(values: Float32Array) -> Float32Array:
     return logarithms
 
 
-def _idf(formula: Bm25Formula, statistics: _Statistics) -> Float64Array:
+def _idf(formula: Bm25Formula, statistics: Statistics) -> Float64Array:
     """Return the IDF of each term, float64 (V,)."""
     df: Float64Array = statistics.df.astype(np.float64)
     documents = statistics.documents
@@ -326,7 +334,7 @@ def _bm25s_formula(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     return replace(variant, delta=delta, all_documents=True, arithmetic="bm25s", float32_sums=True)
 
 
-_COMPUTE: Mapping[Arithmetic, Callable[[Bm25Formula, _Statistics, SparseVectors, Float64Array], Float32Array]] = {
+_COMPUTE: Mapping[Arithmetic, Callable[[Bm25Formula, Statistics, SparseVectors, Float64Array], Float32Array]] = {
     "float64": _weigh_in_float64,
     "tantivy": _as_tantivy,
     "lance": _as_lance,

@@ -34,7 +34,7 @@ from harness.parity.references import (
 from harness.parity.run_comparison import Parity, compare_run
 from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Plan
-from harness.registry.cards import BackendCard, ReferenceRule
+from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
 from harness.worker.divided_search import DividedSearch
@@ -108,16 +108,15 @@ class References:
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
-        deeper = None
-        key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
-        if key is None or card is None or vectors is None or record is None or outcome.run is None:
+        deeper, card, record, key = None, outcome.trial.spec.card, outcome.record, _key(outcome)
+        if key is None or card is None or record is None or outcome.run is None:
             return None
         label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
-        references = self._built.pop(key, None) or self._build(card, vectors, outcome.trial.parameters, record)
+        references = self.of(outcome)
         self._left[key] -= 1
-        if self._left[key]:
-            self._built[key] = references
+        if not self._left[key]:
+            del self._built[key]
         if card.reference.kind == "hybrid":
             among = self._dataset.candidates
             parity, exact = compare_hybrid(
@@ -175,15 +174,18 @@ class References:
         causes = hits_of_components(parts)
         return OutcomeParity(compare_run(run, reference, k=self._k, tolerance=tolerance, hypotheses=causes), exact=None)
 
-    def _build(
-        self,
-        card: BackendCard,
-        vectors: Vectors,
-        parameters: Mapping[str, ParameterValue],
-        record: TrialRecord,
-    ) -> Mapping[str, Reference]:
-        """Return a backend's references by column: a hybrid has a reference for each list, over all documents."""
-        external = record.external
+    def of(self, outcome: Outcome) -> Mapping[str, Reference]:
+        """Return a backend's references by column: a hybrid has a reference for each list, over all documents.
+
+        Empty if the backend has no reference, or is made of other backends. They are kept until the last backend that
+        shares them is compared.
+        """
+        key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
+        if key is None or card is None or vectors is None or record is None:
+            return {}
+        if key in self._built:
+            return self._built[key]
+        external, parameters = record.external, outcome.trial.parameters
         dataset, threads, kind = self._dataset, self._plan.request.threads, card.reference.kind
         candidates = None
         if kind != "hybrid" and dataset.candidates is not None:
@@ -197,6 +199,7 @@ class References:
         if kind in ("dense", "hybrid"):
             dense = replace(_dense_recipe(vectors, dataset, parameters, external), candidates=candidates)
             references["dense"] = DenseReference(dense, threads=threads, divided=self._divided)
+        self._built[key] = references
         return references
 
 

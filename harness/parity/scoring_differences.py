@@ -177,13 +177,13 @@ def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) 
 def _changes(base: _Claim, other: _Claim, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:
     first, second = base.formula, other.formula
     before = ranked(first)
-    for name, changed, words in _parts(first, second):
+    for name, changed, words in formula_parts(first, second):
         after = ranked(changed)
         queries, overlap = _compared(before, after) if before is not None and after is not None else (None, None)
         yield FormulaChange(name, *words, queries, overlap)
 
 
-def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:
+def formula_parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:
     """Yield each part in which formulas differ: its name, the first formula with that part changed, and both in words.
 
     The function of another package is a single part: its computation is unknown.

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -95,6 +96,38 @@ def compare(
         UsageError: for wrong arguments, before any engine starts.
         DataError: for a malformed dataset if it is the only dataset, before any engine starts.
     """
+    named = name_objects(backends, dataset)
+    request, output = from_keywords(
+        "harness.compare",
+        {"backends": named.backends, "dataset": named.dataset, **options},
+        CompareRequest,
+        CompareOutput,
+    )
+    require(output)
+    if output.save_runs is not None and output.out is None:
+        raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
+    plan = plan_for(request, named.in_memory, named.functions)
+    if output.out is not None:
+        check_target(output.out, overwrite=output.overwrite)
+    comparison = run(plan, display, output, named.in_memory)
+    if output.out is None:
+        return comparison
+    return comparison.save(
+        output.out, overwrite=output.overwrite, keep_text=output.keep_text, save_runs=output.save_runs
+    )
+
+
+class NamedObjects(NamedTuple):
+    """Backends and datasets as texts, and the objects in Python among them, by name, label or expression."""
+
+    backends: BackendsLike
+    dataset: str | None
+    functions: dict[str, Function]
+    in_memory: dict[str, Dataset]
+
+
+def name_objects(backends: BackendsLike, dataset: DatasetLike | Sequence[DatasetLike] | None) -> NamedObjects:
+    """Name the functions among backends and the objects among datasets; raises UsageError for other objects."""
     names, in_memory = _name_dataset(dataset) if dataset is not None else (None, {})
     functions: dict[str, Function] = {}
     with_functions = callable(backends) or (isinstance(backends, list | tuple) and any(map(callable, backends)))
@@ -102,21 +135,7 @@ def compare(
         expressions = with_names(backends, "backends")
         functions = {name or function_expression(item): item for name, item in expressions if callable(item)}
         backends = [labelled_expression(name, item, LABEL) for name, item in expressions]
-    request, output = from_keywords(
-        "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
-    )
-    require(output)
-    if output.save_runs is not None and output.out is None:
-        raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
-    plan = plan_for(request, in_memory, functions)
-    if output.out is not None:
-        check_target(output.out, overwrite=output.overwrite)
-    comparison = run(plan, display, output, in_memory)
-    if output.out is None:
-        return comparison
-    return comparison.save(
-        output.out, overwrite=output.overwrite, keep_text=output.keep_text, save_runs=output.save_runs
-    )
+    return NamedObjects(backends, names, functions, in_memory)
 
 
 def _name_dataset(dataset: object) -> tuple[str, dict[str, Dataset]]:

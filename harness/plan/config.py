@@ -905,6 +905,55 @@ class ReportRequest(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest(Options):
+    """The query and the documents that ``harness explain`` explains, and the backends that rank them."""
+
+    result: Path | None = Option(
+        "A result folder of compare: its hits are explained. Without it, --backends search --dataset.",
+        argument=True,
+        metavar="RESULT",
+    ).default(None)
+    query: str = Option("The query to explain.", COMPARED, common=True, metavar="ID").required()
+    doc: Sequence[str] = Option(
+        "A document to explain, at any rank; by default the best --k of each backend.",
+        COMPARED,
+        common=True,
+        metavar="ID",
+        repeated=True,
+    ).default(())
+    dataset: str | None = replace(
+        option_fields(CompareRequest)["dataset"].option,
+        help="A dataset as compare takes it; one of a RESULT with several.",
+        repeated=False,
+        commas=False,
+        metavar="NAME|PATH",
+        form="the name or path of a dataset",
+        default_text="cacm",
+    ).default(None)
+    backends: str | Sequence[str] | None = replace(
+        option_fields(CompareRequest)["backends"].option, default_text="qdrant,lucene,csr"
+    ).default(None)
+    queries: str | None = Option(
+        "File of the queries; the dataset's own by default.", COMPARED, metavar="FILE"
+    ).default(None)
+    split: str | None = SPLIT.default(None)
+    columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
+    filter: Sequence[str] = FILTER.default(())
+    k: int = replace(
+        DEPTH, help="Documents of each backend to explain; without RESULT, also the number to ask for, per query."
+    ).default(10)
+    cards: Path | None = CARDS.default(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOutput(Options):
+    """Form of the result of ``harness explain``."""
+
+    format: str = replace(FORMAT, choices=("table", "markdown", "json")).default("table")
+    verbose: bool = VERBOSE.default(False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InitRequest(Options):
     """Content of the ``harness.toml`` that ``harness init`` writes."""
 

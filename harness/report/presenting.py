@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from harness._version import __version__
 from harness.data.types import Corpus
 from harness.document.model import Document
-from harness.errors import UsageError
+from harness.errors import UnknownNameError, UsageError
 from harness.pipeline.check.checked import CheckResult
 from harness.pipeline.evaluated_runs import EvaluatedRuns
 from harness.pipeline.regress.regression import Regression, without_texts
 from harness.report.documents.check_cases import failures
+from harness.report.documents.explanation import explanation_document
 from harness.report.documents.query import query_document
 from harness.report.documents.query_table import queries_document
 from harness.report.formats import render, render_comment
@@ -24,8 +26,11 @@ from harness.report.rankings.of_runs import run_explorers
 from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
 from harness.results.comparison import Comparison
+from harness.results.explanation import Explanation
 from harness.results.presenters import LEFT_OUT
 from harness.results.schema import Result
+
+EXPLANATION_FORMATS = ("table", "markdown", "json")
 
 
 class ReportPresenter:
@@ -74,6 +79,14 @@ class ReportPresenter:
             raise TypeError(f"a {type(evaluated).__name__} has no scores")
         output = scores_output(evaluated, format_name, per_query=per_query)
         return output if isinstance(output, str) else render(output, format_name, verbose=True)
+
+    def explanation(self, explanation: Explanation, format_name: str, *, verbose: bool) -> str:
+        """Return an explanation as ``table``, ``markdown`` or ``json``."""
+        if format_name not in EXPLANATION_FORMATS:
+            raise UnknownNameError("format", format_name, EXPLANATION_FORMATS)
+        if format_name == "json":
+            return f"{json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False)}\n"
+        return render(explanation_document(explanation), format_name, verbose=verbose)
 
     def comment(self, report: Result) -> str:
         """Return a judged result as Markdown for a comment on a pull request."""

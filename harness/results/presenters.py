@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
+    from harness.results.explanation import Explanation
     from harness.results.schema import Result
 
 
@@ -43,6 +44,9 @@ class Presenter(Protocol):
 
     def scores(self, evaluated: object, format_name: str, *, per_query: bool) -> str:
         """Return the scores of several runs in one of these formats, with or without the values of every query."""
+
+    def explanation(self, explanation: Explanation, format_name: str, *, verbose: bool) -> str:
+        """Return an explanation as ``table``, ``markdown`` or ``json``."""
 
     def comment(self, report: Result) -> str:
         """Return a judged result as Markdown for a comment on a pull request."""

@@ -51,7 +51,7 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
             f"the dataset '{', '.join(objects)}' of '{first.source}' was an object in Python",
             fix="name its present location, as dataset=…; or run it again in Python, then: harness diff BEFORE AFTER",
         )
-    request = _request(first.report.plan, changes)
+    request = request_of(first.report.plan, changes)
     if regress.dataset is not None:
         request = replace(request, dataset=regress.dataset)
     if regress.backends is not None:
@@ -86,7 +86,7 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:
+def request_of(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:
     """Return the request as it was given then, with the changes of now on top."""
     field_names = option_fields(CompareRequest).keys() - _NOT_TAKEN_OVER
     arguments = {name: value for name, value in record.arguments.items() if name in field_names and value is not None}

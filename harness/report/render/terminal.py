@@ -67,7 +67,8 @@ def render_terminal(
             console.print(Text(folded(f"{short} = {shortened(full)}", width)))
     if hidden:
         console.print()
-        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the HTML report every query", "dim")
+        rest = ", the HTML report every query" if document.has_page else ""
+        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes{rest}", "dim")
     lines = (line.rstrip() for line in sink.getvalue().splitlines())
     return "\n".join(line[:width] if line.startswith(_RULE) else line for line in lines) + "\n"
 

@@ -1,0 +1,300 @@
+"""Explain scores of sparse references: what each term adds, and why two documents or two backends differ.
+
+Contributions come from the reference itself, queried with one term at a time, and add up to its score bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.types import (
+    Float32Array,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    SparseVectors,
+    TermCounts,
+)
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.bm25_models import Bm25Formula, idf_of, statistics_of, weigh_at_lengths
+from harness.exact.lucene import byte_lengths, decoded_lengths
+from harness.parity.causes import UNKNOWN
+from harness.parity.recipes import Recipe, with_formula
+from harness.parity.references import SparseReference
+from harness.parity.scoring_differences import formula_parts
+
+ROUNDING = "rounding"
+LENGTH = "length"
+_MOST_ROUNDING = 1e-5
+"""Differences of this part of a score are rounding; the bound of float32 sums over 100 terms is 1.2e-5."""
+
+
+class TermScores(NamedTuple):
+    """What each term of a query adds to documents.
+
+    Attributes:
+        columns: int32 (T,), the terms in the order of addition; if equal terms are added one by one, each occurs.
+        weights: float32 (T,), their values in the query.
+        contributions: float32 (T, D).
+        of_all: What every document gets, with these terms or without, added last; 0 for most formulas.
+        scores: float32 (D,), the sums, which are the reference's scores.
+    """
+
+    columns: Int32Array
+    weights: Float32Array
+    contributions: Float32Array
+    of_all: np.float32
+    scores: Float32Array
+
+
+def term_scores(reference: SparseReference, rows: Int32Array) -> TermScores:
+    """Return the contributions of the only query's terms to the documents ``rows``.
+
+    They are added as the reference does: in float64 in ascending order of dimension, and rounded once to float32; in
+    float32, each addition rounded, for a formula with such sums. Raises AssertionError if a sum is not the reference's
+    score: a defect of the harness.
+    """
+    recipe = reference.recipe
+    columns, weights = recipe.queries.row(0)
+    in_float32 = recipe.formula is not None and recipe.formula.float32_sums
+    if in_float32:
+        columns = np.repeat(columns, weights.astype(np.int64))
+        weights = np.ones(len(columns), dtype=np.float32)
+    singles = SparseVectors(np.arange(len(columns) + 1), columns, weights, recipe.queries.dimensions)
+    search = replace(reference.search_of_all(1), queries=reference.weighted.weigh(singles), matching=None, absent=None)
+    starts = np.arange(len(columns) + 1, dtype=np.int64) * len(rows)
+    contributions = search.score(starts, np.tile(rows, len(columns))).reshape(len(columns), len(rows))
+    of_all = np.float32(0) if recipe.absent is None else recipe.absent[columns].sum()
+    sums: npt.NDArray[np.floating] = np.zeros(len(rows), dtype=np.float32 if in_float32 else np.float64)
+    for contribution in contributions:
+        sums = sums + contribution
+    scores: Float32Array = sums.astype(np.float32) + of_all
+    expected = score_rows(reference, rows)
+    if not np.array_equal(scores, expected):
+        raise AssertionError(f"contributions add up to {scores}, the reference's scores are {expected}")
+    return TermScores(columns, weights, contributions, of_all, scores)
+
+
+def score_rows(reference: SparseReference, rows: Int32Array) -> Float32Array:
+    """Return the reference's scores of documents for its only query, without reading any other document."""
+    return reference.search_of_all(1).score(np.array([0, len(rows)], dtype=np.int64), rows)
+
+
+class Collection(NamedTuple):
+    """Statistics behind a document's score: those of its shard, if there are several.
+
+    ``documents`` is N, ``df`` int64 (V,), ``idf`` float (V,) or None without an IDF, ``average`` is avgdl or None.
+    """
+
+    documents: int
+    df: Int64Array
+    idf: Float32Array | Float64Array | None
+    average: float | None
+
+
+def collection_of(recipe: Recipe, shard: int = 0) -> Collection:
+    """Return the statistics that a recipe's scores are made of, in one of its shards."""
+    counts, documents, idf = recipe.counts, recipe.documents, recipe.idf
+    if recipe.shards is not None:
+        rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
+        counts = counts.of_documents(rows) if counts is not None else None
+        documents = documents.take(rows)
+        idf = idf[shard] if isinstance(idf, np.ndarray) else idf
+    if isinstance(recipe.formula, Bm25Formula) and counts is not None:
+        statistics = statistics_of(counts, recipe.formula)
+        return Collection(statistics.documents, statistics.df, idf_of(counts, recipe.formula), statistics.average)
+    df, filled = document_frequencies(documents)
+    average = float(counts.lengths.sum() / max(np.count_nonzero(counts.lengths), 1)) if counts is not None else None
+    return Collection(filled, df, bm25_idf(df, filled) if isinstance(idf, str) else idf, average)
+
+
+def recipe_formula(recipe: Recipe) -> Bm25Formula | None:
+    """Return the BM25 formula that a recipe computes for all documents together; None for other weights."""
+    if isinstance(recipe.formula, Bm25Formula):
+        return recipe.formula
+    if recipe.counts is None or recipe.formula is not None or not isinstance(recipe.idf, str):
+        return None
+    return Bm25Formula(recipe.k1, recipe.b, k1_plus_1=recipe.k1_plus_1, byte_lengths=recipe.mode == "lucene")
+
+
+def stored_lengths(recipe: Recipe, rows: Int32Array) -> Int64Array | None:
+    """Return the lengths with which documents are scored: rounded down to a byte if the engine stores a byte."""
+    formula = recipe_formula(replace(recipe, idf="bm25"))
+    if recipe.counts is None or formula is None:
+        return None
+    lengths = recipe.counts.lengths[rows]
+    return decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
+
+
+class PairDifference(NamedTuple):
+    """Why one document scores higher than another: ``terms`` float64 (T,) and ``length``, which add up to it."""
+
+    terms: Float64Array
+    length: float
+
+
+def pair_difference(reference: SparseReference, scores: TermScores, rows: Int32Array) -> PairDifference:
+    """Return the difference of the first two documents ``rows``, whose term scores are the first two of ``scores``.
+
+    Counts of terms are compared at the length of the second document; the rest is the effect of the first document's
+    length. Documents of equal length, and weights that no formula of lengths makes, differ by their terms only.
+    """
+    recipe, formula = reference.recipe, recipe_formula(reference.recipe)
+    lengths = stored_lengths(recipe, rows)
+    first, second = scores.contributions[:, 0].astype(np.float64), scores.contributions[:, 1].astype(np.float64)
+    if formula is None or recipe.counts is None or lengths is None or recipe.shards is not None:
+        return PairDifference(first - second, 0.0)
+    if lengths[0] == lengths[1]:
+        return PairDifference(first - second, 0.0)
+    statistics = statistics_of(recipe.counts, formula)
+    weights = np.zeros((2, len(scores.columns)))
+    for position, row in enumerate(rows[:2]):
+        block = recipe.counts.documents.take(np.array([row]))
+        weighed = weigh_at_lengths(formula, statistics, block, np.full(block.nnz, float(lengths[1])))
+        weight_of = dict(zip(block.indices.tolist(), weighed.tolist(), strict=True))
+        weights[position] = [weight_of.get(column, 0.0) for column in scores.columns.tolist()]
+    of_terms: Float64Array = scores.weights * (weights[0] - weights[1])
+    return PairDifference(of_terms, float(np.float64(scores.scores[0]) - scores.scores[1] - of_terms.sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreStep:
+    """A step from one score to another: a part of the formula, ``before`` and ``after`` in words, and its amount."""
+
+    name: str
+    before: str
+    after: str
+    amount: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScoredDocument:
+    """A document for one query in one backend.
+
+    ``reference`` is of that query only, ``row`` the document's row in it. ``score`` is the engine's, None if it did not
+    return the document; ``cause`` is the proven cause of the engine's difference from the reference, if any.
+    """
+
+    reference: SparseReference
+    row: int
+    score: float | None
+    cause: str | None
+    analyzer: str
+    terms: object
+    """Equal for backends with the same terms."""
+
+    @property
+    def exact(self) -> float:
+        """The reference's score."""
+        return self.rescored(self.reference.recipe)
+
+    def rescored(self, recipe: Recipe) -> float:
+        """Return the score by another recipe."""
+        changed = self.reference if recipe is self.reference.recipe else SparseReference(recipe)
+        return float(score_rows(changed, np.array([self.row], dtype=np.int32))[0])
+
+
+class _Level(NamedTuple):
+    """A score on the way from an engine to its formula, and the name and words of the change that led to it."""
+
+    score: float
+    name: str = ""
+    words: tuple[str, str] = ("", "")
+
+
+def score_steps(first: ScoredDocument, second: ScoredDocument) -> list[ScoreStep]:
+    """Return the steps from the first backend's score to the second's: their amounts add up to the difference.
+
+    The order is fixed: the first engine's difference from its reference, its shards and a missing IDF; k1, b, length,
+    IDF, N and avgdl, saturation, factor (k1 + 1); the analyzer; the same of the second engine, backwards; rounding
+    last. Steps without effect on this document are left out.
+    """
+    down, first_recipe = _levels(first)
+    up, second_recipe = _levels(second)
+    steps = [ScoreStep(level.name, *level.words, level.score - before.score) for before, level in pairwise(down)]
+    steps += _between(first, first_recipe, down[-1].score, second, second_recipe, up[-1].score)
+    steps += [
+        ScoreStep(level.name, *level.words[::-1], before.score - level.score)
+        for before, level in reversed(list(pairwise(up)))
+    ]
+    return _joined(steps, max(abs(down[0].score), abs(up[0].score)))
+
+
+def _levels(document: ScoredDocument) -> tuple[list[_Level], Recipe]:
+    """Return an engine's score, and each simplification of it; and the recipe of the last one."""
+    recipe = document.reference.recipe
+    levels = [_Level(document.exact)]
+    if document.score is not None:
+        levels = [_Level(document.score), _Level(document.exact, document.cause or ROUNDING)]
+    if recipe.shards is not None and recipe.counts is not None and recipe_formula(recipe) is not None:
+        unsharded = replace(recipe, shards=None)
+        if recipe.formula is not None:
+            unsharded = with_formula(unsharded, recipe.counts, recipe.formula)
+        recipe = unsharded
+        words = ("of each shard", "of all documents")
+        levels.append(_Level(document.rescored(recipe), "statistics", words))
+    if recipe.idf is None and recipe.formula is None and recipe.counts is not None and recipe.mode == "textbook":
+        recipe = replace(recipe, idf="bm25")
+        levels.append(_Level(document.rescored(recipe), "IDF", ("left out", "counted")))
+    return levels, recipe
+
+
+def _between(
+    first: ScoredDocument, recipe: Recipe, score: float, second: ScoredDocument, target: Recipe, target_score: float
+) -> Iterator[ScoreStep]:
+    """Yield the steps between two recipes: parts of the formula, one after another, then the analyzer."""
+    formula, target_formula = recipe_formula(recipe), recipe_formula(target)
+    same_terms = first.terms == second.terms
+    if formula is None or target_formula is None:
+        yield ScoreStep("weights of terms", recipe.mode, target.mode, target_score - score)
+        return
+    if same_terms and next(formula_parts(formula, target_formula), None) is None:
+        yield ScoreStep(ROUNDING, "", "", target_score - score)
+        return
+    now = _in_float64(first, recipe, formula)
+    yield ScoreStep(ROUNDING, "", "", now - score)
+    while (part := next(formula_parts(formula, target_formula), None)) is not None:
+        name, changed, words = part
+        if not isinstance(changed, Bm25Formula):
+            raise AssertionError("a part of a BM25 formula is no formula")
+        formula, before = changed, now
+        now = _in_float64(first, recipe, formula)
+        yield ScoreStep(name, *words, now - before)
+    end = _in_float64(second, target, target_formula)
+    if not same_terms:
+        yield ScoreStep("analyzer", first.analyzer, second.analyzer, end - now)
+        now = end
+    yield ScoreStep(ROUNDING, "", "", target_score - now)
+
+
+def _in_float64(document: ScoredDocument, recipe: Recipe, formula: Bm25Formula) -> float:
+    """Return a document's score by a formula whose weights are computed in float64."""
+    if recipe.counts is None:
+        raise AssertionError("a formula without counts of terms")
+    plain = replace(formula, arithmetic="float64", float32_sums=True)
+    return document.rescored(_of_formula(recipe, recipe.counts, plain))
+
+
+def _of_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
+    base = Recipe("formula", recipe.doc_ids, recipe.query_ids, counts.documents, recipe.queries, None, counts)
+    return with_formula(base, counts, formula)
+
+
+def _joined(steps: list[ScoreStep], scale: float) -> list[ScoreStep]:
+    """Return steps with equal names and words as one, without those that change nothing; rounding comes last.
+
+    More than rounding can be is called unknown.
+    """
+    joined: dict[tuple[str, str, str], float] = {}
+    for step in steps:
+        key = (step.name, step.before, step.after)
+        joined[key] = joined.get(key, 0.0) + step.amount
+    rounding = joined.pop((ROUNDING, "", ""), 0.0)
+    joined[ROUNDING if abs(rounding) <= _MOST_ROUNDING * max(scale, 1.0) else UNKNOWN, "", ""] = rounding
+    return [ScoreStep(*key, amount) for key, amount in joined.items() if amount]

@@ -1,0 +1,557 @@
+"""``harness.explain``: why documents have their ranks in each backend, for one query, from their exact references."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import numbers
+from harness.data.dataset import Dataset
+from harness.data.progress import Display, SilentDisplay
+from harness.data.types import Ids, Int32Array, Run
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.parity.contributions import (
+    LENGTH,
+    ScoredDocument,
+    TermScores,
+    collection_of,
+    pair_difference,
+    recipe_formula,
+    score_steps,
+    stored_lengths,
+    term_scores,
+)
+from harness.parity.outcome_parity import References
+from harness.parity.references import DenseReference, Reference, SparseReference
+from harness.pipeline.compare import DatasetLike, name_objects
+from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
+from harness.pipeline.regress.rerun import request_of
+from harness.pipeline.run import run_plan
+from harness.plan.callables import Function
+from harness.plan.config import BackendsLike, CompareRequest, ExplainRequest, Resume
+from harness.plan.option_fields import from_keywords, is_set, keywords_of, require
+from harness.plan.plan import Plan, Trial
+from harness.results.comparison import Comparison
+from harness.results.explanation import (
+    Amount,
+    BackendDifference,
+    BackendExplanation,
+    DocumentDifference,
+    DocumentScore,
+    Explanation,
+    QueryWord,
+    TermContribution,
+)
+from harness.results.hit_rules import HitRules
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.columns import save_table
+from harness.store.scratch import scratch_folder
+from harness.worker.embeddings import CacheCheck
+from harness.worker.encodings import Encodings
+from harness.worker.executor import create_executor
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Terms
+
+_WORD = re.compile(r"\S+")
+_OUTSIDE = "not in the index"
+_EMPTY = "it has no text"
+_LOST = "lost: the engine does not hold it"
+_FILTERED = "left out by the filter"
+_NO_CANDIDATE = "not among the query's candidates"
+_LEFT_OUT = "left out by a rule of the dataset"
+_NO_HIT = "no hit: it has none of the query's terms"
+
+
+@keywords_of(ExplainRequest)
+def explain(
+    result: str | Path | Comparison | None = None,
+    *,
+    query: str | int,
+    dataset: DatasetLike | None = None,
+    backends: BackendsLike | None = None,
+    display: Display | None = None,
+    **options: object,
+) -> Explanation:
+    """Say why documents are ranked where they are; the command is ``harness explain``.
+
+    Args:
+        result: A result folder of compare, or a :class:`harness.Comparison`, whose hits are explained; None searches.
+        query: The id of the query.
+        dataset: A dataset as :func:`harness.compare` takes it; with ``result``, its present place, or one of several.
+        backends: Without ``result``, backends as :func:`harness.compare` takes them.
+        display: Where progress is shown; None shows none.
+        options: ``doc`` names documents in place of the best ``k`` of each backend; ``queries`` (a file), ``split``,
+            ``columns``, ``filter`` and ``cards`` as for :func:`harness.compare`.
+
+    Returns:
+        Ranks, scores and contributions in every backend, and the differences between documents and backends.
+
+    Raises:
+        UnknownNameError: There is no such query, document or backend.
+        UsageError, DataError: As :func:`harness.compare`.
+        ResultError: The result cannot be read.
+    """
+    named = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
+    given: dict[str, object] = {"query": str(query), "dataset": named.dataset, **options}
+    if backends is not None:
+        given["backends"] = named.backends
+    comparison = result if isinstance(result, Comparison) else None
+    if comparison is None:
+        given["result"] = result
+    (request,) = from_keywords("harness.explain", given, ExplainRequest)
+    return run(request, display, comparison, named.in_memory, named.functions)
+
+
+def run(
+    request: ExplainRequest,
+    display: Display | None = None,
+    comparison: Comparison | None = None,
+    in_memory: Mapping[str, Dataset] = MappingProxyType({}),
+    functions: Mapping[str, Function] = MappingProxyType({}),
+) -> Explanation:
+    """Explain what a request names; ``comparison`` takes the place of its result folder. See :func:`explain`."""
+    require(request)
+    if comparison is None and request.result is not None:
+        comparison = Comparison.load(request.result)
+    plan = _plan(request, comparison, in_memory, functions)
+    visible_display = display if display is not None else SilentDisplay()
+    cache = Cache()
+    with cache.intact(), ExitStack() as resources:
+        work = resources.enter_context(scratch_folder(cache.folder(WORK), COMPARISON))
+        full = load_planned(plan, cache, visible_display, in_memory.get(plan.only_dataset))
+        plan = resolved_for(plan, full)
+        dataset = sampled(full, plan)
+        names = dataset.queries.ids.to_list()
+        if request.query not in names:
+            raise UnknownNameError("query", request.query, names, of=f"'{dataset.name}'")
+        rules = HitRules.of(dataset)
+        deep = rules.deepened(plan)
+        outcomes = run_plan(deep, dataset, cache, work, visible_display)
+        stored = _stored_runs(comparison, request, dataset, outcomes)
+        search = _Search(request, plan, dataset, rules, outcomes, stored, cache, work, visible_display)
+        return _Explainer(search, References(outcomes, deep, dataset, visible_display)).explanation()
+
+
+def _plan(
+    request: ExplainRequest,
+    comparison: Comparison | None,
+    in_memory: Mapping[str, Dataset],
+    functions: Mapping[str, Function],
+) -> Plan:
+    """Return the plan of one dataset: of a stored result, or of the backends and the dataset that are named."""
+    if comparison is None:
+        names = ("dataset", "split", "columns", "filter", "cards", "k")
+        options: dict[str, Any] = {name: getattr(request, name) for name in names}
+        if request.backends is not None:
+            options["backends"] = request.backends
+        if request.queries is not None:
+            options["queries"] = ("relevant", request.queries)
+        compared = CompareRequest(**options)
+    else:
+        searching = [name for name in ("backends", "queries", "split", "columns", "filter") if is_set(request, name)]
+        if searching:
+            flags = ", ".join(f"--{name}" for name in searching)
+            raise UsageError(f"{flags} with a result, whose own hits are explained", fix="leave out one of them")
+        if comparison.report.kind != "compare":
+            raise UsageError(
+                f"the result is of {comparison.report.kind}, and explain reads results of compare",
+                fix="name its dataset and backends: harness explain --dataset … --backends … --query …",
+            )
+        compared = request_of(comparison.report.plan, {})
+        if request.dataset is not None and len(comparison.datasets) == 1:
+            compared = replace(compared, dataset=request.dataset)
+    untimed = replace(compared, timing=False, warm_up=CompareRequest().warm_up, resume=Resume.ALWAYS, rebuilds=1)
+    plan = plan_for(untimed, in_memory, functions)
+    if len(plan.datasets) == 1:
+        return plan.on(plan.datasets[0])
+    named = {dataset.name: dataset for dataset in plan.datasets}
+    if comparison is None or request.dataset is None:
+        raise UsageError(f"{len(named)} datasets: {', '.join(named)}", fix="explain one of them: --dataset NAME")
+    if request.dataset not in named:
+        raise UnknownNameError("dataset", request.dataset, named, of="the result")
+    return plan.on(named[request.dataset])
+
+
+def _stored_runs(
+    comparison: Comparison | None, request: ExplainRequest, dataset: Dataset, outcomes: Sequence[Outcome]
+) -> dict[str, Run]:
+    """Return the hits of a stored result by backend, none without a result.
+
+    Raises UsageError if the dataset has other documents than those that were searched.
+    """
+    if comparison is None:
+        return {}
+    name = comparison.datasets[0] if len(comparison.datasets) == 1 else request.dataset
+    if comparison.report.on(str(name)).dataset.provenance.get("corpus_sha256") != dataset.corpus.digest:
+        raise UsageError(
+            f"'{dataset.name}' has other documents now than the result", fix="name their present place: --dataset PATH"
+        )
+    labels = [outcome.trial.label for outcome in outcomes]
+    return {label: comparison.run(label, name) for label in labels if comparison.has_run(label, name)}
+
+
+class _Hit(NamedTuple):
+    rank: int
+    score: float
+
+
+class _Exact(NamedTuple):
+    """A reference of one query: its whole ranking, document id -> rank, with and without the dataset's rules."""
+
+    reference: SparseReference | DenseReference
+    ranks: Mapping[str, int]
+    before_rules: Collection[str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Search:
+    """The search of all queries, and the hits of a stored result by label, which come before its own."""
+
+    request: ExplainRequest
+    plan: Plan
+    dataset: Dataset
+    rules: HitRules
+    outcomes: Sequence[Outcome]
+    stored: Mapping[str, Run]
+    cache: Cache
+    work: Path
+    display: Display
+
+    @property
+    def row(self) -> int:
+        """The row of the query."""
+        return int(self.dataset.queries.ids.rows_of(Ids.of([self.request.query]))[0])
+
+    def hits(self, outcome: Outcome) -> dict[str, _Hit]:
+        """Return a backend's hits for the query, without hits that the dataset leaves out."""
+        label, run = outcome.trial.label, outcome.run
+        if label in self.stored:
+            run = self.stored[label]
+        elif run is not None:
+            run = self.rules.filter_hits(run, self.plan.request.k if outcome.trial.spec.kind != "run" else None)
+        return hits_of(run, self.request.query) if run is not None else {}
+
+    def analysed(self, trial: Trial, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the terms that a trial's analyzer makes of words: one analysis, kept in the cache as others are."""
+        distinct = sorted(set(words))
+        texts = Dataset.of({str(row): word for row, word in enumerate(distinct)}, {"0": "word"}, name="words")
+        corpus, queries = self.work / f"words-{texts.corpus.digest}.arrow", self.work / "words-query.arrow"
+        save_table(corpus, pa.table({"id": texts.corpus.ids.values, "text": texts.corpus.texts}))
+        save_table(queries, pa.table({"id": texts.queries.ids.values, "text": texts.queries.texts}))
+        check = CacheCheck(0.0, self.plan.request.seed)
+        executor = create_executor(self.plan.request)
+        encodings = Encodings(self.cache, texts, corpus, queries, self.work, self.display, executor, check)
+        try:
+            vectors = encodings.vectors(trial, weights=False)
+        except DataError:  # the analyzer drops every word
+            return dict.fromkeys(distinct, ())
+        if vectors is None or vectors.terms is None:
+            raise AssertionError("an analyzer without terms")
+        counts = vectors.terms.counts
+        terms_of = (counts.vocabulary.take(counts.documents.row(row)[0]) for row in range(len(distinct)))
+        return {word: tuple(terms) for word, terms in zip(distinct, terms_of, strict=True)}
+
+
+def hits_of(run: Run, query: str) -> dict[str, _Hit]:
+    """Return the hits of one query by document id, with their ranks; empty if the run does not have it."""
+    row = int(run.query_ids.rows_of(Ids.of([query]))[0])
+    if row < 0:
+        return {}
+    hits = run.of_query(row)
+    ids, scores = run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist()
+    return {name: _Hit(rank, score) for rank, (name, score) in enumerate(zip(ids, scores, strict=True), 1)}
+
+
+class _Explainer:
+    """Explains one query of a search."""
+
+    def __init__(self, search: _Search, references: References) -> None:
+        self.search, self.references = search, references
+        self.hits = {outcome.trial.label: search.hits(outcome) for outcome in search.outcomes}
+        self.documents = self._documents()
+        self.exact: dict[str, Mapping[str, _Exact]] = {}
+        self.causes: dict[str, str | None] = {}
+        for outcome in search.outcomes:
+            of_query = {
+                name: self._whole_ranking(reference.of_queries(np.array([search.row], dtype=np.int32)))
+                for name, reference in references.of(outcome).items()
+            }
+            self.exact[outcome.trial.label] = of_query
+            parity = references.compare(outcome)
+            cause = parity.parity.per_query.cause[search.row] if parity is not None else None
+            self.causes[outcome.trial.label] = cause
+
+    def _documents(self) -> tuple[str, ...]:
+        """Return the ids of the documents to explain; raises UnknownNameError for documents that no backend knows."""
+        request = self.search.request
+        if not request.doc:
+            best = [list(hits)[: request.k] for hits in self.hits.values()]
+            return tuple(dict.fromkeys(name for of_rank in zip_longest(*best) for name in of_rank if name is not None))
+        chosen, known = Ids.of(dict.fromkeys(request.doc)), self.search.dataset.corpus.ids
+        absent = [name for name, row in zip(chosen, known.rows_of(chosen).tolist(), strict=True) if row < 0]
+        absent = [name for name in absent if not any(name in hits for hits in self.hits.values())]
+        if absent and len(known):
+            raise UnknownNameError("document", absent[0], known.to_list(), of=f"'{self.search.dataset.name}'")
+        return tuple(chosen)
+
+    def _whole_ranking(self, reference: Reference) -> _Exact:
+        """Return the reference of the query, and its whole ranking."""
+        if not isinstance(reference, SparseReference | DenseReference):
+            raise AssertionError(f"a {reference.name} reference without documents")
+        run = reference.retrieve(max(len(reference.recipe.doc_ids), 1))
+        ranked = self.search.rules.filter_hits(run, None)
+        ranks = {name: rank for rank, name in enumerate(ranked.doc_ids.take(ranked.rows), 1)}
+        return _Exact(reference, ranks, set(run.doc_ids.take(run.rows)))
+
+    def explanation(self) -> Explanation:
+        """Return the explanation of the query."""
+        search = self.search
+        text = search.dataset.queries.texts.take(numbers(np.array([search.row])))[0].as_py()
+        return Explanation(
+            dataset=search.dataset.name,
+            query_id=search.request.query,
+            query=str(text),
+            k=search.request.k,
+            documents=self.documents,
+            chosen=bool(search.request.doc),
+            backends=tuple(map(self._backend, search.outcomes)),
+            differences=tuple(self._backend_differences()),
+        )
+
+    def _backend(self, outcome: Outcome) -> BackendExplanation:
+        label, exact = outcome.trial.label, self.exact[outcome.trial.label]
+        if outcome.failure is not None and not self.hits[label]:
+            return BackendExplanation(label, "hits", (), note=f"it failed: {outcome.failure.message}")
+        if len(exact) == 1 and isinstance(next(iter(exact.values())).reference, SparseReference):
+            return self._terms(outcome, next(iter(exact.values())))
+        scores = tuple(self._score(outcome, name) for name in self.documents)
+        return BackendExplanation(label, "hits", scores, cause=self.causes[label], note="it has no exact reference")
+
+    def _score(self, outcome: Outcome, name: str) -> DocumentScore:
+        hit = self.hits[outcome.trial.label].get(name)
+        rank, score = hit if hit is not None else (None, None)
+        return DocumentScore(name, rank, score, None, None)
+
+    def _rows(self, exact: _Exact) -> Int32Array:
+        """Return the rows of the documents to explain among those of a reference, -1 for documents that it lacks."""
+        return exact.reference.recipe.doc_ids.rows_of(Ids.of(self.documents))
+
+    def _absence(self, outcome: Outcome, exact: _Exact, name: str, row: int) -> str:
+        """Return why a document cannot be a hit; empty if it can."""
+        recipe, record = exact.reference.recipe, outcome.record
+        if row < 0:
+            return _OUTSIDE
+        indexed = record is not None and record.external is None
+        if indexed and name not in exact.ranks and row in self.search.dataset.corpus.empty_rows:
+            return _EMPTY
+        if indexed and record is not None and row in record.index.missing_rows:
+            return _LOST
+        if recipe.matching is not None and not recipe.matching.masks[recipe.matching.group_of[0]][row]:
+            return _FILTERED
+        if recipe.candidates is not None and row not in recipe.candidates.rows:
+            return _NO_CANDIDATE
+        if name in exact.ranks:
+            return ""
+        return _LEFT_OUT if name in exact.before_rules else _NO_HIT
+
+    def _terms(self, outcome: Outcome, exact: _Exact) -> BackendExplanation:
+        """Explain a backend whose reference is sparse."""
+        reference, rows, label = exact.reference, self._rows(exact), outcome.trial.label
+        if not isinstance(reference, SparseReference):
+            raise AssertionError("terms without a sparse reference")
+        recipe, present = reference.recipe, np.flatnonzero(rows >= 0)
+        scores = term_scores(reference, rows[present])
+        words, written = self._words(outcome)
+        table = _TermTable(reference, scores, rows[present], written)
+        documents, column_of = [], {int(position): column for column, position in enumerate(present)}
+        for position, name in enumerate(self.documents):
+            document = replace(
+                self._score(outcome, name),
+                absence=self._absence(outcome, exact, name, int(rows[position])),
+                exact_rank=exact.ranks.get(name),
+            )
+            if position in column_of:
+                document = table.fill(document, column_of[position])
+            documents.append(document)
+        formula, average = recipe_formula(recipe), collection_of(recipe).average if recipe.shards is None else None
+        facts: dict[str, str | float | int | None] = {"scoring": reference.mode}
+        facts |= {"analyzer": terms.analyzer} if (terms := _terms_of(outcome)) is not None else {}
+        if formula is not None:
+            facts |= {"k1": formula.k1, "b": formula.b, "k1_plus_1": formula.k1_plus_1}
+        facts |= {"average_length": average} if average is not None else {}
+        return BackendExplanation(
+            label,
+            "terms",
+            tuple(documents),
+            facts,
+            words,
+            tuple(self._document_differences(reference, documents, rows)),
+            self.causes[label],
+        )
+
+    def _words(self, outcome: Outcome) -> tuple[tuple[QueryWord, ...], dict[str, tuple[str, ...]]]:
+        """Return the query's words as the analyzer takes them, and the words behind each term; none for a model."""
+        if _terms_of(outcome) is None:
+            return (), {}
+        texts = self.search.dataset.queries.texts.to_pylist()
+        terms_of = self.search.analysed(outcome.trial, (word for text in texts for word in _WORD.findall(text)))
+        words = tuple(QueryWord(word, terms_of[word]) for word in _WORD.findall(texts[self.search.row]))
+        written: dict[str, dict[str, None]] = {}
+        for word in words:
+            for term in word.terms:
+                written.setdefault(term, {})[word.written] = None
+        return words, {term: tuple(of_term) for term, of_term in written.items()}
+
+    def _document_differences(
+        self, reference: SparseReference, documents: Sequence[DocumentScore], rows: Int32Array
+    ) -> Iterator[DocumentDifference]:
+        """Yield why each document is above the next one, in the order of the exact ranking."""
+        row_of = dict(zip(self.documents, rows.tolist(), strict=True))
+        ranked = sorted((document.exact_rank, document.document) for document in documents if document.exact_rank)
+        for (_, above), (_, below) in pairwise(ranked):
+            pair = np.array([row_of[above], row_of[below]], dtype=np.int32)
+            scores = term_scores(reference, pair)
+            difference = pair_difference(reference, scores, pair)
+            amounts: dict[str, float] = {}
+            for term, amount in zip(_names(reference, scores), difference.terms.tolist(), strict=True):
+                amounts[term] = amounts.get(term, 0.0) + amount
+            amounts[LENGTH] = difference.length
+            yield DocumentDifference(
+                above,
+                below,
+                float(np.float64(scores.scores[0]) - scores.scores[1]),
+                tuple(Amount(*item) for item in sorted(amounts.items(), key=lambda item: -abs(item[1])) if item[1]),
+            )
+
+    def _backend_differences(self) -> Iterator[BackendDifference]:
+        """Yield why each backend with terms scores a document otherwise than the first such backend."""
+        sparse = [
+            (outcome, of_query["sparse" if "sparse" in of_query else "terms"])
+            for outcome in self.search.outcomes
+            if len(of_query := self.exact[outcome.trial.label]) == 1 and "dense" not in of_query
+        ]
+        for (first, first_exact), (second, second_exact) in ((sparse[0], other) for other in sparse[1:]):
+            for position, name in enumerate(self.documents):
+                pair = [
+                    self._scored(outcome, exact, position)
+                    for outcome, exact in ((first, first_exact), (second, second_exact))
+                ]
+                if pair[0] is None or pair[1] is None:
+                    continue
+                steps = score_steps(pair[0], pair[1])
+                before, after = (one.exact if one.score is None else one.score for one in pair if one is not None)
+                if steps:
+                    yield BackendDifference(
+                        name,
+                        first.trial.label,
+                        second.trial.label,
+                        after - before,
+                        tuple(Amount(step.name, step.amount, step.before, step.after) for step in steps),
+                        tuple(self._words_apart(name, first, second)),
+                    )
+
+    def _words_apart(self, name: str, first: Outcome, second: Outcome) -> Iterator[tuple[QueryWord, QueryWord]]:
+        """Yield the words of a document whose terms differ in two backends and are terms of the query in one."""
+        corpus, terms = self.search.dataset.corpus, [_terms_of(outcome) for outcome in (first, second)]
+        row = int(corpus.ids.rows_of(Ids.of([name]))[0])
+        if row < 0 or terms[0] is None or terms[1] is None or terms[0].folder == terms[1].folder:
+            return
+        words = dict.fromkeys(_WORD.findall(corpus.texts[row].as_py()))
+        analysed = [self.search.analysed(outcome.trial, words) for outcome in (first, second)]
+        of_query = [
+            set(part.counts.vocabulary.take(part.counts.queries.row(self.search.row)[0])) for part in terms if part
+        ]
+        for word in words:
+            before, after = analysed[0][word], analysed[1][word]
+            if before != after and (of_query[0] & set(before) or of_query[1] & set(after)):
+                yield QueryWord(word, before), QueryWord(word, after)
+
+    def _scored(self, outcome: Outcome, exact: _Exact, position: int) -> ScoredDocument | None:
+        """Return a document for the comparison of two backends; None if its scores are no sums of terms."""
+        row, label = int(self._rows(exact)[position]), outcome.trial.label
+        if row < 0 or not isinstance(exact.reference, SparseReference):
+            return None
+        hit = self.hits[label].get(self.documents[position])
+        terms = _terms_of(outcome)
+        return ScoredDocument(
+            exact.reference,
+            row,
+            hit.score if hit is not None else None,
+            self.causes[label],
+            terms.analyzer if terms is not None else "",
+            terms.folder if terms is not None else label,
+        )
+
+
+def _terms_of(outcome: Outcome) -> Terms | None:
+    return outcome.vectors.terms if outcome.vectors is not None else None
+
+
+def _names(reference: SparseReference, scores: TermScores) -> list[str]:
+    """Return the terms of a query as texts; dimensions of learned vectors by number."""
+    counts = reference.recipe.counts
+    return counts.vocabulary.take(scores.columns) if counts is not None else [str(column) for column in scores.columns]
+
+
+class _TermTable:
+    """The terms of each document: ``rows`` int32 (D,) are the documents of ``scores``."""
+
+    def __init__(
+        self,
+        reference: SparseReference,
+        scores: TermScores,
+        rows: Int32Array,
+        written: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self.recipe, self.scores, self.rows, self.written = reference.recipe, scores, rows, written
+        self.names = _names(reference, scores)
+        self.contents = (
+            self.recipe.counts.documents if self.recipe.counts is not None else self.recipe.documents
+        ).take(rows)
+        self.lengths = self.recipe.counts.lengths[rows] if self.recipe.counts is not None else None
+        self.stored_lengths = stored_lengths(self.recipe, rows)
+
+    @cached_property
+    def collections(self) -> dict[int, Any]:
+        """The statistics of each shard that a document is in."""
+        shards = self.recipe.shards
+        present = {0} if shards is None else set(shards[self.rows].tolist())
+        return {shard: collection_of(self.recipe, shard) for shard in present}
+
+    def fill(self, document: DocumentScore, position: int) -> DocumentScore:
+        """Return a document with its terms, lengths and exact score."""
+        shards = self.recipe.shards
+        collection = self.collections[0 if shards is None else int(shards[self.rows[position]])]
+        tf_of = dict(zip(*(part.tolist() for part in self.contents.row(position)), strict=True))
+        terms = tuple(
+            TermContribution(
+                term=self.names[number],
+                written=self.written.get(self.names[number], ()),
+                weight=float(self.scores.weights[number]),
+                tf=tf_of.get(column),
+                df=int(collection.df[column]),
+                documents=collection.documents,
+                idf=float(collection.idf[column]) if collection.idf is not None else None,
+                contribution=float(self.scores.contributions[number, position]),
+            )
+            for number, column in enumerate(self.scores.columns.tolist())
+        )
+        return replace(
+            document,
+            exact_score=float(self.scores.scores[position]),
+            length=int(self.lengths[position]) if self.lengths is not None else None,
+            stored_length=int(self.stored_lengths[position]) if self.stored_lengths is not None else None,
+            terms=terms,
+            of_all_documents=float(self.scores.of_all),
+        )

@@ -1,0 +1,223 @@
+"""The document of ``harness.explain``: a section for each backend, and one for the differences between backends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.document.cells import ABSENT, number, text
+from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table
+from harness.results.explanation import (
+    Amount,
+    BackendExplanation,
+    DocumentScore,
+    Explanation,
+    TermContribution,
+)
+from harness.wording import counted
+
+_DIGITS = ".6g"
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    """Return the document of an explanation; terms of single documents are details unless the caller named them."""
+    sections = [
+        Section(f"backend-{position}", backend.label, list(_backend(backend, chosen=explanation.chosen)))
+        for position, backend in enumerate(explanation.backends)
+    ]
+    if explanation.differences:
+        sections.append(Section("differences", "Between backends", list(_between(explanation))))
+    documents = counted(len(explanation.documents), "document")
+    return Document(
+        f"harness explain: {explanation.dataset}",
+        f"query {explanation.query_id}: {explanation.query} · {documents}"
+        + ("" if explanation.chosen else f", the best {explanation.k} of each backend"),
+        sections=sections,
+        kind="explain",
+        name=explanation.dataset,
+        has_page=False,
+    )
+
+
+def _backend(backend: BackendExplanation, *, chosen: bool) -> Iterator[Block]:
+    facts = [(name.replace("_", " "), _fact(value)) for name, value in backend.facts.items() if value is not None]
+    if backend.cause is not None:
+        facts.append(("differs from its reference by", backend.cause))
+    if backend.note:
+        facts.append(("note", backend.note))
+    if facts:
+        yield Facts(backend.label, facts, open=True)
+    if backend.words:
+        yield _words(backend)
+    yield _documents(backend)
+    if backend.kind == "terms":
+        for document in backend.documents:
+            if document.terms:
+                yield _terms(backend, document, detail=not chosen)
+    if backend.differences:
+        yield _document_differences(backend, detail=not chosen)
+
+
+def _fact(value: str | float | None) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else value if isinstance(value, str) else f"{value:g}"
+
+
+def _words(backend: BackendExplanation) -> Table:
+    """Tabulate the query's words: the terms that they became, and how rare these are."""
+    parts = {part.term: part for document in backend.documents for part in document.terms}
+    shards = len({part.documents for document in backend.documents for part in document.terms}) > 1
+    rows = []
+    for word in dict.fromkeys(backend.words):
+        found = [parts[term] for term in word.terms if term in parts]
+        note = "dropped" if not word.terms else "" if len(found) == len(word.terms) else "no document has it"
+        rows.append(
+            [
+                text(word.written),
+                text(" ".join(word.terms) or ABSENT),
+                _joined(f"{part.weight:g}" for part in found),
+                _joined("by shard" if shards else f"{part.df:,} of {part.documents:,}" for part in found),
+                _joined("by shard" if shards else _score(part.idf) for part in found),
+                text(note),
+            ]
+        )
+    columns = [
+        Column("word", numeric=False),
+        Column("term", numeric=False),
+        Column("in query", help="value of the term in the query"),
+        Column("documents with it"),
+        Column("IDF"),
+        Column("", numeric=False),
+    ]
+    return Table(f"Words of the query in {backend.label}", columns, rows)
+
+
+def _joined(values: Iterable[str]) -> Cell:
+    return text(" ".join(values) or ABSENT)
+
+
+def _documents(backend: BackendExplanation) -> Table:
+    """Tabulate the documents: ranks and scores of the engine and of its reference, and what the score is made of."""
+    columns = [
+        Column("document", numeric=False, unfolded=True),
+        Column("rank"),
+        Column("score"),
+        Column("exact rank", help="rank in the whole ranking of the exact reference"),
+        Column("exact score"),
+    ]
+    with_lengths = any(document.length is not None for document in backend.documents)
+    if with_lengths:
+        columns.append(Column("length", help="in terms", below="stored"))
+    columns.append(Column("made of", numeric=False, folds=True))
+    rows = []
+    for document in backend.documents:
+        stored = document.stored_length
+        length = Cell(
+            ABSENT if document.length is None else f"{document.length:,}",
+            below=f"{stored:,}" if stored is not None and stored != document.length else "",
+        )
+        rows.append(
+            [
+                text(document.document),
+                _rank(document.rank),
+                text(_score(document.score)),
+                _rank(document.exact_rank),
+                text(_score(document.exact_score)),
+                *([length] if with_lengths else []),
+                text("; ".join(_parts(document))),
+            ]
+        )
+    return Table(f"Documents in {backend.label}", columns, rows, [f"{ABSENT} not returned, or no hit"])
+
+
+def _parts(document: DocumentScore) -> Iterator[str]:
+    """Yield what a document's score is made of, in words."""
+    if document.absence:
+        yield document.absence
+    present = sorted((part for part in document.terms if part.tf is not None), key=lambda part: -part.contribution)
+    if present:
+        yield ", ".join(f"{part.term} {_score(part.contribution)}" for part in present)
+    if document.terms and document.of_all_documents:
+        yield f"every document {_score(document.of_all_documents)}"
+    if document.missing_terms:
+        yield f"lacks {', '.join(document.missing_terms)}"
+
+
+def _terms(backend: BackendExplanation, document: DocumentScore, *, detail: bool) -> Table:
+    """Tabulate the terms of one document."""
+    rows = [_term(part) for part in document.terms]
+    if document.of_all_documents:
+        rows.append([text("every document"), *[text("")] * 6, text(_score(document.of_all_documents))])
+    engine = "not returned" if document.score is None else f"the engine's is {_score(document.score)}"
+    columns = [
+        Column("term", numeric=False),
+        Column("written", numeric=False),
+        Column("in query"),
+        Column("in document"),
+        Column("df"),
+        Column("N"),
+        Column("IDF"),
+        Column("contribution"),
+    ]
+    total = f"sum {_score(document.exact_score)}, which is the reference's score to the bit; {engine}"
+    return Table(f"{document.document} in {backend.label}", columns, rows, [total], detail=detail)
+
+
+def _term(part: TermContribution) -> list[Cell]:
+    return [
+        text(part.term),
+        text(" ".join(part.written)),
+        text(f"{part.weight:g}"),
+        text(ABSENT if part.tf is None else f"{part.tf:g}"),
+        number(part.df, ","),
+        number(part.documents, ","),
+        text(_score(part.idf)),
+        text(_score(part.contribution)),
+    ]
+
+
+def _document_differences(backend: BackendExplanation, *, detail: bool) -> Table:
+    rows = [
+        [text(pair.above), text(pair.below), text(_score(pair.difference)), text(_amounts(pair.amounts))]
+        for pair in backend.differences
+    ]
+    columns = [
+        Column("document", numeric=False, unfolded=True),
+        Column("is above", numeric=False, unfolded=True),
+        Column("by"),
+        Column("because of", numeric=False, folds=True),
+    ]
+    return Table(f"Neighbours in the ranking of {backend.label}", columns, rows, detail=detail)
+
+
+def _between(explanation: Explanation) -> Iterator[Block]:
+    """Yield a table for each pair of backends."""
+    for first, second in dict.fromkeys((pair.first, pair.second) for pair in explanation.differences):
+        pairs = [one for one in explanation.differences if (one.first, one.second) == (first, second)]
+        rows = [[text(pair.document), text(f"{pair.difference:+.6g}"), text(_amounts(pair.amounts))] for pair in pairs]
+        columns = [
+            Column("document", numeric=False, unfolded=True),
+            Column("difference", help=f"score in {second} minus score in {first}"),
+            Column("because of", numeric=False, folds=True),
+        ]
+        legend = list(dict.fromkeys(f"{amount.name}: {_change(amount)}" for pair in pairs for amount in pair.amounts))
+        yield Table(f"{second} minus {first}", columns, rows, [line for line in legend if not line.endswith(": ")])
+        words = dict.fromkeys(pair for difference in pairs for pair in difference.words)
+        if words:
+            rows = [[text(a.written), _joined(a.terms), _joined(b.terms)] for a, b in words]
+            columns = [Column(name, numeric=False) for name in ("word", first, second)]
+            yield Table(f"Words analysed otherwise in {second}", columns, rows)
+
+
+def _change(amount: Amount) -> str:
+    return f"{amount.before} → {amount.after}" if amount.before or amount.after else ""
+
+
+def _amounts(amounts: Sequence[Amount]) -> str:
+    return ", ".join(f"{amount.name} {amount.amount:+.6g}" for amount in amounts)
+
+
+def _rank(rank: int | None) -> Cell:
+    return text(ABSENT) if rank is None else number(rank, ",")
+
+
+def _score(score: float | None) -> str:
+    return ABSENT if score is None else format(score, _DIGITS)
