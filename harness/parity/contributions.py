@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from harness.parity.causes import UNKNOWN
 from harness.parity.recipes import Recipe, with_formula
 from harness.parity.references import SparseReference
 from harness.parity.scoring_differences import formula_parts
+from harness.text.field_counts import of_field
 
 ROUNDING = "rounding"
 LENGTH = "length"
@@ -56,8 +57,9 @@ class TermScores(NamedTuple):
 def term_scores(reference: SparseReference, rows: Int32Array) -> TermScores:
     """Return the contributions of the only query's terms to the documents ``rows``.
 
-    They are added as the reference does: in float64 in ascending order of dimension, and rounded once to float32; in
-    float32, each addition rounded, for a formula with such sums. Raises AssertionError if a sum is not the reference's
+    They are added as the reference does: in float64 in ascending order of dimension, and rounded once to float32, for
+    several fields once for each field with a weight too; in float32, each addition rounded, for a formula with such
+    sums. Raises AssertionError if a sum is not the reference's
     score: a defect of the harness.
     """
     recipe = reference.recipe
@@ -71,14 +73,32 @@ def term_scores(reference: SparseReference, rows: Int32Array) -> TermScores:
     starts = np.arange(len(columns) + 1, dtype=np.int64) * len(rows)
     contributions = search.score(starts, np.tile(rows, len(columns))).reshape(len(columns), len(rows))
     of_all = np.float32(0) if recipe.absent is None else recipe.absent[columns].sum()
-    sums: npt.NDArray[np.floating] = np.zeros(len(rows), dtype=np.float32 if in_float32 else np.float64)
-    for contribution in contributions:
-        sums = sums + contribution
+    sums = _sum(reference, columns, contributions, np.dtype(np.float32 if in_float32 else np.float64))
     scores: Float32Array = sums.astype(np.float32) + of_all
     expected = score_rows(reference, rows)
     if not np.array_equal(scores, expected):
         raise AssertionError(f"contributions add up to {scores}, the reference's scores are {expected}")
     return TermScores(columns, weights, contributions, of_all, scores)
+
+
+def _sum(
+    reference: SparseReference, columns: Int32Array, contributions: Float32Array, dtype: np.dtype[Any]
+) -> npt.NDArray[np.floating]:
+    """Add up contributions in their order; the score of each field with a weight is rounded before it is added."""
+    rounded = reference.weighted.rounded
+    total: npt.NDArray[np.floating] = np.zeros(contributions.shape[1], dtype=dtype)
+    part, last = np.zeros_like(total), -1
+    for column, contribution in zip(columns.tolist(), contributions, strict=True):
+        inside = (
+            -1 if rounded is None else next((n for n, (first, end) in enumerate(rounded) if first <= column < end), -1)
+        )
+        if inside != last:
+            total, part, last = total + part.astype(np.float32), np.zeros_like(total), inside
+        if inside < 0:
+            total = total + contribution
+        else:
+            part = part + contribution
+    return total + part.astype(np.float32)
 
 
 def score_rows(reference: SparseReference, rows: Int32Array) -> Float32Array:
@@ -87,12 +107,13 @@ def score_rows(reference: SparseReference, rows: Int32Array) -> Float32Array:
 
 
 class Collection(NamedTuple):
-    """Statistics behind a document's score: those of its shard, if there are several.
+    """Statistics behind a document's score: those of its shard, if there are several, and of the field of each term.
 
-    ``documents`` is N, ``df`` int64 (V,), ``idf`` float (V,) or None without an IDF, ``average`` is avgdl or None.
+    ``documents`` int64 (V,) is N, ``df`` int64 (V,), ``idf`` float (V,) or None without an IDF, ``average`` is avgdl,
+    None for several fields and for vectors of a model.
     """
 
-    documents: int
+    documents: Int64Array
     df: Int64Array
     idf: Float32Array | Float64Array | None
     average: float | None
@@ -100,22 +121,37 @@ class Collection(NamedTuple):
 
 def collection_of(recipe: Recipe, shard: int = 0) -> Collection:
     """Return the statistics that a recipe's scores are made of, in one of its shards."""
-    counts, documents, idf = recipe.counts, recipe.documents, recipe.idf
     if recipe.shards is not None:
         rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
-        counts = counts.of_documents(rows) if counts is not None else None
-        documents = documents.take(rows)
-        idf = idf[shard] if isinstance(idf, np.ndarray) else idf
+        counts = recipe.counts.of_documents(rows) if recipe.counts is not None else None
+        idf = recipe.idf[shard] if isinstance(recipe.idf, np.ndarray) else recipe.idf
+        recipe = replace(recipe, counts=counts, documents=recipe.documents.take(rows), idf=idf, shards=None)
+    counts, idf = recipe.counts, recipe.idf
+    if counts is not None and counts.field_weights is not None:
+        fields = [_collection_of_field(recipe, counts, field) for field in range(counts.fields)]
+        idfs = [np.asarray(part.idf, dtype=np.float64) for part in fields if part.idf is not None]
+        documents, df = (np.concatenate([part[position] for part in fields]) for position in (0, 1))
+        return Collection(documents, df, np.concatenate(idfs) if idfs else None, None)
     if isinstance(recipe.formula, Bm25Formula) and counts is not None:
         statistics = statistics_of(counts, recipe.formula)
-        return Collection(statistics.documents, statistics.df, idf_of(counts, recipe.formula), statistics.average)
-    df, filled = document_frequencies(documents)
+        number = np.full(len(statistics.df), statistics.documents)
+        return Collection(number, statistics.df, idf_of(counts, recipe.formula), statistics.average)
+    df, filled = document_frequencies(recipe.documents)
     average = float(counts.lengths.sum() / max(np.count_nonzero(counts.lengths), 1)) if counts is not None else None
-    return Collection(filled, df, bm25_idf(df, filled) if isinstance(idf, str) else idf, average)
+    return Collection(np.full(len(df), filled), df, bm25_idf(df, filled) if isinstance(idf, str) else idf, average)
+
+
+def _collection_of_field(recipe: Recipe, counts: TermCounts, field: int) -> Collection:
+    documents = of_field(counts.documents, counts.fields, field)
+    return collection_of(
+        replace(recipe, documents=documents, counts=replace(counts, documents=documents, field_weights=None))
+    )
 
 
 def recipe_formula(recipe: Recipe) -> Bm25Formula | None:
-    """Return the BM25 formula that a recipe computes for all documents together; None for other weights."""
+    """Return the BM25 formula that a recipe computes; None for other weights, and for several fields with weights."""
+    if recipe.counts is not None and recipe.counts.field_weights is not None:
+        return None
     if isinstance(recipe.formula, Bm25Formula):
         return recipe.formula
     if recipe.counts is None or recipe.formula is not None or not isinstance(recipe.idf, str):

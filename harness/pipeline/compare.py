@@ -128,19 +128,7 @@ class NamedObjects(NamedTuple):
 
 def name_objects(backends: BackendsLike, dataset: DatasetLike | Sequence[DatasetLike] | None) -> NamedObjects:
     """Name the functions among backends and the objects among datasets; raises UsageError for other objects."""
-    names, in_memory = _name_dataset(dataset) if dataset is not None else (None, {})
-    functions: dict[str, Function] = {}
-    with_functions = callable(backends) or (isinstance(backends, list | tuple) and any(map(callable, backends)))
-    if with_functions or isinstance(backends, Mapping):
-        expressions = with_names(backends, "backends")
-        functions = {name or function_expression(item): item for name, item in expressions if callable(item)}
-        backends = [labelled_expression(name, item, LABEL) for name, item in expressions]
-    return NamedObjects(backends, names, functions, in_memory)
-
-
-def _name_dataset(dataset: object) -> tuple[str, dict[str, Dataset]]:
-    """Return one or several datasets as a list's text, and the objects among them, by name."""
-    items = list(dataset) if isinstance(dataset, list | tuple) else [dataset]
+    items = [] if dataset is None else list(dataset) if isinstance(dataset, list | tuple) else [dataset]
     in_memory: dict[str, Dataset] = {}
     for item in items:
         if not isinstance(item, str | Path | Dataset):
@@ -152,9 +140,16 @@ def _name_dataset(dataset: object) -> tuple[str, dict[str, Dataset]]:
             item.require_ids()
         if isinstance(item, Dataset) and in_memory.setdefault(item.name, item) is not item:
             raise UsageError(f"two datasets are called '{item.name}'", fix="name them: Dataset.of(…, name='…')")
-    if not items:
+    if not items and dataset is not None:
         raise UsageError("the list of datasets is empty", fix="give at least one")
-    return ",".join(quote_dataset(item.name) if isinstance(item, Dataset) else str(item) for item in items), in_memory
+    names = [quote_dataset(item.name) if isinstance(item, Dataset) else str(item) for item in items]
+    functions: dict[str, Function] = {}
+    with_functions = callable(backends) or (isinstance(backends, list | tuple) and any(map(callable, backends)))
+    if with_functions or isinstance(backends, Mapping):
+        expressions = with_names(backends, "backends")
+        functions = {name or function_expression(item): item for name, item in expressions if callable(item)}
+        backends = [labelled_expression(name, item, LABEL) for name, item in expressions]
+    return NamedObjects(backends, None if dataset is None else ",".join(names), functions, in_memory)
 
 
 def run(

@@ -41,6 +41,7 @@ from harness.plan.callables import Function
 from harness.plan.config import BackendsLike, CompareRequest, ExplainRequest, Resume
 from harness.plan.option_fields import from_keywords, is_set, keywords_of, require
 from harness.plan.plan import Plan, Trial
+from harness.registry.cards import FIELDS
 from harness.results.comparison import Comparison
 from harness.results.explanation import (
     Amount,
@@ -251,7 +252,8 @@ class _Search:
         save_table(queries, pa.table({"id": texts.queries.ids.values, "text": texts.queries.texts}))
         check = CacheCheck(0.0, self.plan.request.seed)
         executor = create_executor(self.plan.request)
-        encodings = Encodings(self.cache, texts, corpus, queries, self.work, self.display, executor, check)
+        encodings = Encodings(self.cache, texts, corpus, queries, None, self.work, self.display, executor, check)
+        trial = replace(trial, parameters={**trial.parameters, FIELDS: ""})
         try:
             vectors = encodings.vectors(trial, weights=False)
         except DataError:  # the analyzer drops every word
@@ -516,6 +518,8 @@ class _TermTable:
     ) -> None:
         self.recipe, self.scores, self.rows, self.written = reference.recipe, scores, rows, written
         self.names = _names(reference, scores)
+        weighted = self.recipe.counts is not None and self.recipe.counts.field_weights is not None
+        self.fields = ["".join(name.partition(":")[:2]) if weighted else "" for name in self.names]
         self.contents = (
             self.recipe.counts.documents if self.recipe.counts is not None else self.recipe.documents
         ).take(rows)
@@ -537,11 +541,11 @@ class _TermTable:
         terms = tuple(
             TermContribution(
                 term=self.names[number],
-                written=self.written.get(self.names[number], ()),
+                written=self.written.get(self.names[number].removeprefix(self.fields[number]), ()),
                 weight=float(self.scores.weights[number]),
                 tf=tf_of.get(column),
                 df=int(collection.df[column]),
-                documents=collection.documents,
+                documents=int(collection.documents[column]),
                 idf=float(collection.idf[column]) if collection.idf is not None else None,
                 contribution=float(self.scores.contributions[number, position]),
             )
