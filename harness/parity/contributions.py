@@ -293,31 +293,31 @@ def _between(
     if same_terms and next(formula_parts(formula, target_formula), None) is None:
         yield ScoreStep(ROUNDING, "", "", target_score - score)
         return
-    now = _in_float64(first, recipe, formula)
+    now = _score_in_float64(first, recipe, formula)
     yield ScoreStep(ROUNDING, "", "", now - score)
     while (part := next(formula_parts(formula, target_formula), None)) is not None:
         name, changed, words = part
         if not isinstance(changed, Bm25Formula):
             raise AssertionError("a part of a BM25 formula is no formula")
         formula, before = changed, now
-        now = _in_float64(first, recipe, formula)
+        now = _score_in_float64(first, recipe, formula)
         yield ScoreStep(name, *words, now - before)
-    end = _in_float64(second, target, target_formula)
+    end = _score_in_float64(second, target, target_formula)
     if not same_terms:
         yield ScoreStep("analyzer", first.analyzer, second.analyzer, end - now)
         now = end
     yield ScoreStep(ROUNDING, "", "", target_score - now)
 
 
-def _in_float64(document: ScoredDocument, recipe: Recipe, formula: Bm25Formula) -> float:
+def _score_in_float64(document: ScoredDocument, recipe: Recipe, formula: Bm25Formula) -> float:
     """Return a document's score by a formula whose weights are computed in float64."""
     if recipe.counts is None:
         raise AssertionError("a formula without counts of terms")
     plain = replace(formula, arithmetic="float64", float32_sums=True)
-    return document.rescored(_of_formula(recipe, recipe.counts, plain))
+    return document.rescored(_formula_recipe(recipe, recipe.counts, plain))
 
 
-def _of_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
+def _formula_recipe(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
     base = Recipe("formula", recipe.doc_ids, recipe.query_ids, counts.documents, recipe.queries, None, counts)
     return with_formula(base, counts, formula)
 

@@ -96,20 +96,20 @@ def compare(
         UsageError: for wrong arguments, before any engine starts.
         DataError: for a malformed dataset if it is the only dataset, before any engine starts.
     """
-    named = name_objects(backends, dataset)
+    objects = name_objects(backends, dataset)
     request, output = from_keywords(
         "harness.compare",
-        {"backends": named.backends, "dataset": named.dataset, **options},
+        {"backends": objects.backends, "dataset": objects.dataset, **options},
         CompareRequest,
         CompareOutput,
     )
     require(output)
     if output.save_runs is not None and output.out is None:
         raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
-    plan = plan_for(request, named.in_memory, named.functions)
+    plan = plan_for(request, objects.in_memory, objects.functions)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
-    comparison = run(plan, display, output, named.in_memory)
+    comparison = run(plan, display, output, objects.in_memory)
     if output.out is None:
         return comparison
     return comparison.save(

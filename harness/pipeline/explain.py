@@ -103,15 +103,15 @@ def explain(
         UsageError, DataError: As :func:`harness.compare`.
         ResultError: The result cannot be read.
     """
-    named = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
-    given: dict[str, object] = {"query": str(query), "dataset": named.dataset, **options}
+    objects = name_objects(backends, dataset) if backends is not None else name_objects((), dataset)
+    keywords: dict[str, object] = {"query": str(query), "dataset": objects.dataset, **options}
     if backends is not None:
-        given["backends"] = named.backends
+        keywords["backends"] = objects.backends
     comparison = result if isinstance(result, Comparison) else None
     if comparison is None:
-        given["result"] = result
-    (request,) = from_keywords("harness.explain", given, ExplainRequest)
-    return run(request, display, comparison, named.in_memory, named.functions)
+        keywords["result"] = result
+    (request,) = from_keywords("harness.explain", keywords, ExplainRequest)
+    return run(request, display, comparison, objects.in_memory, objects.functions)
 
 
 def run(
@@ -150,7 +150,7 @@ def _plan(
     in_memory: Mapping[str, Dataset],
     functions: Mapping[str, Function],
 ) -> Plan:
-    """Return the plan of one dataset: of a stored result, or of the backends and the dataset that are named."""
+    """Return the plan of one dataset: of a stored result, or of the backends and the dataset that are objects."""
     if comparison is None:
         names = ("dataset", "split", "columns", "filter", "cards", "k")
         options: dict[str, Any] = {name: getattr(request, name) for name in names}
@@ -176,12 +176,12 @@ def _plan(
     plan = plan_for(untimed, in_memory, functions)
     if len(plan.datasets) == 1:
         return plan.on(plan.datasets[0])
-    named = {dataset.name: dataset for dataset in plan.datasets}
+    datasets = {dataset.name: dataset for dataset in plan.datasets}
     if comparison is None or request.dataset is None:
-        raise UsageError(f"{len(named)} datasets: {', '.join(named)}", fix="explain one of them: --dataset NAME")
-    if request.dataset not in named:
-        raise UnknownNameError("dataset", request.dataset, named, of="the result")
-    return plan.on(named[request.dataset])
+        raise UsageError(f"{len(datasets)} datasets: {', '.join(datasets)}", fix="explain one of them: --dataset NAME")
+    if request.dataset not in datasets:
+        raise UnknownNameError("dataset", request.dataset, datasets, of="the result")
+    return plan.on(datasets[request.dataset])
 
 
 def _stored_runs(
@@ -300,11 +300,11 @@ class _Explainer:
         if not request.doc:
             best = [list(hits)[: request.k] for hits in self.hits.values()]
             return tuple(dict.fromkeys(name for of_rank in zip_longest(*best) for name in of_rank if name is not None))
-        chosen, known = Ids.of(dict.fromkeys(request.doc)), self.search.dataset.corpus.ids
-        absent = [name for name, row in zip(chosen, known.rows_of(chosen).tolist(), strict=True) if row < 0]
+        chosen, corpus_ids = Ids.of(dict.fromkeys(request.doc)), self.search.dataset.corpus.ids
+        absent = [name for name, row in zip(chosen, corpus_ids.rows_of(chosen).tolist(), strict=True) if row < 0]
         absent = [name for name in absent if not any(name in hits for hits in self.hits.values())]
-        if absent and len(known):
-            raise UnknownNameError("document", absent[0], known.to_list(), of=f"'{self.search.dataset.name}'")
+        if absent and len(corpus_ids):
+            raise UnknownNameError("document", absent[0], corpus_ids.to_list(), of=f"'{self.search.dataset.name}'")
         return tuple(chosen)
 
     def _whole_ranking(self, reference: Reference) -> _Exact:

@@ -67,15 +67,15 @@ def _words(backend: BackendExplanation) -> Table:
     shards = len({part.documents for document in backend.documents for part in document.terms}) > 1
     rows = []
     for word in dict.fromkeys(backend.words):
-        found = [parts[term] for term in word.terms if term in parts]
-        note = "dropped" if not word.terms else "" if len(found) == len(word.terms) else "no document has it"
+        parts_of_word = [parts[term] for term in word.terms if term in parts]
+        note = "dropped" if not word.terms else "" if len(parts_of_word) == len(word.terms) else "no document has it"
         rows.append(
             [
                 text(word.written),
                 text(" ".join(word.terms) or ABSENT),
-                _joined(f"{part.weight:g}" for part in found),
-                _joined("by shard" if shards else f"{part.df:,} of {part.documents:,}" for part in found),
-                _joined("by shard" if shards else _score(part.idf) for part in found),
+                _joined(f"{part.weight:g}" for part in parts_of_word),
+                _joined("by shard" if shards else f"{part.df:,} of {part.documents:,}" for part in parts_of_word),
+                _joined("by shard" if shards else _score(part.idf) for part in parts_of_word),
                 text(note),
             ]
         )
