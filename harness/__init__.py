@@ -3,6 +3,7 @@
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
 baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return;
 ``harness.verify`` runs published configurations; ``harness.explain`` says why documents have their ranks;
+``harness.judge`` writes a page to judge documents on;
 ``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
 against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
+    from harness.report.judging import judge
     from harness.results.comparison import Comparison
     from harness.results.presenters import Presenter
 
@@ -41,6 +43,7 @@ __all__ = [
     "diff",
     "evaluate",
     "explain",
+    "judge",
     "regress",
     "verify",
 ]
@@ -56,6 +59,7 @@ _HOMES = {
     "diff": "harness.pipeline.regress.run_regress",
     "evaluate": "harness.pipeline.evaluate",
     "explain": "harness.pipeline.explain",
+    "judge": "harness.report.judging",
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",
 }

@@ -13,9 +13,6 @@ from harness.errors import UsageError
 from harness.plan.config import ReportRequest
 
 if TYPE_CHECKING:
-    from harness.pipeline.check.checked import CheckResult
-    from harness.pipeline.regress.regression import Regression
-    from harness.results.comparison import Comparison
     from harness.results.schema import Result
 
 
@@ -40,36 +37,22 @@ def report(request: ReportRequest) -> None:
     if request.folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
     _refuse_contradictions(request)
+    from harness.pipeline.read_result import read_result, stored_report
+
     if request.format == _HTML:  # bytes, because the file declares UTF-8, whatever the encoding of the terminal is
-        page = _read_result(request.folder, request.cards).html(keep_text=not request.no_text)
+        page = read_result(request.folder, request.cards).html(keep_text=not request.no_text)
         print_result(page.encode())
         return
     if request.query is not None or request.query_table:
         _write_queries(request.folder, request)
         return
-    stored = _stored(request.folder)
+    stored = stored_report(request.folder)
     visible_result = _without_texts(stored) if request.no_text else stored
     if request.sort is not None:
         from harness.report.formats import document_of
 
         document_of(visible_result).check_sort(request.sort)
     write_report(visible_result, request.format, verbose=request.verbose, sort=request.sort)
-
-
-def _stored(path: Path) -> Result:
-    """Read a stored result.
-
-    A folder of regress gives the two results compared, its report.json the comparison that ran for it.
-    """
-    from harness.results.stored import StoredResult, read_report
-    from harness.store.result_folder import PER_QUERY
-
-    report = read_report(path)
-    if (path / PER_QUERY).is_file():
-        StoredResult(path, report).per_query()  # raises if the report's means do not match the queries
-    if report.kind == "regress" and path.is_file() and report.trials:
-        return report.model_copy(update={"change": None})
-    return report
 
 
 def _without_texts(report: Result) -> Result:
@@ -95,9 +78,10 @@ def _refuse_contradictions(request: ReportRequest) -> None:
 
 def _write_queries(folder: Path, request: ReportRequest) -> None:
     """Print one query of a stored result, or the table of all."""
+    from harness.pipeline.read_result import read_result
     from harness.report.presenting import queries_of, query_of
 
-    result, keep_text = _read_result(folder, request.cards), not request.no_text
+    result, keep_text = read_result(folder, request.cards), not request.no_text
     if request.query is None:
         document = queries_of(result, request.metric, request.sort, keep_text=keep_text)
         write_report(document, request.format, verbose=request.verbose)
@@ -106,29 +90,3 @@ def _write_queries(folder: Path, request: ReportRequest) -> None:
     if request.sort is not None:
         document.check_sort(request.sort)
     write_report(document, request.format, verbose=request.verbose, sort=request.sort)
-
-
-def _read_result(folder: Path, cards: Path | None) -> CheckResult | Comparison | Regression:
-    """Read a stored result with its rankings, and with the texts of documents if the dataset can still be found."""
-    from harness.pipeline.check.checked import CheckResult
-    from harness.pipeline.check.run_check import with_corpora
-    from harness.pipeline.regress.regression import Regression, with_rankings
-    from harness.results.comparison import Comparison
-    from harness.results.stored_texts import with_documents
-    from harness.store.result_folder import REPORT_NAME, RUNS
-
-    report, result_folder = _stored(folder), folder if folder.is_dir() else folder.parent
-    if (
-        report.change is None
-        and folder.is_file()
-        and not (folder.name == REPORT_NAME and (result_folder / RUNS).is_dir())
-    ):
-        raise UsageError(
-            f"'{folder}' is a single file, and rankings are in the other files of its result folder",
-            fix="name that folder, or print this file with --format table, markdown, latex, csv or json",
-        )
-    if report.kind == "check":
-        return with_corpora(CheckResult.load(result_folder), cards=cards)
-    if report.change is not None:
-        return with_rankings(Regression(report), result_folder, cards=cards)
-    return with_documents(Comparison.load(result_folder), cards=cards)

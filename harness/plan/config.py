@@ -169,7 +169,9 @@ REFERENCE = Option(
     metavar="NAME",
 )
 ALL_PAIRS = Option("Compare every pair, not only with the reference.", STATISTICS, two_sided=True)
-SEED = Option("Seed of samples, bootstrap intervals and randomisation tests.", STATISTICS, least=0, most=LARGEST_SEED)
+SEED = Option(
+    "Seed of samples, orders, bootstrap intervals and randomisation tests.", STATISTICS, least=0, most=LARGEST_SEED
+)
 LABELS = Option(
     "Later judgments, from `harness judge` or in a filled-in to-label.jsonl: added to the dataset's judgments, "
     "or to the documents that questions expect. If people differ, the middle grade counts, the lower of two.",
@@ -951,6 +953,29 @@ class ExplainOutput(Options):
 
     format: str = replace(FORMAT, choices=("table", "markdown", "json")).default("table")
     verbose: bool = VERBOSE.default(False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRequest(Options):
+    """Which documents of a stored result ``harness judge`` puts on a page to judge."""
+
+    result: Path = Option(
+        "A result folder of compare, check, regress or diff.", metavar="RESULT", argument=True
+    ).required()
+    depth: int = Option("First hits of each backend to judge.", SELECTION, common=True, least=1, most=1000).default(10)
+    budget: int = Option("Documents to judge, the most decisive first.", SELECTION, common=True, least=1).default(200)
+    metric: str | None = Option(
+        "The metric whose differences decide which documents come first.",
+        SELECTION,
+        metavar="NAME",
+        default_text="the first of the result",
+    ).default(None)
+    seed: int = SEED.default(42)
+    labels: Sequence[Path] | None = LABELS.default(None)
+    page: Path | None = Option(
+        "File for the page.", OUTPUT, metavar="FILE.html", default_text="RESULT-judge.html", written=True
+    ).default(None)
+    cards: Path | None = CARDS.default(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

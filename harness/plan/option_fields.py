@@ -210,7 +210,7 @@ class OptionField:
         is_enumeration = isinstance(self.hint, type) and issubclass(self.hint, StrEnum)
         if is_enumeration and isinstance(value, str) and value in self.option.choices:
             return self.hint(value)
-        if self.holds_paths and self.kind == "list" and value is not None:
+        if Sequence[Path] in members and value is not None:
             items = value if isinstance(value, list | tuple) else (value,)
             return tuple(self._path(item) if isinstance(item, str | PathLike) else item for item in items)
         if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):

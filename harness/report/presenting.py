@@ -102,17 +102,17 @@ def query_of(result: object, query_id: str, *, keep_text: bool) -> Document:
 
     Raises UnknownNameError for an unknown query, UsageError if the rankings of the compared results cannot be read.
     """
-    made_by, explorers = _explorers_of(result, keep_text=keep_text)
+    made_by, explorers = explorers_of(result, keep_text=keep_text)
     return query_document(explorers, query_id, made_by)
 
 
 def queries_of(result: object, metric: str | None, sort: str | None, *, keep_text: bool) -> Document:
     """Return the document of all queries of a result; raises as :func:`queries_document`, and as :func:`query_of`."""
-    made_by, explorers = _explorers_of(result, keep_text=keep_text)
+    made_by, explorers = explorers_of(result, keep_text=keep_text)
     return queries_document(explorers, metric, sort, made_by)
 
 
-def _explorers_of(result: object, *, keep_text: bool) -> tuple[str, list[Explorer]]:
+def explorers_of(result: object, *, keep_text: bool) -> tuple[str, list[Explorer]]:
     """Return which version made a result, and its queries; raises UsageError if the rankings cannot be read."""
     if isinstance(result, EvaluatedRuns):
         return f"harness {__version__}", run_explorers(result)

@@ -78,7 +78,7 @@ def test_a_comparison_begins_without_what_writes_its_report(repository: Path) ->
     loaded = modules_loaded_by("import harness.pipeline.compare", repository)
     assert "harness.pipeline.run" in loaded
     later = {
-        "harness.pipeline.regress.labels",
+        "harness.data.labels",
         "harness.report.html.render",
         "jinja2",
         "pyarrow.dataset",

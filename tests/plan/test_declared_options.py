@@ -44,6 +44,7 @@ VARIED = {
     "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
     "filter": "the searches of a comparison, and the questions of a golden set in addition to their own",
     "format": "eval also prints as trec_eval does",
+    "metric": "that of a table, and that which chooses documents to judge",
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
     "queries": "a rule or a file of queries, and the rule alone",
@@ -70,7 +71,7 @@ def test_each_option_is_declared_once() -> None:
     found = declared()
     assert {name for name, helps in found.items() if len(helps) > 1} == VARIED.keys()
     shared = {name: verbs for name, helps in found.items() for verbs in helps.values() if len(verbs) > 1}
-    compared = ["compare", "check", "verify", "regress", "diff", "report"]
+    compared = ["compare", "check", "verify", "regress", "diff", "report", "explain", "judge"]
     listed = ["backends", *(f"datasets {verb}" for verb in ("list", "search", "info", "fetch", "remove"))]
     assert shared["cards"] == [*compared, *listed]
     assert shared["yes"] == ["datasets remove", "doctor", "cache remove"]

@@ -92,13 +92,14 @@ def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, s
         pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
         first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
         parts.append(_Part(explorer, top, pools, changes(explorer, top.docs), first))
-    data = _element(orjson.dumps(_data(parts, short)))
-    scores = _element(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
+    data = element_of(orjson.dumps(_data(parts, short)))
+    scores = element_of(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
     texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
     return Payload(data, scores, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
 
 
-def _element(content: bytes) -> Element:
+def element_of(content: bytes) -> Element:
+    """Return JSON as the content of a script element, compressed if it is large."""
     if len(content) < _LARGE:
         return Element("application/json", content.replace(b"<", b"\\u003c").decode())
     return _compressed(gzip.compress(content, _LEVEL, mtime=0))
@@ -237,7 +238,7 @@ def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
                 plain.append(content)
                 size += len(piece)
     if sum(map(len, plain)) < _LARGE:
-        return _element(b"".join([*plain, b"]"])), queries
+        return element_of(b"".join([*plain, b"]"])), queries
     return _compressed(b"".join([*pieces, packer.compress(b"]"), packer.flush()])), queries
 
 

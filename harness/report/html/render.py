@@ -14,18 +14,33 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+import orjson
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table, Verdict
-from harness.report.html.payload import payload_of
+from harness.report.html.payload import element_of, payload_of
 from harness.report.html.pictures import draw
 from harness.report.rankings.explorer import Explorer
 from harness.wording import counted
 
 LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
-_SCRIPTS = ("data", "model", "dom", "words", "list", "detail", "selection", "controls", "tables", "pictures", "main")
+_SCRIPTS = (
+    "data",
+    "model",
+    "dom",
+    "words",
+    "list",
+    "detail",
+    "selection",
+    "controls",
+    "tables",
+    "saving",
+    "pictures",
+    "main",
+)
+_JUDGING_SCRIPTS = ("data", "dom", "words", "saving", "judging")
 _TAG_OR_SIGN = re.compile("(<[^>]*>)|([:;|=+])")
 _NAMED_FINDINGS = 2
 _LONGEST_UNBROKEN = 28
@@ -43,7 +58,7 @@ def render_page(
     changed least first, until the file has at most ``largest`` bytes; the page says how many queries have their texts.
     """
     template = _environment().get_template("page.html.jinja")
-    style, script, shortened = _asset("style.css"), _script(), _shortening(document.labels)
+    style, script, shortened = _asset("style.css"), _script(_SCRIPTS), _shortening(document.labels)
     answers = [verdict for verdict in document.verdicts if verdict.answers] or list(document.verdicts[:1])
     further = [verdict for verdict in document.verdicts if all(verdict is not answer for answer in answers)]
     common = {
@@ -65,6 +80,22 @@ def render_page(
         return bare
     return template.render(
         **common, explored=True, payload=payload_of(explorers, largest - len(bare.encode()), document.labels)
+    )
+
+
+def render_judging(content: Mapping[str, object], facts: Mapping[str, object]) -> str:
+    """Render the page on which people judge documents: ``content`` is its data, ``facts`` the words of the template."""
+    style, script = _asset("style.css") + _asset("judging.css"), _script(_JUDGING_SCRIPTS)
+    return (
+        _environment()
+        .get_template("judging.html.jinja")
+        .render(
+            **facts,
+            content=element_of(orjson.dumps(content)),
+            style=Markup(style),  # noqa: S704 - files of this package
+            script=Markup(script),  # noqa: S704 - files of this package
+            policy=_policy(style, script),
+        )
     )
 
 
@@ -137,9 +168,9 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _script() -> str:
+def _script(modules: Sequence[str]) -> str:
     """Return the modules one after another, in a separate scope."""
-    return "\n".join(['(() => {\n"use strict";', *(_asset(f"{name}.js") for name in _SCRIPTS), "})();\n"])
+    return "\n".join(['(() => {\n"use strict";', *(_asset(f"{name}.js") for name in modules), "})();\n"])
 
 
 @cache

@@ -3,7 +3,6 @@
 const DRAWN_PROPERTIES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity",
   "font-family", "font-size", "font-weight", "font-variant-numeric"];
 const LEAST_SCALE = 2;
-const LONGEST_FILE_NAME = 120;
 
 function addSaving(figure) {
   const svg = figure.querySelector("svg");
@@ -13,17 +12,6 @@ function addSaving(figure) {
     status.textContent = await write(svg).then((blob) => save(blob, `${name}.${format.toLowerCase()}`), () => `This browser cannot write ${format}.`);
   } }, `Save ${format}`);
   figure.append(el("div", { class: "tools" }, button("SVG", svgBlob), button("PNG", pngBlob), status));
-}
-
-function fileName(title) {
-  return title.normalize("NFC").replace(/[^\p{L}\p{N}@.+=]+/gu, "-").slice(0, LONGEST_FILE_NAME).replace(/^[-.]+|[-.]+$/g, "");
-}
-
-function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
-  return `Saved as ${name}.`;
 }
 
 // A picture that needs no style sheet: each element has the values that the page gives it, and links are left out.

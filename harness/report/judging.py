@@ -1,0 +1,197 @@
+"""``harness.judge``: a page on which people judge the documents that decide a stored comparison, as one call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.data.arrow import strings, take_rows
+from harness.data.labels import read_labels, select_labels, settle, with_labels
+from harness.data.ranking import TieRule
+from harness.data.texts import text_digest
+from harness.errors import UsageError
+from harness.metrics import Metric, counts_forbidden, parse_metric
+from harness.pipeline.read_result import read_result
+from harness.plan.config import JudgeRequest
+from harness.plan.option_fields import from_keywords, keywords_of, require
+from harness.report.html.render import render_judging
+from harness.report.presenting import explorers_of
+from harness.report.rankings.explorer import Explorer
+from harness.report.rankings.judging_pool import JudgingPool, PoolRules, judging_pool
+from harness.results.schema import Result
+from harness.user_path import user_path
+from harness.wording import counted
+
+_TEXT_LENGTH = 20_000
+"""Characters of a document's text that the page holds: its digest is of the whole text."""
+_SCALE = (0, 1, 2, 3)
+"""Grades if there are no judgments."""
+_LARGEST_SCALE = 10
+
+
+@dataclass(frozen=True, eq=False)
+class JudgingPage:
+    """A page to judge documents on: the result of ``harness.judge``.
+
+    ``html`` is the page as one file, ``pool`` the documents on it, ``settled`` what is known of the number of labels
+    that settle the comparison.
+    """
+
+    html: str = field(repr=False)
+    pool: JudgingPool = field(repr=False)
+
+    @property
+    def documents(self) -> int:
+        """The number of documents to judge."""
+        return sum(len(query.documents) for query in self.pool.queries)
+
+    @property
+    def settled(self) -> str:
+        """What is known of the number of labels that settle the comparison."""
+        return " ".join(self.pool.settled)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as a file, and return its path."""
+        target = user_path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(self.html, encoding="utf-8")
+        return target
+
+
+@keywords_of(JudgeRequest)
+def judge(result: str | Path, **options: object) -> JudgingPage:
+    """Return the page on which people judge documents of a stored result; the command ``harness judge`` is this call.
+
+    Args:
+        result: a result folder of compare, check, regress or diff.
+        options: as in :class:`harness.plan.config.JudgeRequest`; with ``page`` the page is also written there.
+
+    Raises:
+        UsageError: for wrong options, a result without texts, and if nothing is left to judge.
+        ResultError: for a result that cannot be read.
+    """
+    (request,) = from_keywords("harness.judge", {"result": result, **options}, JudgeRequest)
+    require(request)
+    page = judging_page(request)
+    if request.page is not None:
+        page.save(request.page)
+    return page
+
+
+def judging_page(request: JudgeRequest) -> JudgingPage:
+    """Make the page as :func:`judge` does, but store nothing."""
+    result = read_result(request.result, request.cards)
+    made_by, explorers = explorers_of(result, keep_text=True)
+    report = result.report
+    if report.kind == "check" and len(report.corpora) > 1:
+        fix = "check each corpus separately"
+        raise UsageError(f"a check of {len(report.corpora)} corpora cannot be judged: labels name one's", fix=fix)
+    if request.labels is not None:
+        explorers = _labelled(explorers, request.labels, report)
+    pool = judging_pool(explorers, _rules(request, report, explorers))
+    if not pool.queries:
+        raise UsageError(
+            f"all {counted(pool.pooled, 'document')} among the first {request.depth} hits are judged",
+            fix="raise --depth, or judge another result",
+        )
+    content = _content(explorers, pool, report)
+    documents = sum(len(query.documents) for query in pool.queries)
+    name = report.golden.name if report.golden is not None else ", ".join(content["datasets"])
+    facts = {
+        "title": f"Judge {counted(documents, 'document')} of {name}",
+        "subtitle": f"{counted(len(pool.queries), 'query')}. Which backend returned a document is not shown.",
+        "notes": _notes(request, pool, documents),
+        "made_by": made_by,
+    }
+    return JudgingPage(render_judging(content, facts), pool)
+
+
+def _rules(request: JudgeRequest, report: Result, explorers: Sequence[Explorer]) -> PoolRules:
+    """Return how documents are chosen; raises as :func:`harness.metrics.parse_metric` for an unknown metric."""
+    resolved = report.plan.resolved
+    rules = PoolRules(request.depth, request.budget, request.seed, TieRule(str(resolved.get("ties", "trec_eval"))))
+    is_rescorable = report.golden is None or report.golden.match == "exact"
+    names = [request.metric] if request.metric is not None else list(explorers[0].metrics if explorers else ())
+    metrics: list[Metric] = [metric for name in names if not counts_forbidden(metric := parse_metric(name))]
+    return rules._replace(metric=metrics[0]) if metrics and is_rescorable else rules
+
+
+def _labelled(explorers: Sequence[Explorer], paths: Sequence[Path], report: Result) -> list[Explorer]:
+    """Return the explorers whose judgments include the labels."""
+    labels = read_labels(paths)
+    names = [*(info.name for info in report.datasets), *([report.golden.name] if report.golden is not None else [])]
+    joined = []
+    for explorer in explorers:
+        settled = settle(
+            select_labels(labels, names) if len(explorers) == 1 else labels.get(explorer.dataset, ()), explorer.corpus
+        )
+        joined.append(replace(explorer, qrels=with_labels(explorer.qrels, settled.grades)))
+    return joined
+
+
+def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result) -> dict[str, Any]:
+    """Return the data of the page; raises UsageError for a document whose text is not known."""
+    of_check = report.kind == "check"
+    texts = [_texts(explorer, number, pool) for number, explorer in enumerate(explorers)]
+    words = [dict(zip(explorer.query_ids, explorer.query_texts(), strict=True)) for explorer in explorers]
+    queries = [
+        {
+            "dataset": "" if of_check else explorers[query.dataset].dataset,
+            "id": query.query,
+            "text": words[query.dataset][query.query],
+            "documents": [_document(document, texts[query.dataset][document]) for document in query.documents],
+        }
+        for query in pool.queries
+    ]
+    identity = f"{report.created} {[(query.dataset, query.query, *query.documents) for query in pool.queries]}"
+    return {
+        "name": hashlib.sha256(identity.encode()).hexdigest()[:16],
+        "datasets": [info.name for info in report.datasets] or [report.golden.name if report.golden else ""],
+        "scale": _scale(explorers),
+        "relevance": explorers[0].relevance,
+        "queries": queries,
+    }
+
+
+def _texts(explorer: Explorer, number: int, pool: JudgingPool) -> Mapping[str, str]:
+    ids = list(dict.fromkeys(one for query in pool.queries if query.dataset == number for one in query.documents))
+    if not ids:
+        return {}
+    rows = explorer.corpus.ids.rows_of(strings(ids)) if explorer.corpus is not None else None
+    if explorer.corpus is None or rows is None or (rows < 0).any():
+        reason = explorer.no_texts or "some documents are in no corpus, and were returned without texts"
+        raise UsageError(f"documents cannot be judged without their texts: {reason}", fix="make the result again")
+    return dict(zip(ids, take_rows(explorer.corpus.texts, rows).to_pylist(), strict=True))
+
+
+def _document(doc_id: str, text: str) -> dict[str, Any]:
+    is_cut = len(text) > _TEXT_LENGTH
+    return {"id": doc_id, "text": text[:_TEXT_LENGTH], "digest": text_digest(text), "cut": is_cut}
+
+
+def _scale(explorers: Sequence[Explorer]) -> list[int]:
+    """Return the grades that can be given: from 0 to the highest judgment, or 0 to 3 without judgments."""
+    grades = {int(grade) for one in explorers if one.qrels is not None for grade in one.qrels.grades.tolist()}
+    highest = max(grades, default=0)
+    if highest < 1:
+        return list(_SCALE)
+    usual = range(highest + 1) if highest < _LARGEST_SCALE else sorted({0, *(one for one in grades if one >= 0)})
+    return list(usual)
+
+
+def _notes(request: JudgeRequest, pool: JudgingPool, documents: int) -> list[str]:
+    unjudged = pool.pooled - pool.judged
+    return [
+        (
+            f"The first {request.depth} hits of every backend are {counted(pool.pooled, 'document')}, once a query: "
+            f"{pool.judged:,} are judged, {unjudged:,} are not, and {documents:,} of these are here (--budget)."
+        ),
+        (
+            "Documents whose label can move a difference between backends most are here first, query by query; the "
+            f"documents of a query are in an order drawn with seed {request.seed}."
+        ),
+        *pool.settled,
+    ]
