@@ -44,9 +44,13 @@ VARIED = {
     "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
     "filter": "the searches of a comparison, and the questions of a golden set in addition to their own",
     "format": "eval also prints as trec_eval does",
+    "k": "the hits to search, and the documents to explain",
     "metric": "that of a table, and that which chooses documents to judge",
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
+    "query": "the one printed, the one explained",
+    "query_table": "of runs, and of backends",
+    "result": "one to explain, and one to judge",
     "queries": "a rule or a file of queries, and the rule alone",
 }
 """Options of several verbs that differ in meaning, each with its reason; all others have one declaration."""
