@@ -86,7 +86,7 @@ def judging_pool(explorers: Sequence[Explorer], rules: PoolRules) -> JudgingPool
         candidates += of_dataset
     ordered = sorted(candidates, key=lambda one: (-one.swing, one.rank))
     chosen = ordered[: rules.budget]
-    queries = _by_query(chosen, rules.seed)
+    queries = _group_by_query(chosen, rules.seed)
     return JudgingPool(queries, pooled, judged, _settled(scored, ordered, chosen, queries, rules))
 
 
@@ -104,7 +104,7 @@ def _first_hits(explorer: Explorer, depth: int) -> dict[str, dict[str, int]]:
     return pools
 
 
-def _by_query(chosen: Sequence[_Candidate], seed: int) -> list[PooledQuery]:
+def _group_by_query(chosen: Sequence[_Candidate], seed: int) -> list[PooledQuery]:
     by_query: dict[tuple[int, str], list[str]] = {}
     for candidate in chosen:
         by_query.setdefault((candidate.dataset, candidate.query), []).append(candidate.document)
