@@ -57,6 +57,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...], Callable[[Bm25Formula], str]], ...] = 
     ("factor (k1 + 1)", ("k1_plus_1",), lambda formula: "in" if formula.k1_plus_1 else "left out"),
 )
 """Parts of a formula: name, fields, and their description."""
+_ONE_TEXT = "title and text as one"
+_POOLED, _SEPARATE = "of all fields together", "of each field"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,8 @@ def scoring_differences(
         depth: How many of the best documents of a query are compared.
 
     Returns:
-        A difference for each backend with the same terms and another formula; none if there is nothing to rank again
-        because each query has its own candidates.
+        A difference for each backend with the same analyzer that has another formula or searches other fields; none if
+        there is nothing to rank again because each query has its own candidates.
     """
     claims = [
         claims for outcome in outcomes if outcome.trial.label in exact and (claims := _claim(outcome)) is not None
@@ -122,22 +124,29 @@ def scoring_differences(
         return []
     base = next((backend for backend in claims if backend.label == first), claims[0])
     ranked = cache(partial(_ranked, base.counts, dataset, depth))
-    other_claims = [
-        other for other in claims if other.formula != base.formula and other.documents_key == base.documents_key
-    ]
     differences = [
-        ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked))) for other in other_claims
+        ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked)))
+        for other in claims
+        if other is not base and other.comparable_with(base)
     ]
     return [difference for difference in differences if difference.changes]
 
 
 class _Claim(NamedTuple):
-    """A backend's label and formula, its terms, and their location."""
+    """A backend's label, formula and searched fields; its terms, their location, and the analyzer that made them."""
 
     label: str
     formula: Formula
+    fields: str
     counts: TermCounts
     documents_key: object
+    analyzer: str
+
+    def comparable_with(self, base: _Claim) -> bool:
+        """Return whether both score the same terms, except that one of them may search other fields."""
+        if self.fields == base.fields:
+            return self.documents_key == base.documents_key
+        return self.analyzer == base.analyzer
 
 
 def _claim(outcome: Outcome) -> _Claim | None:
@@ -145,17 +154,18 @@ def _claim(outcome: Outcome) -> _Claim | None:
     if card is None or vectors is None or vectors.terms is None or record is None or record.external is not None:
         return None
     formula = formula_in_effect(card, outcome.trial.parameters)
-    if formula is None or vectors.terms.counts.field_weights is not None:  # several fields have several formulas
+    if formula is None:
         return None
-    return _Claim(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
+    fields, terms = "+".join(map(str, outcome.trial.fields)) or _ONE_TEXT, vectors.terms
+    return _Claim(outcome.trial.label, formula, fields, terms.counts, terms.folder, terms.analyzer)
 
 
 def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) -> Run | None:
     """Return the best documents of every query under a formula, in float64.
 
-    None for a collection that is too large, and if the memory limit leaves no room for the search.
+    None for several fields, for a collection that is too large, and if the memory limit leaves no room for the search.
     """
-    if counts.documents.nnz > _MOST_POSTINGS:
+    if counts.field_weights is not None or counts.documents.nnz > _MOST_POSTINGS:
         return None
     recipe = Recipe(
         "formula",
@@ -175,12 +185,27 @@ def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) 
 
 
 def _changes(base: _Claim, other: _Claim, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:
+    if other.fields != base.fields:
+        yield FormulaChange("searched fields", base.fields, other.fields, None, None)
     first, second = base.formula, other.formula
+    if base.counts.field_weights is not None and other.counts.field_weights is not None:
+        yield from _pooling(first, second)
+    if first == second:
+        return
     before = ranked(first)
     for name, changed, words in formula_parts(first, second):
         after = ranked(changed)
         queries, overlap = _compared(before, after) if before is not None and after is not None else (None, None)
         yield FormulaChange(name, *words, queries, overlap)
+
+
+def _pooling(first: Formula, second: Formula) -> Iterator[FormulaChange]:
+    """Yield the difference between weighing each field by its statistics, and counting terms of all fields together."""
+    if not (isinstance(first, Bm25Formula) and isinstance(second, Bm25Formula)):
+        return
+    if first.pools_fields != second.pools_fields:
+        before, after = (_POOLED if formula.pools_fields else _SEPARATE for formula in (first, second))
+        yield FormulaChange("statistics of fields", before, after, None, None)
 
 
 def formula_parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import JsonValue
 
 from harness.data.dataset import Dataset
-from harness.data.types import Ids, Run
+from harness.data.types import Ids, Run, TermCounts
 from harness.engines.interface import SearchResult
+from harness.exact.bm25_models import Bm25Formula, formula_of
 from harness.metrics import Scores, is_mean
 from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan, Trial
@@ -198,7 +199,7 @@ def _notes_on_trial(scored: ScoredTrial, dataset: Dataset) -> list[str]:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
         external = record is not None and record.external is not None
-        notes += _notes_on_terms(vectors, vectors.terms, dataset, external=external)
+        notes += _notes_on_terms(vectors, vectors.terms, outcome.trial, external=external)
     if run is not None and outcome.trial.spec.kind in ("run", "callable"):
         notes += _notes_on_strangers(run, dataset)
     if run is not None and (run.doc_ids.hold_white_space or run.query_ids.hold_white_space):
@@ -247,13 +248,28 @@ def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
     return [f"{of} are not in the dataset ({examples}{more}): their hits keep their ranks"]
 
 
-def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
-    notes = []
-    with_terms = int(np.count_nonzero(terms.counts.lengths))
-    if with_terms < len(dataset.corpus) and not external:
-        documents = counted(with_terms, "document with a term", "documents with a term")
-        notes.append(f"N, df and avgdl count the {documents}")
-    unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
+def _notes_on_statistics(counts: TermCounts, trial: Trial) -> list[str]:
+    """Count the documents in the statistics of BM25, if documents without terms are left out of them."""
+    card = trial.spec.card
+    if card is not None and card.reference.scoring is not None:
+        formula = formula_of(card.reference.scoring, trial.parameters)
+        if not isinstance(formula, Bm25Formula) or formula.all_documents:
+            return []
+    names = [field.name for field in trial.fields] if counts.field_weights is not None else [""]
+    with_terms = np.count_nonzero(counts.field_lengths(), axis=0).tolist()
+    return [
+        f"N, df and avgdl{f' of {name}' if name else ''} count the "
+        f"{counted(count, 'document with a term', 'documents with a term')}"
+        for name, count in zip(names, with_terms, strict=True)
+        if count < len(counts.documents)
+    ]
+
+
+def _notes_on_terms(vectors: Vectors, terms: Terms, trial: Trial, *, external: bool) -> list[str]:
+    notes, counts = list[str](), terms.counts
+    if not external and (counts.field_weights is not None or not counts.lengths.all()):
+        notes += _notes_on_statistics(counts, trial)
+    unknown = int(np.count_nonzero(np.diff(counts.queries.indptr) == 0))
     if unknown:
         so = "no hits, and no part in times and queries/s" if vectors.dense is None else "hits of only dense vectors"
         queries = counted(unknown, "query without a known term has", "queries without a known term have")

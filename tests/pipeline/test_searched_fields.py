@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import skip_module_without
+from installed import skip_module_without, skip_without
 from small_world import write_collection
 
 import harness
@@ -124,6 +124,51 @@ def test_changed_documents_keep_their_fields(backend: str) -> None:
         parity = state["parity"]
         assert 2 in (parity["bit_equal"], parity["identical"], sum(parity["causes"].values()))
         assert "unknown" not in parity["causes"]
+
+
+def parts(comparison: harness.Comparison) -> dict[str, dict[str, tuple[str, str, int | None]]]:
+    """The parts in which formulas differ, by backend."""
+    return {
+        one.b: {change.part: (change.before, change.after, change.queries) for change in one.changes}
+        for one in comparison.report.formula_differences
+    }
+
+
+def test_backends_that_search_other_fields_differ_by_them(tmp_path: Path) -> None:
+    """The other parts of the formula are named too, and proven if the reference searches one text."""
+    folder = str(write_titled(tmp_path / "small"))
+    three, one = f"three=sqlite:fields=title^3+text;{PLAIN}", f"one=sqlite:fields=title+text;{PLAIN}"
+    changes = parts(compared([f"csr=csr:{PLAIN}", three, f"joined=sqlite:{PLAIN}"], folder))
+    assert changes["three"]["searched fields"] == ("title and text as one", "title^3+text", None)
+    assert changes["three"]["k1"][:2] == ("0.9", "1.2")
+    assert changes["three"]["k1"][2] is not None
+    assert "searched fields" not in changes["joined"]
+    compared_weights = compared([three, one, f"csr=csr:{PLAIN}"], folder)
+    weights = parts(compared_weights)
+    assert weights["one"] == {"searched fields": ("title^3+text", "title+text", None)}
+    assert weights["csr"]["k1"] == ("1.2", "0.9", None)
+    text = " ".join(compared_weights.render("table", width=200).split())
+    assert "one: searched fields title+text;" in text
+    assert "csr: searched fields title and text as one, " in text
+
+
+def test_statistics_of_fields_that_are_pooled_or_separate_differ(tmp_path: Path) -> None:
+    skip_without("tantivy")
+    backends = [f"{name}:fields=title^3+text;{PLAIN}" for name in ("sqlite", "tantivy")]
+    changes = parts(compared(backends, str(write_titled(tmp_path / "small"))))["tantivy"]
+    assert changes["statistics of fields"] == ("of all fields together", "of each field", None)
+    assert "searched fields" not in changes
+
+
+def test_notes_count_the_documents_in_statistics_only_if_some_are_left_out(tmp_path: Path) -> None:
+    """FTS5 counts every document, csr the documents with a term."""
+    folder = write_titled(tmp_path / "small")
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write('\n{"_id": "d7", "title": "", "text": "!"}')
+    trials = compared(["csr", "sqlite", "fields=sqlite:fields=title+text"], str(folder)).report.trials
+    note = "N, df and avgdl count the 6 documents with a term"
+    assert [note in trial.notes for trial in trials] == [True, False, False]
+    assert not any("avgdl" in text for trial in trials[1:] for text in trial.notes)
 
 
 def test_a_stored_outcome_is_reused_only_for_the_same_titles(tmp_path: Path) -> None:

@@ -402,7 +402,8 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
 
 
 def _changes(difference: ScoringDifference) -> str:
-    ranked, top = sorted(difference.changes, key=lambda change: -(change.queries or 0)), f"top {difference.depth}"
+    unproven_first = sorted(difference.changes, key=lambda change: (change.queries is not None, -(change.queries or 0)))
+    ranked, top = unproven_first, f"top {difference.depth}"
     effective = [change for change in ranked if change.queries != 0]
     lines = []
     for change in effective or ranked:
