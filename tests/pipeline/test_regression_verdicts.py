@@ -763,3 +763,14 @@ def test_a_corrected_chance_says_over_how_many_comparisons() -> None:
 def test_a_chance_of_all_is_said_to_be_no_evidence(changes: dict[str, object], said: str) -> None:
     """A corrected p ends at 1, which is no chance that anybody could name."""
     assert sentence(judged_metric(**changes), comparisons=12, gated_comparisons=4).endswith(said)
+
+
+def test_short_labels_are_unique_among_the_backends_of_both_results() -> None:
+    """Also among backends that are not compared: none of them is named by the short label of another."""
+    before, after, lost = ("sqlite:fields=title^3+text", "sqlite:fields=title^9+text", "sqlite")
+    one = side({"csr": BEFORE})
+    report = compare_one(one, one, CompareRules()).change
+    (change,) = report.backends
+    renamed = change.model_copy(update={"before": before, "after": after})
+    document = change_document(result_of(report.model_copy(update={"backends": [renamed], "only_before": [lost]})))
+    assert document.labels == {before: "sqlite[title^3+text]", after: "sqlite[title^9+text]"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,13 @@ def test_every_ranking_of_a_query_is_shown() -> None:
         ("old", "nDCG@10", 1.0),
         ("new", "nDCG@10", 0.5),
     ]
+
+
+def test_long_labels_are_short_in_narrow_tables() -> None:
+    labels = ("csr", "csr:k1=1.25;b=0.75;analyzer=whitespace")
+    document = query_document([replace(small_explorer(), labels=labels)], "q1", "made")
+    assert document.labels == {labels[1]: "csr[k1=1.25]"}
+    assert "csr[k1=1.25]" in render(document, "table", width=100)
 
 
 def test_a_query_without_hits_or_values() -> None:

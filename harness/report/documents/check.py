@@ -64,7 +64,7 @@ from harness.report.documents.quality import (
     trial_columns,
     unjudged_tables,
 )
-from harness.report.documents.regress import change_document
+from harness.report.documents.regress import change_document, short_change_labels
 from harness.report.documents.truncation_table import truncation_tables
 from harness.report.documents.verdicts import quality_verdicts
 from harness.report.documents.won_and_lost import won_and_lost
@@ -124,7 +124,7 @@ def check_document(report: Result) -> Document:
         kind="check",
         name=report.golden_set.name,
         outcome=_outcome(report),
-        labels=report.short_labels,
+        labels=report.short_labels if report.change is None else short_change_labels(report.change),
         values=[*_values(report), *(() if change is None else change.values)],
         suites=check_suites(report),
         annotations=[*check_annotations(report), *(() if change is None else change.annotations)],

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from harness.document.cells import ABSENT, number, sections_with_content, text
 from harness.document.model import Block, Column, Document, Section, Table, Verdict
 from harness.metrics import improvement
-from harness.results.backend_info import short_labels
 from harness.results.regression_schema import BackendChange, Change, QueryChange, QueryValue
 from harness.results.schema import Result
 from harness.wording import counted, id_list, short_ids
@@ -29,7 +28,7 @@ def comment_document(document: Document, result: Result) -> Document:
     figures.
     """
     change = result.change
-    labels = document.labels if change is None else {**_short_labels(change), **document.labels}
+    labels = document.labels
     anchors = (*_FIRST_SECTIONS, *((_WITHOUT_CHANGE,) if change is None else ()))
     sections = [_shortened(section, labels) for section in document.sections if section.anchor in anchors]
     if change is not None:
@@ -44,11 +43,6 @@ def comment_document(document: Document, result: Result) -> Document:
     return replace(
         document, subtitle=subtitle, verdicts=verdicts, sections=sections_with_content(sections), labels=labels
     )
-
-
-def _short_labels(change: Change) -> dict[str, str]:
-    labels = list(dict.fromkeys(backend.after for backend in change.backends))
-    return {label: short for label, short in zip(labels, short_labels(labels), strict=True) if label != short}
 
 
 def _compared(change: Change) -> str:

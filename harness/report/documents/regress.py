@@ -116,16 +116,17 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         kind=result.kind,
         name=", ".join(datasets),
         outcome=report.gate or "compared",
-        labels=_short_labels(report),
+        labels=short_change_labels(report),
         values=list(_values(report)),
         suites=list(change_suites(result)),
         annotations=list(_annotations(report)),
     )
 
 
-def _short_labels(report: Change) -> dict[str, str]:
-    """Return a short label for each backend of either side whose label is long."""
-    labels = list(dict.fromkeys(label for backend in report.backends for label in (backend.before, backend.after)))
+def short_change_labels(report: Change) -> dict[str, str]:
+    """Return a short label for each long label of either side, unique among all backends of both sides."""
+    compared = (label for backend in report.backends for label in (backend.before, backend.after))
+    labels = list(dict.fromkeys([*compared, *report.only_before, *report.only_after]))
     return {label: short for label, short in zip(labels, short_labels(labels), strict=True) if label != short}
 
 
