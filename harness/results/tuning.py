@@ -85,7 +85,7 @@ def _require_enough(tuning: Tuning, dataset: str, queries: int) -> None:
         count = counted(queries, "different query that counts", "different queries that count")
         split = f"{tuning.folds} folds" if tuning.folds is not None else "two halves"
         raise UsageError(
-            f"--tune {tuning.metric} needs at least {needed} for {split}: '{dataset}' has {count}",
+            f"--tune {tuning.metric} needs at least {needed} queries for {split}: '{dataset}' has {count}",
             fix="tune on more judged queries, or leave --tune out: a choice by so few is chance",
         )
 

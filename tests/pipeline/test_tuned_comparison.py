@@ -219,9 +219,13 @@ def test_options_without_sense_are_refused(options: dict[str, object], message: 
 def test_too_few_queries_are_refused_before_any_engine_starts(
     compare: Callable[..., Comparison], dataset: harness.Dataset
 ) -> None:
-    with pytest.raises(UsageError, match=r"at least 12 for two halves: 'coins' has 11 different queries that count"):
+    with pytest.raises(
+        UsageError, match=r"at least 12 queries for two halves: 'coins' has 11 different queries that count"
+    ):
         compare("coin:luck=0.1,0.9", tune="RR@10", sample_queries=11)
-    with pytest.raises(UsageError, match=r"at least 20 for 20 folds: 'coins' has 19 different queries that count"):
+    with pytest.raises(
+        UsageError, match=r"at least 20 queries for 20 folds: 'coins' has 19 different queries that count"
+    ):
         compare("coin:luck=0.1,0.9", tune="RR@10", folds=20, sample_queries=19)
     with pytest.raises(UsageError, match="'coins' has no judgments to choose by"):
         compare("coin:luck=0.1,0.9", tune="RR@10", dataset=replace(dataset, qrels=None))
