@@ -36,7 +36,10 @@ def queries_document(explorers: Sequence[Explorer], metric: str | None, sort: st
     Raises UnknownNameError for an unknown metric or column, UsageError for a result without metrics.
     """
     if not explorers or not explorers[0].metrics:
-        raise UsageError("the result has no values of queries", fix="compare backends on a dataset with judgments")
+        raise UsageError(
+            "the result has no values of queries",
+            fix="compare backends on a dataset with judgments, or correct the input of a check that is invalid",
+        )
     first = explorers[0]
     if metric is not None and metric not in first.metrics:
         raise UnknownNameError("metric", metric, first.metrics, of="the result")

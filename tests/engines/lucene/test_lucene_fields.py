@@ -94,6 +94,11 @@ def test_documents_without_the_searched_field_are_indexed_and_not_found() -> Non
         run = compared.run(trial.label)
         found.append(run.doc_ids.take(run.rows))
     assert found == [["a"], ["b", "a"]]
+    title, text = (
+        f"N, df and avgdl of {name}" for name in ("title count the 1 document", "text count the 2 documents")
+    )
+    notes = [[note for note in trial.notes if "avgdl" in note] for trial in compared.report.trials]
+    assert notes == [[f"{title} with a term"], [f"{title} with a term", f"{text} with a term"]]
 
 
 def hits_of(folder: Path, **parameters: ParameterValue) -> dict[int, float]:
