@@ -25,11 +25,18 @@ class Reranker(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Score the documents of the request."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not {"query", "documents"} <= set(request):
+            self.answer(422, {"message": "the fields query and documents are required"})
+            return
         scores = [score(request["query"], document) for document in request["documents"]]
         best_first = sorted(range(len(scores)), key=lambda index: -scores[index])
         results = [{"index": index, "relevance_score": scores[index]} for index in best_first]
-        body = json.dumps({"results": results}).encode()
-        self.send_response(200)
+        self.answer(200, {"results": results})
+
+    def answer(self, status: int, content: dict[str, object]) -> None:
+        """Send an answer."""
+        body = json.dumps(content).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -31,7 +31,7 @@ def _comment(request: CommentRequest) -> None:
         click.echo("this run is not of a pull request: no comment was written", err=True)
         return
     try:
-        replaced = run.put_comment(text)
+        replaced = run.put_comment(text, request.name)
     except ResultError as refusal:
         line = f"No comment was written to the pull request: {refusal.problem}; {refusal.fix}."
         click.echo(line, err=True)
@@ -88,8 +88,11 @@ def _write(path: Path, content: bytes) -> None:
 def _append_to_summary(line: str) -> None:
     """Append a line to the summary of the step, if it has one."""
     if variable := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(variable).open("a", encoding="utf-8") as file:
-            file.write(f"\n{line}\n")
+        try:
+            with Path(variable).open("a", encoding="utf-8") as file:
+                file.write(f"\n{line}\n")
+        except OSError as error:
+            raise ResultError(f"'{variable}' cannot be written: {error.strerror}") from error
 
 
 app = VerbGroup(

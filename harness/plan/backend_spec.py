@@ -451,7 +451,7 @@ class _Parser(Mistakes):
                     UnknownNameError("parameter", unknown, parameters, aliases=names, of=f"backend '{name}'")
                 )
             elif separator and not (key in BY_DATASET and dataset):
-                self._refuse_dataset(name, key, parameters)
+                self._refuse_dataset(name, key, dataset, parameters)
             elif f"{key}{separator}{dataset}" in overrides:
                 self.refuse(f"backend '{name}': parameter '{key}{separator}{dataset}' is given twice")
             else:
@@ -464,11 +464,12 @@ class _Parser(Mistakes):
                         overrides[key] = True
         return overrides
 
-    def _refuse_dataset(self, name: str, key: str, parameters: Mapping[str, Parameter]) -> None:
+    def _refuse_dataset(self, name: str, key: str, dataset: str, parameters: Mapping[str, Parameter]) -> None:
         """Refuse a parameter that is given for one dataset and cannot be."""
         able = [parameter for parameter in BY_DATASET if parameter in parameters]
         fix = f"write {able[0]}@DATASET=TEXT" if able else "leave out @ and the text after it"
-        self.refuse(f"backend '{name}': '{key}' is not given for a dataset by @", fix)
+        problem = f"'{key}' cannot differ by dataset" if dataset else f"'{key}@' does not name a dataset"
+        self.refuse(f"backend '{name}': {problem}", fix)
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:

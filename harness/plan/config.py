@@ -1114,6 +1114,9 @@ class CommentRequest(Options):
     file: Path = Option(
         "A comment that --comment of `harness check`, `regress` or `diff` wrote.", argument=True, metavar="FILE"
     ).required()
+    name: str = Option(
+        "Name of this comment among those of several jobs with the same golden set.", OUTPUT, metavar="NAME"
+    ).default("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

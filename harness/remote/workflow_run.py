@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import ResultError, UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote.credentials import excerpt, hide, read_key
+from harness.wording import counted
 
 if TYPE_CHECKING:
     import httpx
@@ -24,8 +28,9 @@ if TYPE_CHECKING:
 API = "https://api.github.com"
 MARKER = "<!-- harness "
 """The beginning of a comment's first line, which identifies it."""
-_BOT = "github-actions[bot]"
-"""The author of comments that are written with the token of a run."""
+_BOT = "Bot"
+"""The kind of author of comments that are written with the token of a run, or of another app."""
+_CHECK_ADDRESS = "run the job again later; GITHUB_API_URL has the address of GitHub's API"
 _PAGE = 100
 _MOST_PAGES = 50
 _TIMEOUT_S = 60.0
@@ -33,6 +38,7 @@ _PAUSES_S = (1.0, 4.0)
 """Before each repetition of a call that was not answered, or with a fault of the server."""
 _MOST_BYTES = 1 << 30
 _SHORT = 7
+_EVENT_OF_GITHUB = "leave GITHUB_EVENT_PATH as GitHub's runner sets it"
 
 
 class StoredFile(NamedTuple):
@@ -72,37 +78,50 @@ class WorkflowRun:
         try:
             event = json.loads(Path(path).read_bytes())
         except (OSError, ValueError) as error:
-            raise ResultError(f"the event of the run cannot be read at '{path}': {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else f"it is not JSON: {error}"
+            raise ResultError(
+                f"the event of the run cannot be read at '{path}': {reason}", fix=_EVENT_OF_GITHUB
+            ) from error
         if not isinstance(event, dict):
-            raise ResultError(f"the event of the run at '{path}' is not an object")
+            raise ResultError(f"the event of the run at '{path}' is not an object", fix=_EVENT_OF_GITHUB)
         token, api = read_key("GITHUB_TOKEN", environment), environment.get("GITHUB_API_URL") or API
+        if not is_plain_url(api):
+            raise UsageError(
+                f"GITHUB_API_URL is not of the form {PLAIN_FORM}", fix="leave it as GitHub's runner sets it"
+            )
         return cls(repository, event, environment.get("GITHUB_BASE_REF", ""), token, api)
 
     @property
     def pull_request(self) -> int | None:
         """The number of the pull request that the run is of; None for another event."""
-        number = (self.event.get("pull_request") or {}).get("number")
+        number = _member(self.event, "pull_request").get("number")
         return number if isinstance(number, int) else None
 
     @property
     def is_from_fork(self) -> bool:
         """Whether the pull request comes from another repository, so that the token of the run can only read."""
-        head = (self.event.get("pull_request") or {}).get("head") or {}
-        return (head.get("repo") or {}).get("full_name") != self.repository
+        return _member(self._head, "repo").get("full_name") != self.repository
+
+    @property
+    def _head(self) -> Mapping[str, Any]:
+        """The last commit of the pull request, as the event describes it."""
+        return _member(_member(self.event, "pull_request"), "head")
 
     @property
     def target(self) -> str | None:
         """The branch that a pull request or a merge queue's group goes to; None for another event."""
-        group = (self.event.get("merge_group") or {}).get("base_ref") or ""
+        group = _member(self.event, "merge_group").get("base_ref") or ""
         return self.base_ref or str(group).removeprefix("refs/heads/") or None
 
-    def put_comment(self, text: str) -> bool:
+    def put_comment(self, text: str, name: str = "") -> bool:
         """Write the comment of the pull request, in place of the one with the same first line.
 
-        Returns whether an earlier comment was replaced. Raises UsageError for a text without a marker and a run that is
-        of no pull request, ResultError if GitHub refuses.
+        ``name`` is added to the first line: jobs with different names have a comment each. The last line names the
+        commit. Returns whether an earlier comment was replaced. Raises UsageError for a text without a marker and a run
+        that is of no pull request, ResultError if GitHub refuses.
         """
-        marker = text.partition("\n")[0].strip()
+        marker, _, rest = text.partition("\n")
+        marker = marker.strip()
         if not marker.startswith(MARKER):
             raise UsageError(
                 f"a comment begins with a line '{MARKER}… -->', by which it is found again",
@@ -110,6 +129,12 @@ class WorkflowRun:
             )
         if self.pull_request is None:
             raise UsageError("this run is not of a pull request", fix="comment in runs of pull requests only")
+        if name:
+            plain = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
+            marker = f"{marker.removesuffix('-->').rstrip()} {plain} -->"
+        text = f"{marker}\n{rest}"
+        if commit := self._head.get("sha"):
+            text = f"{text.rstrip()}\n\n<sub>of commit {commit}</sub>\n"
         with self._client() as client:
             earlier = self._earlier_comment(client, marker)
             if earlier is None:
@@ -120,11 +145,12 @@ class WorkflowRun:
 
     def _earlier_comment(self, client: httpx.Client, marker: str) -> int | None:
         """Return the id of this author's comment with a first line; others' comments are left alone."""
-        user = client.get("/user")  # refused to the token of a run, whose author is known
-        author = user.json().get("login") if user.is_success else _BOT
+        user = self._answer(client, "GET", "/user")  # refused to the token of an app, such as that of a run
+        login = _object(self._json(user)).get("login") if user.is_success else None
         for comment in self._pages(client, f"/issues/{self.pull_request}/comments"):
-            same = str(comment.get("body") or "").partition("\n")[0].strip() == marker
-            if same and (comment.get("user") or {}).get("login") == author:
+            author = _member(comment, "user")
+            is_own = author.get("type") == _BOT if login is None else author.get("login") == login
+            if is_own and str(comment.get("body") or "").partition("\n")[0].strip() == marker:
                 return int(comment["id"])
         return None
 
@@ -142,7 +168,7 @@ class WorkflowRun:
             stored = [
                 one
                 for one in self._pages(client, "/actions/artifacts", query, key="artifacts")
-                if not one.get("expired") and _is_of_branch(one.get("workflow_run") or {}, branch)
+                if not one.get("expired") and _is_of_branch(_member(one, "workflow_run"), branch)
             ]
             if not stored:
                 return None
@@ -164,31 +190,51 @@ class WorkflowRun:
         """Yield the items of all pages of a list, which is the answer or its member ``key``."""
         for page in range(1, _MOST_PAGES + 1):
             params = {**(query or {}), "per_page": str(_PAGE), "page": str(page)}
-            answer = self._call(client, "GET", path, params=params).json()
-            items = answer if key is None else answer.get(key, [])
+            response = self._call(client, "GET", path, params=params)
+            content = self._json(response)
+            items = content if key is None else _object(content).get(key)
+            if not isinstance(items, list) or not all(isinstance(item, dict) and "id" in item for item in items):
+                raise self._unusable(response)
             yield from items
             if len(items) < _PAGE:
                 return
 
     def _call(self, client: httpx.Client, method: str, path: str, **content: Any) -> httpx.Response:
         """Return the answer to a call of the repository's API, repeated if the server fails; raises ResultError."""
+        response = self._answer(client, method, f"/repos/{self.repository}{path}", **content)
+        if response.is_success:
+            return response
+        problem = f"{response.status_code} {excerpt(response.text, self._hide)}"
+        raise ResultError(f"GitHub did not accept {method} {path}: {problem}", fix=self._permission(path))
+
+    def _answer(self, client: httpx.Client, method: str, path: str, **content: Any) -> httpx.Response:
+        """Return the answer to a call, also a refusal; raises ResultError if GitHub cannot be reached or fails."""
         import httpx
 
         problem = ""
         for pause in (*_PAUSES_S, None):
             try:
-                response = client.request(method, f"/repos/{self.repository}{path}", **content)
+                response = client.request(method, path, **content)
             except httpx.HTTPError as error:
                 problem = f"{type(error).__name__}: {self._hide(str(error))}"
             else:
-                if response.is_success:
+                if response.status_code < 500:
                     return response
                 problem = f"{response.status_code} {excerpt(response.text, self._hide)}"
-                if response.status_code < 500:
-                    break
             if pause is not None:
                 self.sleep(pause)
-        raise ResultError(f"GitHub did not accept {method} {path}: {problem}", fix=self._permission(path))
+        raise ResultError(f"GitHub's API at '{self.api}' did not answer {method} {path}: {problem}", fix=_CHECK_ADDRESS)
+
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(response) from error
+
+    def _unusable(self, response: httpx.Response) -> ResultError:
+        """Return the error for an answer that is not one of GitHub's."""
+        text = excerpt(response.text, self._hide)
+        return ResultError(f"'{self.api}' did not answer as GitHub's API does: {text}", fix=_CHECK_ADDRESS)
 
     def _hide(self, text: str) -> str:
         return hide(text, [self.token], "***")
@@ -205,6 +251,15 @@ class WorkflowRun:
         return "add 'actions: read' to the permissions of the workflow"
 
 
+def _member(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object that is a member of another; an empty one if it is missing or something else."""
+    return _object(content.get(name))
+
+
+def _object(content: Any) -> Mapping[str, Any]:
+    return content if isinstance(content, dict) else {}
+
+
 def _is_of_branch(run: Mapping[str, Any], branch: str) -> bool:
     """Return whether a run was of a branch of the repository itself."""
     return run.get("head_branch") == branch and run.get("head_repository_id") == run.get("repository_id")
@@ -217,8 +272,12 @@ def _json_file(archive: bytes, artifact: str) -> bytes:
             files = [info for info in members.infolist() if info.filename.endswith(".json")]
             if len(files) == 1 and files[0].file_size <= _MOST_BYTES:
                 return members.read(files[0])
-    except zipfile.BadZipFile as error:
-        raise ResultError(f"the artifact '{artifact}' is damaged: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ResultError(
+            f"the artifact '{artifact}' is damaged: {error}", fix="run the workflow on the branch again"
+        ) from error
+    size = f", of {files[0].file_size:,} bytes" if len(files) == 1 else ""
     raise ResultError(
-        f"the artifact '{artifact}' is not a baseline: it has {len(files)} JSON files", fix="name another"
+        f"the artifact '{artifact}' is not a baseline: it has {counted(len(files), 'JSON file')}{size}",
+        fix="name another",
     )

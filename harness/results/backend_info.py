@@ -87,6 +87,12 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     return short
 
 
+def abbreviations(labels: Iterable[str]) -> dict[str, str]:
+    """Return the short label of each label that has another short one, as :func:`short_labels` finds it."""
+    different = list(dict.fromkeys(labels))
+    return {label: short for label, short in zip(different, short_labels(different), strict=True) if label != short}
+
+
 def _candidates(label: str, parsed: Mapping[str, Sequence[_Slot]], names: Mapping[str, str]) -> Iterator[str]:
     """Yield texts for a label, the best first, however long they are."""
     yield label

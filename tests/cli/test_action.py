@@ -70,6 +70,14 @@ def test_no_expression_stands_in_a_script(repository: Path, action: dict[str, An
     assert not [script for script in scripts if "${{" in script]
 
 
+def test_no_module_of_the_repository_stands_in_for_an_installed_one(action: dict[str, Any]) -> None:
+    """Python would look for harness, json and httpx in the working directory first."""
+    scripts = "\n".join(step["run"] for step in action["runs"]["steps"] if "run" in step)
+    calls = re.findall(r"python\b.*", scripts)
+    assert len(calls) == 6
+    assert all(call.startswith("python -P -") for call in calls)
+
+
 def program(folder: Path, name: str, script: str) -> Path:
     """A folder for PATH, with one more program in it."""
     programs = folder / "bin"
@@ -82,10 +90,10 @@ def program(folder: Path, name: str, script: str) -> Path:
 def run_step(action: dict[str, Any], folder: Path, stub: str = "", **inputs: str) -> tuple[int, dict[str, str], str]:
     """The step that runs the harness, as GitHub's runner runs bash: exit code, outputs and stderr.
 
-    ``stub`` stands in for Python, whose `-m harness` is a warm command.
+    ``stub`` stands in for Python, whose `-P -m harness` is a warm command.
     """
     (step,) = (one for one in action["runs"]["steps"] if one.get("id") == "run")
-    warm = f'if [ "$1 $2" = "-m harness" ]; then shift 2; exec {shlex.join(harness_command())} "$@"; fi'
+    warm = f'if [ "$1 $2 $3" = "-P -m harness" ]; then shift 3; exec {shlex.join(harness_command())} "$@"; fi'
     programs = program(folder, "python", stub or f'{warm}\nexec "{sys.executable}" "$@"')
     (folder / "temp").mkdir(exist_ok=True)
     environment = {

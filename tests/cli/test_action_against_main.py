@@ -128,12 +128,12 @@ def test_a_branch_is_compared_with_the_artifact_of_mains_last_run(repository: Pa
     worse = pull_request(repository, github, "three-lost", baseline="artifact")
     assert (verdict(worse), worse.failed) == ("failed", True), worse.printed
     body = comment(github)
-    assert body.startswith("<!-- harness check: golden -->\n\n### ❌ harness check: `golden` failed\n")
+    assert body.startswith("<!-- harness check: golden harness-report -->\n\n### ❌ harness check: `golden` failed\n")
     assert "#### ours: 3 questions lost\n" in body
     assert "won\n" not in body
     assert "| `wordc` | `wordc kept` | `Hit@5` | 1.0000 | 0.0000 | `doc-wordc` |" in body
     assert "3 queries lost, 0 gained; allowed 0; chance of this without a change 4.2%" in body
-    assert worse.summary.startswith(body)
+    assert worse.summary.startswith(body.replace(" harness-report", ""))
     assert "<summary><code>the whole report</code></summary>" in worse.summary
 
     noise = pull_request(repository, github, "noise", baseline="artifact")

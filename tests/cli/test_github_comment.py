@@ -77,8 +77,52 @@ def test_what_is_no_baseline_is_refused(github: GithubServer) -> None:
     with pytest.raises(UsageError, match="a comment begins with a line '<!-- harness … -->'"):
         run.put_comment("hello")
     github.failures = [500] * 4
-    with pytest.raises(ResultError, match=r"GitHub did not accept GET /actions/artifacts: 500"):
+    with pytest.raises(ResultError, match=r"did not answer GET /repos/us/shop/actions/artifacts: 500"):
         run.latest_file("b")
+
+
+def test_jobs_with_different_names_have_a_comment_each_which_names_the_commit(github: GithubServer) -> None:
+    event: dict[str, Any] = {"pull_request": {**PULL_REQUEST["pull_request"], "head": {"sha": "c" * 40}}}
+    github.comment(7, TEXT.replace("-->", "a -->"), login="our-app[bot]")
+    run = run_of(github, event)
+    assert run.put_comment(TEXT, "a") is True, "the token of an app replaces what an app wrote"
+    assert run.put_comment(TEXT, "b -->") is False
+    assert run.put_comment(TEXT) is False
+    assert run.put_comment(TEXT, "b -->") is True
+    assert [one["body"].split("\n")[0] for one in github.comments[7]] == [
+        "<!-- harness check: golden a -->", "<!-- harness check: golden b_-_ -->", "<!-- harness check: golden -->",
+    ]  # fmt: skip
+    assert all(one["body"].endswith(f"new\n\n<sub>of commit {'c' * 40}</sub>\n") for one in github.comments[7])
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[" * 100_000, b'{"artifacts": 1}', b'{"artifacts": ["x"]}', b"[1]"])
+def test_an_answer_that_is_not_one_of_github_is_refused(github: GithubServer, content: bytes) -> None:
+    github.garbled = content
+    run = run_of(github, PULL_REQUEST)
+    for call in (lambda: run.put_comment(TEXT), lambda: run.latest_file("b")):
+        with pytest.raises(ResultError, match="did not answer as GitHub's API does") as refusal:
+            call()
+        assert "GITHUB_API_URL" in str(refusal.value.fix)
+
+
+def test_a_server_that_cannot_be_reached_is_an_error_that_names_its_address() -> None:
+    run = WorkflowRun(REPOSITORY, PULL_REQUEST, "main", "key", "http://127.0.0.1:9", sleep=lambda seconds: None)
+    for call in (lambda: run.put_comment(TEXT), lambda: run.latest_file("b")):
+        with pytest.raises(ResultError, match=r"'http://127.0.0.1:9' did not answer GET /\S+: ConnectError"):
+            call()
+
+
+@pytest.mark.parametrize("event", ['{"pull_request": "x"}', '{"pull_request": {"number": "7", "head": 1}}', "{}"])
+def test_an_event_with_other_members_is_not_of_a_pull_request(event: str, tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    path.write_text(event, encoding="utf-8")
+    variables = {"GITHUB_REPOSITORY": REPOSITORY, "GITHUB_EVENT_PATH": str(path)}
+    run = WorkflowRun.from_environment(variables)
+    assert (run.pull_request, run.target, run.is_from_fork) == (None, None, True)
+    for address in ("nonsense", "http://[bad", "https://user:secret@host"):
+        with pytest.raises(UsageError, match="GITHUB_API_URL is not of the form") as refusal:
+            WorkflowRun.from_environment({**variables, "GITHUB_API_URL": address})
+        assert "secret" not in str(refusal.value)
 
 
 def call(*words: str) -> Any:

@@ -87,8 +87,8 @@ def test_a_dataset_without_an_instruction_is_named():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ("similarity@one=dot", UsageError, "'similarity' is not given for a dataset by @"),
-        ("query_prompt@=x", UsageError, "'query_prompt' is not given for a dataset by @"),
+        ("similarity@one=dot", UsageError, "'similarity' cannot differ by dataset"),
+        ("query_prompt@=x", UsageError, "'query_prompt@' does not name a dataset"),
         ("query_prompt@one=x;query_prompt@one=y", UsageError, "'query_prompt@one' is given twice"),
         ("prompt@one=x", UnknownNameError, "unknown parameter 'prompt@one'"),
     ],

@@ -16,6 +16,7 @@ from harness.cli.app import _build
 from harness.document.model import Document, Facts, Notes, Table
 from harness.errors import UnknownNameError, UsageError
 from harness.report.documents.query import query_document
+from harness.report.documents.query_table import queries_document
 from harness.report.formats import render
 from harness.report.rankings.explorer import ExpectedDocuments
 
@@ -71,6 +72,17 @@ def test_long_labels_are_short_in_narrow_tables() -> None:
     document = query_document([replace(small_explorer(), labels=labels)], "q1", "made")
     assert document.labels == {labels[1]: "csr[k1=1.25]"}
     assert "csr[k1=1.25]" in render(document, "table", width=100)
+
+
+def test_long_names_of_backends_are_short_in_the_terminal_and_explained() -> None:
+    long = "csr|rerank:url=https://reranker.example.org/v1/rerank;model=large"
+    explorer = replace(small_explorer(), labels=["csr", long])
+    for document in (query_document([explorer], "q1", "made"), queries_document([explorer], None, None, "made")):
+        printed = render(document, "table", width=80)
+        assert printed.count("csr|rerank:url") == 1, printed
+        assert printed.endswith(f"\ncsr|rerank =\n  {long}\n")
+        assert max(map(len, printed.splitlines())) <= 80
+        assert long in render(document, "csv")
 
 
 def test_a_query_without_hits_or_values() -> None:

@@ -102,7 +102,7 @@ def _variables(
 
     programs, path = temporary / "bin", temporary / "event.json"
     programs.mkdir(exist_ok=True)
-    warm = f'if [ "$1 $2" = "-m harness" ]; then shift 2; exec {shlex.join(harness_command())} "$@"; fi'
+    warm = f'if [ "$1 $2 $3" = "-P -m harness" ]; then shift 3; exec {shlex.join(harness_command())} "$@"; fi'
     (programs / "python").write_text(f'#!/bin/sh\n{warm}\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
     (programs / "python").chmod(0o755)
     path.write_text(json.dumps(event), encoding="utf-8")

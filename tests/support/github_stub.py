@@ -24,12 +24,14 @@ class GithubServer:
     """``comments`` by pull request, ``artifacts`` as the API describes them, with their zip under ``zip``.
 
     ``writable`` is whether the token may write; ``token`` the only one that is taken. ``failures`` are statuses of the
-    next answers, in place of them; ``calls`` are the methods and paths of all calls.
+    next answers, in place of them; ``calls`` are the methods and paths of all calls. ``garbled``, if it is set, is the
+    answer to every call.
     """
 
     url: str = ""
     token: str = "token of the run"
     writable: bool = True
+    garbled: bytes | None = None
     comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     artifacts: list[dict[str, Any]] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
@@ -37,7 +39,8 @@ class GithubServer:
 
     def comment(self, number: int, body: str, login: str = BOT) -> None:
         comments = self.comments.setdefault(number, [])
-        comments.append({"id": 1000 * number + len(comments), "body": body, "user": {"login": login}})
+        user = {"login": login, "type": "Bot" if login.endswith("[bot]") else "User"}
+        comments.append({"id": 1000 * number + len(comments), "body": body, "user": user})
 
     def upload(self, name: str, files: dict[str, bytes], branch: str, commit: str, **changes: Any) -> None:
         """An artifact that a run on a branch of the repository uploaded; ``fork`` is the run's other repository."""
@@ -100,6 +103,8 @@ def github_server() -> Iterator[GithubServer]:
                 status, answer = state.failures.pop(0), {"message": "fault"}
             else:
                 status, answer = _answer(state, self.command, self.path, content)
+            if state.garbled is not None:
+                status, answer = 200, state.garbled
             body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))

@@ -178,7 +178,10 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
         _refuse_gate_options(request)
     columns = _columns(request) if request.columns else {}
     golden, corpus = _golden(request, columns, bool(corpora_of_user), reads_texts=match.rule is MatchRule.TEXT)
-    request = replace(request, corpus=[_readable_corpus(each, golden, columns) for each in corpora_of_user])
+    corpora_in_order = [
+        _dataset_of(each, golden, columns) if isinstance(each, _Documents) else each for each in corpora_of_user
+    ]
+    request = replace(request, corpus=corpora_in_order)
     if request.filter:
         golden = golden.with_filter(parse_filter(request.filter))
     if not isinstance(request.golden, str | Path | Dataset):
@@ -322,36 +325,40 @@ def _texts(golden: GoldenSet) -> dict[str, str]:
     return {question.id: question.question for question in golden}
 
 
-class _CorpusOfUser(NamedTuple):
+class _Documents(NamedTuple):
+    """Documents that are objects in Python, and the name of their corpus."""
+
     content: Any
-    name: str | None = None
+    name: str = "corpus"
 
 
-def _requested_corpora(corpus: object) -> list[_CorpusOfUser]:
+def _requested_corpora(corpus: Any) -> list[str | Path | Dataset | _Documents]:
     """Return each corpus that the user gave: a list of records is one, a list of paths, datasets or tables several."""
     if isinstance(corpus, Mapping) and corpus and all(map(_is_whole_corpus, corpus.values())):
-        return [_CorpusOfUser(content, str(name)) for name, content in corpus.items()]
-    if isinstance(corpus, list | tuple):
-        several = [isinstance(part, str) or _is_whole_corpus(part) for part in corpus]
-        if all(several):
-            return [_CorpusOfUser(part) for part in corpus]
-    return [_CorpusOfUser(corpus)]
+        return [_with_name(str(name), content) for name, content in corpus.items()]
+    several = isinstance(corpus, list | tuple) and all(
+        isinstance(part, str) or _is_whole_corpus(part) for part in corpus
+    )
+    corpora = corpus if several else [corpus]
+    return [each if isinstance(each, str | Path | Dataset) else _Documents(each) for each in corpora]
 
 
 def _is_whole_corpus(value: object) -> bool:
     return isinstance(value, Path | Dataset) or as_table(value) is not None
 
 
-def _readable_corpus(corpus: _CorpusOfUser, golden: GoldenSet, columns: Mapping[str, str]) -> str | Path | Dataset:
-    """Return documents that are objects in Python as a dataset, paths and datasets with the name that the user gave."""
-    content, name = corpus
+def _with_name(name: str, content: Any) -> str | Dataset | _Documents:
+    """Return a corpus with the name that the user gave."""
     if isinstance(content, Dataset):
-        return content if name is None else replace(content, name=name)
-    if isinstance(content, str | Path):
-        return content if name is None else f"{name}={content}"
+        return replace(content, name=name)
+    return f"{name}={content}" if isinstance(content, str | Path) else _Documents(content, name)
+
+
+def _dataset_of(documents: _Documents, golden: GoldenSet, columns: Mapping[str, str]) -> Dataset:
+    """Return documents that are objects in Python as a dataset."""
     roles = {role.name for role in DOCUMENT_ROLES}
     of_documents = {role: field for role, field in columns.items() if role in roles}
-    return Dataset.of(content, _texts(golden), name=name or "corpus", columns=of_documents)
+    return Dataset.of(documents.content, _texts(golden), name=documents.name, columns=of_documents)
 
 
 def _corpora(request: CheckRequest, golden_corpus: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:

@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.metrics import Metric, QuerySet, Scores, counts_forbidden, is_mean, parse_metric, score_forbidden
 from harness.pipeline.regress.rescoring import score_again
 from harness.results.snapshot import OVERLAP, THIS_RUN, ResultSnapshot
+from harness.wording import counted
 
 _ROUNDING = 1e-9
 _NOT_REPRODUCED = "its stored rankings do not give its stored figures"
@@ -65,7 +66,7 @@ def refuse_deeper(metrics: Iterable[str], depths: Mapping[str, int]) -> None:
         metric = None if name.startswith(OVERLAP) else parse_metric(name)
         if metric is not None and isinstance(metric.cutoff, int) and metric.cutoff > depth:
             raise UsageError(
-                f"--max-drop {name}: {result} has {depth} documents of each ranking, too few for {name}",
+                f"--max-drop {name}: {result} has {counted(depth, 'document')} of each ranking, too few for {name}",
                 fix=f"name {_cut_name(name, metric, depth)}, or make both results with --k {metric.cutoff}",
             )
 
@@ -300,7 +301,8 @@ def _warnings(
         rankings = f"the stored rankings of the {' and the '.join(sources)} result{'s' if len(sources) > 1 else ''}"
         sentence += f": compared by {', '.join(cut)}, scored from {rankings}"
     if left_out:
-        sentence += f"; not judged, because a result has only {limit} documents of each ranking: {', '.join(left_out)}"
+        sentence += f"; not judged, because a result has only {counted(limit, 'document')} of each ranking: "
+        sentence += ", ".join(left_out)
     warnings = [sentence] if names or left_out else []
     for when, side in zip(("earlier", "later"), sides, strict=True):
         for unscored, reason in side.problems:

@@ -15,7 +15,7 @@ from harness.metrics import improvement
 from harness.report.documents.quality import best_value
 from harness.report.rankings.explorer import ExpectedDocuments, Explorer, of_one_query
 from harness.report.rankings.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, ranks_in_pools, top_of
-from harness.results.backend_info import short_labels
+from harness.results.backend_info import abbreviations
 from harness.stats.intervals import paired_differences
 
 _BETTER, _WORSE = "↑", "↓"
@@ -36,7 +36,6 @@ def query_document(explorers: Sequence[Explorer], query_id: str, made_by: str) -
         _View(of_one_query(explorer, query_id), f", {explorer.dataset}" if len(matching) > 1 else "")
         for explorer in matching
     ]
-    labels = list(dict.fromkeys(label for view in views for label in view.explorer.labels))
     return Document(
         title=f"query {query_id}",
         subtitle=" · ".join(dict.fromkeys(fact for view in views for fact in view.facts)),
@@ -51,7 +50,7 @@ def query_document(explorers: Sequence[Explorer], query_id: str, made_by: str) -
         made_by=made_by,
         kind="query",
         name=query_id,
-        labels={label: short for label, short in zip(labels, short_labels(labels), strict=True) if label != short},
+        labels=abbreviations(label for view in views for label in view.explorer.labels),
         values=[value for view in views for value in view.values()],
     )
 

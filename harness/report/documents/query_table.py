@@ -15,6 +15,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.metrics import improvement, lower_is_better, reads_first
 from harness.report.rankings.explorer import Explorer
 from harness.report.rankings.pools import first_ranks
+from harness.results.backend_info import abbreviations
 from harness.stats.intervals import paired_differences
 from harness.wording import counted, short_ids
 
@@ -65,6 +66,7 @@ def queries_document(explorers: Sequence[Explorer], metric: str | None, sort: st
         kind="queries",
         name=name,
         records=[row.record for row in rows],
+        labels=abbreviations(label for explorer in explorers for label in explorer.labels),
     )
 
 

@@ -45,7 +45,7 @@ from harness.metrics import improvement
 from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.pipeline.regress.verdicts import beyond_tolerance
 from harness.report.documents.query_changes import losers, query_tables
-from harness.results.backend_info import short_labels
+from harness.results.backend_info import abbreviations
 from harness.results.comparison import lacks_measurement
 from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement, SettingChange
 from harness.results.schema import Result
@@ -126,8 +126,7 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
 def short_change_labels(report: Change) -> dict[str, str]:
     """Return a short label for each long label of either side, unique among all backends of both sides."""
     compared = (label for backend in report.backends for label in (backend.before, backend.after))
-    labels = list(dict.fromkeys([*compared, *report.only_before, *report.only_after]))
-    return {label: short for label, short in zip(labels, short_labels(labels), strict=True) if label != short}
+    return abbreviations([*compared, *report.only_before, *report.only_after])
 
 
 def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
