@@ -80,7 +80,7 @@ def test_long_names_of_backends_are_short_in_the_terminal_and_explained() -> Non
     for document in (query_document([explorer], "q1", "made"), queries_document([explorer], None, None, "made")):
         printed = render(document, "table", width=80)
         assert printed.count("csr|rerank:url") == 1, printed
-        assert printed.endswith(f"\ncsr|rerank =\n  {long}\n")
+        assert printed.endswith(f"\ncsr|rerank = {long}\n")
         assert max(map(len, printed.splitlines())) <= 80
         assert long in render(document, "csv")
 
