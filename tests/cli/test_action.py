@@ -168,7 +168,7 @@ def test_the_verdict_says_that_a_gate_was_not_judged_whatever_that_counts_as(
     report = tmp_path / "stored.json"
     report.write_text(json.dumps({"change": {"gate": gate} if gate is not None else None}), encoding="utf-8")
     stub = f"""
-if [ "$1" = -c ]; then exec "{sys.executable}" "$@"; fi
+if [ "$2" = -c ]; then exec "{sys.executable}" "$@"; fi
 while [ "$1" != --out ]; do shift; done
 mkdir -p "$2"; cp "{report}" "$2/report.json"; exit {code}"""
     code_of_step, outputs, said = run_step(action, tmp_path, stub=stub, HARNESS_COMMAND="regress")

@@ -335,7 +335,7 @@ class _Documents(NamedTuple):
 def _requested_corpora(corpus: Any) -> list[str | Path | Dataset | _Documents]:
     """Return each corpus that the user gave: a list of records is one, a list of paths, datasets or tables several."""
     if isinstance(corpus, Mapping) and corpus and all(map(_is_whole_corpus, corpus.values())):
-        return [_with_name(str(name), content) for name, content in corpus.items()]
+        return [_name_corpus(str(name), content) for name, content in corpus.items()]
     several = isinstance(corpus, list | tuple) and all(
         isinstance(part, str) or _is_whole_corpus(part) for part in corpus
     )
@@ -347,7 +347,7 @@ def _is_whole_corpus(value: object) -> bool:
     return isinstance(value, Path | Dataset) or as_table(value) is not None
 
 
-def _with_name(name: str, content: Any) -> str | Dataset | _Documents:
+def _name_corpus(name: str, content: Any) -> str | Dataset | _Documents:
     """Return a corpus with the name that the user gave."""
     if isinstance(content, Dataset):
         return replace(content, name=name)
