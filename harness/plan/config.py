@@ -975,6 +975,14 @@ class JudgeRequest(Options):
     page: Path | None = Option(
         "File for the page.", OUTPUT, metavar="FILE.html", default_text="RESULT-judge.html", written=True
     ).default(None)
+    write_golden: Path | None = Option(
+        "Write no page, but the golden set of a check, in JSON lines, whose questions also expect the relevant "
+        "documents of --labels.",
+        OUTPUT,
+        metavar="FILE.jsonl",
+        written=True,
+        keyword=False,
+    ).default(None)
     cards: Path | None = CARDS.default(None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from harness.user_path import user_path
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from harness.loaders.golden_lines import ExtendedGolden
 
 _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
@@ -73,6 +75,38 @@ class CheckResult(Presentable):
         report = without_questions(self.report)
         parts = check_snapshots(report, str(self.folder), lambda dataset, label: self.hits[dataset, label])
         write_baseline(user_path(path), baseline_report(report, parts), parts)
+
+    def write_golden(
+        self, path: str | Path, labels: str | Path | Sequence[str | Path], *, overwrite: bool = False
+    ) -> ExtendedGolden:
+        """Write the golden set, in JSON lines, whose questions also expect the relevant documents of files of labels.
+
+        Raises UsageError if there is such a file without ``overwrite``, if the golden set is no file of JSON lines or
+        has changed since the check, and as :func:`harness.loaders.golden_lines.extend_golden`; DataError as
+        :func:`harness.data.labels.read_labels`, and for labels that no question can take.
+        """
+        from harness.data.columns import parse_columns
+        from harness.data.labels import read_labels, select_labels, settle
+        from harness.loaders.golden_lines import extend_golden
+        from harness.store.cache import file_digest
+
+        golden, target = self.report.golden_set, user_path(path)
+        if target.exists() and not overwrite:
+            raise UsageError(f"'{target}' exists", fix="name a new file")
+        source = user_path(golden.source)
+        if source.is_file() and file_digest(source) != golden.sha256:
+            raise UsageError(f"'{source}' has changed since the check", fix="check again, and judge that result")
+        files = [labels] if isinstance(labels, str | Path) else labels
+        names = [*(info.name for info in self.report.datasets), golden.name]
+        of_golden = select_labels(read_labels([user_path(file) for file in files]), names)
+        added: dict[str, dict[str, int]] = {}
+        for (question, document), grade in settle(of_golden, next(iter(self.corpora.values()), None)).grades.items():
+            if grade >= golden.relevance:
+                added.setdefault(question, {})[document] = grade
+        columns = parse_columns(str(self.report.plan.resolved.get("columns") or ""))
+        extended = extend_golden(source, columns, added)
+        target.write_bytes(extended.content)
+        return extended
 
     @property
     def name(self) -> str:
