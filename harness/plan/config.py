@@ -234,6 +234,12 @@ SORT = Option(
     metavar="COLUMN",
     keyword=False,
 )
+QUERY_TABLE = Option(
+    "Print only the table of queries and backends or runs: a row for each query with every value of a metric, by "
+    "default the first; csv has all of it, with ranks, and whether each query is won or lost.",
+    OUTPUT,
+    keyword=False,
+)
 VERBOSE = Option("Print every table, not only the short form of the result.", OUTPUT, common=True, keyword=False)
 
 
@@ -810,10 +816,7 @@ class EvalRequest(ScoreOptions):
         "query.",
         choices=(*FORMATS, "html", "trec_eval"),
     ).default("table")
-    query_table: bool = Option(
-        "Print only the table of queries and runs: a row for each query with every run's value of the first metric.",
-        OUTPUT,
-    ).default(False)
+    query_table: bool = QUERY_TABLE.default(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -893,11 +896,7 @@ class ReportRequest(Options):
         OUTPUT,
         metavar="ID",
     ).default(None)
-    query_table: bool = Option(
-        "Print only the table of queries and backends: a row for each query with every backend's value; csv has all of "
-        "it, with ranks, and whether each query is won or lost.",
-        OUTPUT,
-    ).default(False)
+    query_table: bool = QUERY_TABLE.default(False)
     metric: str | None = Option(
         "The metric of --query-table.", OUTPUT, default_text="the first", metavar="NAME"
     ).default(None)

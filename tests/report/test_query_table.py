@@ -50,12 +50,13 @@ def test_csv_has_every_query_in_full_precision() -> None:
     values = np.array([[1 / 3, 0.1, 0.5, 1.0, np.nan], [1 / 3, 0.1 + 1e-16, 0.25, 1.0, np.nan]])[:, None, :]
     rows = records(render(queries_document([small_explorer(values=values)], None, None, "made"), "csv"))
     assert rows[0] == {
-        "query": "q3", "text": "blue pumps", "metric": "nDCG@10", "old": "0.5", "new": "0.25", "new change": "lost"
+        "query": "q3", "text": "blue pumps", "metric": "nDCG@10", "old value": "0.5", "new value": "0.25",
+        "new change": "lost"
     }  # fmt: skip
     by_id = {row["query"]: row for row in rows}
-    assert (by_id["q1"]["old"], by_id["q1"]["new change"]) == ("0.3333333333333333", "tied")
+    assert (by_id["q1"]["old value"], by_id["q1"]["new change"]) == ("0.3333333333333333", "tied")
     assert by_id["q2"]["new change"] == "tied", "rounding is not a change"
-    assert (by_id["q5"]["old"], by_id["q5"]["new change"]) == ("", "")
+    assert (by_id["q5"]["old value"], by_id["q5"]["new change"]) == ("", "")
 
 
 def test_metrics_of_the_first_relevant_document_have_its_rank() -> None:
@@ -75,6 +76,36 @@ def test_metrics_of_the_first_relevant_document_have_its_rank() -> None:
         row for row in records(render(queries_document([explorer], None, None, ""), "csv")) if row["query"] == "a"
     )
     assert (row["cut rank"], row["deep rank"]) == ("2", "1")
+
+
+def test_labels_that_are_names_of_columns_take_no_figures_of_others() -> None:
+    labels = ["query", "text", "metric", "dataset", "text value"]
+    values = np.arange(25, dtype=np.float64).reshape(5, 1, 5)
+    explorer = small_explorer(labels=labels, runs=[small_explorer().runs[0]] * 5, values=values, dataset="one")
+    rows = records(render(queries_document([explorer, explorer], None, None, "made"), "csv"))
+    by_id = {row["query"]: row for row in rows}
+    assert by_id.keys() == {"q1", "q2", "q3", "q4", "q5"}
+    for number, query in enumerate(by_id):
+        row = by_id[f"q{number + 1}"]
+        assert (row["dataset"], row["metric"]) == ("one", "nDCG@10"), query
+        assert [float(row[f"{label} value"]) for label in labels] == [number + 5 * rank for rank in range(5)]
+        assert [row[f"{label} change"] for label in labels[1:]] == ["won"] * 4
+    assert by_id["q1"]["text"] == "red pumps"
+
+
+def test_long_labels_are_short_in_the_terminal_and_full_in_csv() -> None:
+    long = "x" * 200
+    document = queries_document([small_explorer(labels=["old", long])], None, None, "made")
+    (header,) = (line for line in render(document, "table", width=80).splitlines() if line.startswith("query "))
+    assert len(header) <= 80
+    assert header.split()[-1] == "xxxxxxxxxxxx…xxxxxxxxxxx"
+    assert f"{long} value" in records(render(document, "csv"))[0]
+
+
+def test_the_legend_names_the_reference_of_each_dataset() -> None:
+    explorers = [small_explorer(dataset="one"), small_explorer(dataset="two", reference=1)]
+    (table,) = queries_document(explorers, None, None, "made").tables()
+    assert [line.split(" on ")[0] for line in table.legend] == ["one: ↑ better than old", "two: ↑ better than new"]
 
 
 def test_datasets_follow_one_another() -> None:
@@ -112,7 +143,7 @@ def command(*arguments: str) -> str:
 def test_a_check_has_the_rank_and_whether_the_question_is_missed(stored: Path) -> None:
     rows = records(command(str(stored), "--query-table", "--format", "csv"))
     assert [row["query"] for row in rows] == ["third", "fourth", "seventh", "never", "first", "nothing"]
-    assert [(row["metric"], row["early"], row["early rank"], row["early missed"]) for row in rows[:4]] == [
+    assert [(row["metric"], row["early value"], row["early rank"], row["early missed"]) for row in rows[:4]] == [
         ("Hit@3", "1.0", "3", "0"), ("Hit@3", "0.0", "4", "1"), ("Hit@3", "0.0", "7", "1"), ("Hit@3", "0.0", "", "1")
     ]  # fmt: skip
     assert [row["late change"] for row in rows] == ["lost", "tied", "tied", "tied", "tied", ""]

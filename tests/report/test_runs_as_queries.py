@@ -32,11 +32,9 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_every_query_has_the_value_of_every_run(files: list[str]) -> None:
-    rows = [
-        {"query": "3", "metric": "RR", "first": "0.0", "first rank": "", "second": "1.0", "second rank": "1"},
-        {"query": "2", "metric": "RR", "first": "0.5", "first rank": "2", "second": "1.0", "second rank": "1"},
-        {"query": "1", "metric": "RR", "first": "1.0", "first rank": "1", "second": "0.5", "second rank": "2"},
-    ]
+    names = ["query", "first value", "first rank", "second value", "second rank"]
+    table = [["3", "0.0", "", "1.0", "1"], ["2", "0.5", "2", "1.0", "1"], ["1", "1.0", "1", "0.5", "2"]]
+    rows = [{"metric": "RR", **dict(zip(names, row, strict=True))} for row in table]
     expected = [{**row, "second change": change} for row, change in zip(rows, ("won", "won", "lost"), strict=True)]
     evaluated = harness.evaluate(RUNS, QRELS, metrics="RR,AP")
     assert list(csv.DictReader(io.StringIO(evaluated.render_queries(format="csv")))) == expected

@@ -25,6 +25,8 @@ _WON, _LOST = "↑", "↓"
 _CHANGES = {1: "won", 0: "tied", -1: "lost"}
 _MARKS = {1: _WON, 0: "", -1: _LOST}
 _TONES: dict[int, Tone] = {1: "good", 0: "plain", -1: "bad"}
+_VALUE = "value"
+"""The last word of the columns of values in records: a bare label could be the name of another column."""
 Record = Mapping[str, str | float | int | None]
 
 
@@ -55,7 +57,7 @@ def queries_document(explorers: Sequence[Explorer], metric: str | None, sort: st
         f"{name} of {counted(len(rows), 'query')}",
         columns,
         [[text(short[str(row.record["query"])]), *row.cells] for row in rows],
-        parts[0].legend(),
+        _common_legend(parts),
         most=_IN_SHORT,
     )
     return Document(
@@ -70,6 +72,14 @@ def queries_document(explorers: Sequence[Explorer], metric: str | None, sort: st
     )
 
 
+def _common_legend(parts: Sequence[_Part]) -> list[str]:
+    """Return the meaning of marks and ranks, for each dataset if they differ: a reference may have failed on some."""
+    legends = {part.explorer.dataset: part.legend() for part in parts}
+    if all(legend == parts[0].legend() for legend in legends.values()):
+        return parts[0].legend()
+    return [f"{dataset}: {line}" for dataset, legend in legends.items() for line in legend]
+
+
 def _sorted(rows: Sequence[_Row], name: str, columns: Sequence[Column], metric: str) -> list[_Row]:
     """Return the rows in the order of a column, the best value first, and rows without a value last."""
     names = [column.name for column in columns]
@@ -80,7 +90,7 @@ def _sorted(rows: Sequence[_Row], name: str, columns: Sequence[Column], metric: 
     sign = 1.0 if lower_is_better(metric) else -1.0
 
     def key(row: _Row) -> tuple[bool, float]:
-        value = row.record[name]
+        value = row.record[f"{name} {_VALUE}"]
         return (False, sign * value) if isinstance(value, float) else (True, 0.0)
 
     return sorted(rows, key=key)
@@ -184,7 +194,7 @@ class _Part:
             for ranking, label in enumerate(explorer.labels):
                 cell, facts = self._value(ranking, query)
                 cells.append(cell)
-                record |= {f"{label} {name}".rstrip(): fact for name, fact in facts.items()}
+                record |= {f"{label} {name}": fact for name, fact in facts.items()}
             yield _Row(cells, record)
 
     def _value(self, ranking: int, query: int) -> tuple[Cell, Record]:
@@ -192,7 +202,7 @@ class _Part:
         value, failed = float(self.values[ranking, query]), self.explorer.failed
         is_known, is_failed = value == value, failed is not None and bool(failed[ranking, query])
         cell = number(value) if is_known else text(FAILED if is_failed else ABSENT)
-        facts: dict[str, str | float | int | None] = {"": value if is_known else None}
+        facts: dict[str, str | float | int | None] = {_VALUE: value if is_known else None}
         if self.ranks is not None:
             rank = self.ranks[ranking][query]
             says = not is_failed and (is_known or self.explorer.expected is None)
