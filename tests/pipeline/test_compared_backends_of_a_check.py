@@ -71,6 +71,25 @@ def test_differences_are_those_of_the_values_question_by_question() -> None:
     assert checked.report.plan.resolved["reference"] == "best"
 
 
+def test_backends_with_the_same_first_metric_are_not_called_equal_if_another_metric_differs() -> None:
+    ends = {"best": retriever(FIRST), "lower": retriever([2] * 12)}
+    (verdict, *_) = check_document(check(ends, metrics="Hit@3,MRR").report).verdicts
+    assert (verdict.tone, verdict.headline) == ("plain", "best and lower have the same Hit@3 on all 12 questions")
+    assert verdict.detail == "Also significant: MRR@3 of lower (−0.5000)"
+    (verdict, *_) = check_document(check(ends, metrics="Hit@3").report).verdicts
+    assert (verdict.tone, verdict.headline) == ("good", "best and lower are equal: the same Hit@3 on all 12 questions")
+
+
+def test_a_single_question_is_not_tested() -> None:
+    ends = {"best": retriever(FIRST), "lower": retriever([2] * 12)}
+    checked = check(ends, metrics="Hit@3,MRR", golden=GOLDEN[:1])
+    assert (
+        check_document(checked.report).verdicts[0].headline == "best and lower have the same Hit@3 on the only question"
+    )
+    (legend,) = [line for line in tables(checked)["Quality"].legend if line.startswith("~")]
+    assert legend == "~ not tested: a single question"
+
+
 def test_the_page_and_the_terminal_say_which_is_best_and_on_which_questions() -> None:
     checked = check({"best": retriever(FIRST), "worse": retriever(SECOND)}, metrics="MRR")
     document, drawn = check_document(checked.report), tables(checked)

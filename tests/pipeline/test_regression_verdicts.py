@@ -271,6 +271,20 @@ def test_without_a_gate_nothing_is_claimed_of_a_change_that_may_be_chance() -> N
     assert (verdict.tone, verdict.headline) == ("unsure", "Not judged: there is no metric to compare")
 
 
+def test_without_a_gate_a_backend_that_failed_is_not_the_same() -> None:
+    same, _ = many(40, 0.0)
+    base = replace(side({"csr": BEFORE}, metrics="nDCG@10"), digests=dict.fromkeys(same["nDCG@10"], "0"))
+    both = replace(base, figures={"csr": same})
+    report = compare_one(both, both, CompareRules(Rules(allowed_drop=None))).change
+    failed = report.backends[0].model_copy(
+        update={"before": "lucene", "after": "lucene", "status": "failed", "error": "failed now", "metrics": []}
+    )
+    change = report.model_copy(update={"backends": [*report.backends, failed]})
+    answer = change_document(result_of(change)).verdicts[0]
+    assert (answer.tone, answer.answers) == ("unsure", True)
+    assert answer.headline == "The same: every metric is equal on every query, over 40 queries; not judged: lucene"
+
+
 def ungated(changes: Mapping[str, Mapping[str, float]]) -> Verdict:
     """Return the answer without a gate, of metrics that are 0.5 on 40 queries before these changes."""
     base = side({"csr": BEFORE})

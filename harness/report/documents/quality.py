@@ -297,7 +297,9 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
     meanings = {
         _BETTER: f"{_BETTER} better {than}, p < 0.05 after {family} (paired randomisation test)",
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
-        _UNDECIDED: f"{_UNDECIDED} not significant after {family}",
+        _UNDECIDED: f"{_UNDECIDED} not significant after {family}"
+        if differing
+        else f"{_UNDECIDED} not tested: a single {of}",
         _EQUAL: f"{_EQUAL} equal on every {of}",
         TIED: f"{TIED} the means that orders of tied documents allow meet: no difference can be claimed",
     }

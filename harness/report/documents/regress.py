@@ -135,7 +135,8 @@ def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
 
 def _verdicts(report: Change) -> Iterator[Verdict]:
     """Yield the answer, the notes to read first, then metrics that fell, rose, and did neither."""
-    yield replace(_gate(report) if report.gate is not None else _without_gate(report), answers=True)
+    answer = _gate(report) if report.gate is not None else _name_unjudged(_without_gate(report), report)
+    yield replace(answer, answers=True)
     for backend in report.backends:
         if backend.error:
             yield Verdict("bad", f"{backend.after}{report.on(backend)} was not judged", backend.error)
@@ -234,6 +235,15 @@ def _gate(report: Change) -> Verdict:
     )
     chance = f"; {counted(fell, 'mean')} fell further, which may be chance" if fell else ""
     return Verdict("good", f"Passed: nothing is {'shown to be ' if fell else ''}worse beyond {allowed}{chance}", detail)
+
+
+def _name_unjudged(answer: Verdict, report: Change) -> Verdict:
+    """Return an answer without a gate that also names backends that failed, and are part of no metric."""
+    failed = list(dict.fromkeys(backend.after for backend in report.backends if backend.error))
+    if not failed:
+        return answer
+    headline = f"{answer.headline}; not judged: {join_names(failed, _MAX_NAMES)}"
+    return replace(answer, tone="unsure" if answer.tone == "good" else answer.tone, headline=headline)
 
 
 def _without_gate(report: Change) -> Verdict:

@@ -181,9 +181,12 @@ def best_verdicts(
     differing = [row for row in rows if row.verdict != "same"]
     subject = f"{rows[0].metric} {_over(rows, unit)}"
     if not differing:
-        queries = counted(_queries(rows[0]), unit)
-        headline = f"{title_suffix}{join_names(equal)} are equal: the same {rows[0].metric} on all {queries}"
-        return [Verdict("good", headline, _also(rows, tests) or _not_equal(rows, tests), answers=True)]
+        count = _queries(rows[0])
+        on_all = f"all {counted(count, unit)}" if count > 1 else f"the only {unit}"
+        further = _also(rows, tests) or _not_equal(rows, tests)
+        verb = "have the same" if further else "are equal: the same"
+        headline = f"{title_suffix}{join_names(equal)} {verb} {rows[0].metric} on {on_all}"
+        return [Verdict("plain" if further else "good", headline, further, answers=True)]
     top = differing[0]
     if _gain(top) > 0:
         rivals = [row.b for row in differing[1:] if not _is_above(tests, top, row.b)]
