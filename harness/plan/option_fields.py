@@ -480,11 +480,12 @@ class Mistakes:
 
 
 def raise_together(mistakes: Sequence[HarnessError]) -> None:
-    """Raise the only mistake, or one UsageError for several; nothing for none."""
-    if len(mistakes) == 1:
+    """Raise the only mistake, or one UsageError for several, equal ones once; nothing for none."""
+    messages = list(dict.fromkeys(map(str, mistakes)))
+    if len(messages) == 1:
         raise mistakes[0]
-    if mistakes:
-        raise UsageError("\n".join(map(str, mistakes)))
+    if messages:
+        raise UsageError("\n".join(messages))
 
 
 def command_words(settings: Options, resolved: Mapping[str, object] | None = None) -> list[str]:

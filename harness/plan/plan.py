@@ -380,6 +380,13 @@ def _tuning(request: CompareRequest, sweeps: Sequence[PlannedSweep], trials: Seq
             fix="add the values to try: --sweep 'csr:k1=0.6,0.9,1.2;b=0.2,0.4'",
         )
     backends = tuned_backends(sweeps, [trial.spec for trial in trials]) if sweeps else ()
+    for backend in backends:
+        if len(backend.candidates) < 2:
+            raise UsageError(
+                f"--tune {request.tune}: every combination of --sweep is {backend.default} itself, so there is nothing "
+                "to choose from",
+                fix="add values that differ from the default",
+            )
     return Tuning(tuned_metric(request.tune), request.folds, backends)
 
 

@@ -242,13 +242,13 @@ def with_sweeps(
 
 def _parse(sweep: str, cards: Path | None, labelled: Sequence[BackendSpec]) -> _ParsedSweep:
     """Return a sweep with its backends; raises UsageError for all that is wrong with them."""
-    written, specs, problems = parse_sweep(sweep), list[BackendSpec](), dict[str, HarnessError]()
+    written, specs, problems = parse_sweep(sweep), list[BackendSpec](), list[HarnessError]()
     for expression in written.expand():
         try:
             specs += parse_backends([expression], cards, labelled=labelled)
         except UsageError as error:  # combinations share their problems
-            problems.setdefault(str(error), error)
-    raise_together(list(problems.values()))
+            problems.append(error)
+    raise_together(problems)
     if specs[0].unlabelled is not None:
         problem = f"--sweep {sweep}: the label {specs[0].label} would be that of each of its backends"
         raise UsageError(problem, fix="give the label in --backends, and sweep it like a name")
