@@ -93,15 +93,6 @@ def test_labels_that_are_names_of_columns_take_no_figures_of_others() -> None:
     assert by_id["q1"]["text"] == "red pumps"
 
 
-def test_long_labels_are_short_in_the_terminal_and_full_in_csv() -> None:
-    long = "x" * 200
-    document = queries_document([small_explorer(labels=["old", long])], None, None, "made")
-    (header,) = (line for line in render(document, "table", width=80).splitlines() if line.startswith("query "))
-    assert len(header) <= 80
-    assert header.split()[-1] == "xxxxxxxxxxxx…xxxxxxxxxxx"
-    assert f"{long} value" in records(render(document, "csv"))[0]
-
-
 def test_the_legend_names_the_reference_of_each_dataset() -> None:
     explorers = [small_explorer(dataset="one"), small_explorer(dataset="two", reference=1)]
     (table,) = queries_document(explorers, None, None, "made").tables()
