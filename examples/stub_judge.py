@@ -23,8 +23,8 @@ class Judge(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Grade the pair in the last message."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        query, _, passage = request["messages"][-1]["content"].partition("\n\nPassage: ")
-        shared = words(query.removeprefix("Query: ")) & words(passage)
+        query, passage = texts(request["messages"][-1]["content"])
+        shared = words(query) & words(passage)
         answer = {"role": "assistant", "content": json.dumps({"grade": min(3, len(shared))})}
         body = json.dumps({"choices": [{"message": answer, "finish_reason": "stop"}]}).encode()
         self.send_response(200)
@@ -35,6 +35,15 @@ class Judge(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Keep the terminal for the command."""
+
+
+def texts(message: str) -> tuple[str, str]:
+    """Return query and passage of a message: between tags for labels, after their names for a second stage."""
+    tagged = re.match(r"<query-(\w+)>\n(.*)\n</query-\1>\n<document-\1>\n(.*)\n</document-\1>", message, re.DOTALL)
+    if tagged:
+        return tagged[2], tagged[3]
+    query, _, passage = message.partition("\n\nPassage: ")
+    return query.removeprefix("Query: "), passage
 
 
 def words(text: str) -> set[str]:

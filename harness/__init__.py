@@ -5,7 +5,8 @@ baseline's plan again and ``harness.diff`` compares two stored results, ``harnes
 ``harness.verify`` runs published configurations; ``harness.explain`` says why documents have their ranks;
 ``harness.judge`` writes a page to judge documents on;
 ``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
-against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
+against retrievers; ``harness.grade_documents`` has a model grade documents, ``harness.agreement`` compares two sets of
+labels; ``harness.Dataset.of`` makes a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
 """
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from harness.pipeline.compare import compare
     from harness.pipeline.evaluate import audit, evaluate
     from harness.pipeline.explain import explain
+    from harness.pipeline.label_agreement import agreement
+    from harness.pipeline.model_labels import grade_documents
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
@@ -37,12 +40,14 @@ __all__ = [
     "Dataset",
     "Regression",
     "__version__",
+    "agreement",
     "audit",
     "check",
     "compare",
     "diff",
     "evaluate",
     "explain",
+    "grade_documents",
     "judge",
     "regress",
     "verify",
@@ -53,12 +58,14 @@ _HOMES = {
     "Comparison": "harness.results.comparison",
     "Dataset": "harness.data.dataset",
     "Regression": "harness.pipeline.regress.regression",
+    "agreement": "harness.pipeline.label_agreement",
     "audit": "harness.pipeline.evaluate",
     "check": "harness.pipeline.check.run_check",
     "compare": "harness.pipeline.compare",
     "diff": "harness.pipeline.regress.run_regress",
     "evaluate": "harness.pipeline.evaluate",
     "explain": "harness.pipeline.explain",
+    "grade_documents": "harness.pipeline.model_labels",
     "judge": "harness.report.judging",
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",

@@ -1,4 +1,4 @@
-"""``harness judge``: a page on which people judge documents of a stored result."""
+"""``harness judge``: a page on which people judge documents of a stored result, grades by a model, and agreement."""
 
 from __future__ import annotations
 
@@ -6,25 +6,46 @@ from pathlib import Path
 
 import click
 
+from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
 from harness.errors import UsageError
-from harness.plan.config import JudgeRequest
+from harness.plan.config import JudgeOutput, JudgeRequest
 from harness.wording import counted
 
 
-@verb(JudgeRequest)
-def judge(request: JudgeRequest) -> None:
-    """Write a page on which people judge documents of a stored result.
+@verb(JudgeRequest, JudgeOutput)
+def judge(request: JudgeRequest, output: JudgeOutput) -> None:
+    """Write a page on which people judge documents of a stored result, or have a model grade them.
 
     The page has the unjudged documents among the first hits of all backends, those first whose label can move a
     difference most, without the names of backends. It is one file, which needs no server and no network, and saves
     grades as labels.jsonl, for --labels of compare, check, eval, regress and diff.
 
+    With --with, a model grades these hits, and a sample of the documents that people judged, to measure the agreement.
+    --agreement compares two files of labels.
+
     Example: harness judge reports/cacm-20260101-120000 --budget 50
     """
-    if request.write_golden is not None:
+    _refuse_contradictions(request)
+    if request.agreement:
+        from harness.pipeline.label_agreement import agreement
+
+        first, second = [*request.agreement, request.result][:2]
+        result = request.result if len(request.agreement) == 2 else None
+        write_report(agreement(first, second, result=result), output.format, verbose=output.verbose)
+    elif request.model is not None:
+        from harness.pipeline.model_labels import grade_result
+
+        with progress_display() as display:
+            labels = grade_result(request, display)
+        write_report(labels, output.format, verbose=output.verbose)
+    elif request.write_golden is not None:
         _write_golden(request, request.write_golden)
-        return
+    else:
+        _write_page(request)
+
+
+def _write_page(request: JudgeRequest) -> None:
     from harness.report.judging import judging_page
 
     page = judging_page(request)
@@ -51,3 +72,16 @@ def _write_golden(request: JudgeRequest, path: Path) -> None:
         )
     extended = result.write_golden(path, request.labels)
     click.echo(f"{counted(extended.documents, 'document')} added to {counted(extended.questions, 'question')}: {path}")
+
+
+def _refuse_contradictions(request: JudgeRequest) -> None:
+    """Raise UsageError for options that another one leaves without effect."""
+    if len(request.agreement) > 2 or (request.agreement and request.model is not None):
+        raise UsageError("--agreement compares two files of labels", fix="write --agreement a.jsonl b.jsonl")
+    for_model = {"--prompt": request.prompt, "--max-calls": request.max_calls, "--write-labels": request.write_labels}
+    for_page = {"--page": request.page, "--metric": request.metric, "--write-golden": request.write_golden}
+    is_page = request.model is None and not request.agreement
+    without_effect = [flag for flag, value in (for_model if is_page else for_page).items() if value is not None]
+    if without_effect:
+        reason = "without --with: it is for a model" if is_page else "is for a page"
+        raise UsageError(f"{without_effect[0]} {reason}", fix="leave out one of them")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.pipeline.check.checked import CheckResult
     from harness.report.progress import ProgressDisplay
     from harness.results.comparison import Comparison
+    from harness.results.judge_results import JudgeResult
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
@@ -32,7 +33,11 @@ _WIDTH = 80
 
 
 def write_report(
-    subject: Result | Verification | Document, format_name: str, *, verbose: bool = False, sort: str | None = None
+    subject: Result | Verification | JudgeResult | Document,
+    format_name: str,
+    *,
+    verbose: bool = False,
+    sort: str | None = None,
 ) -> None:
     """Print a result or a document; on a terminal in its width and with bold titles (NO_COLOR is honoured).
 

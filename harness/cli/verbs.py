@@ -52,7 +52,7 @@ VERBS = {
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored result again, in any format."),
     "explain": Verb("harness.cli.explain:explain", "Say why documents are ranked where they are, for one query."),
-    "judge": Verb("harness.cli.judge:judge", "Write a page on which people judge documents of a stored result."),
+    "judge": Verb("harness.cli.judge:judge", "Have people or a model judge documents of a stored result."),
     "github": Verb(
         "harness.cli.github_actions:app", "In GitHub's actions: comment on a pull request, fetch a baseline."
     ),

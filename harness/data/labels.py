@@ -23,6 +23,7 @@ from harness.wording import counted
 
 CONFLICT = "label-conflict"
 OUTDATED = "label-of-changed-text"
+BY_MODEL = "label-by-model"
 _GRADE = 2**31
 _FIX = "name a file of labels: labels.jsonl of harness judge, or a filled-in to-label.jsonl"
 _EXAMPLES = 5
@@ -46,6 +47,8 @@ class LabelLine(BaseModel):
     by: str | None = None
     time: Annotated[str, AfterValidator(_moment)] | None = None
     text_digest: str | None = None
+    model: str | None = None
+    prompt_digest: str | None = None
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
@@ -55,6 +58,7 @@ class Label(NamedTuple):
 
     ``by`` is who gave it, the file if its line does not say. ``time`` is when, the earliest time if its line does not
     say. ``text_digest`` is the :func:`harness.data.texts.text_digest` of the judged text, None if it is not stored.
+    ``model`` names the model that gave it and ``prompt_digest`` its prompt, None for a person.
     """
 
     query_id: str
@@ -63,6 +67,8 @@ class Label(NamedTuple):
     by: str
     time: dt.datetime = _EARLIEST
     text_digest: str | None = None
+    model: str | None = None
+    prompt_digest: str | None = None
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -75,10 +81,14 @@ Labels = Mapping[str | None, Sequence[Label]]
 
 
 class SettledLabels(NamedTuple):
-    """One grade for each labelled pair, and warnings about conflicts and changed texts."""
+    """One grade for each labelled pair, and warnings about conflicts, changed texts and models.
+
+    ``human`` are the grades among them that people gave.
+    """
 
     grades: PairGrades
     findings: Sequence[Finding]
+    human: PairGrades
 
 
 def read_labels(paths: Sequence[Path]) -> Labels:
@@ -95,7 +105,8 @@ def read_labels(paths: Sequence[Path]) -> Labels:
             if line.grade is None:
                 continue
             by, digest = line.by or str(path), line.text_digest
-            label = Label(line.query_id, line.doc_id, line.grade, by, _moment_of(line.time), digest)
+            time, of_model = _moment_of(line.time), (line.model, line.prompt_digest)
+            label = Label(line.query_id, line.doc_id, line.grade, by, time, digest, *of_model)
             earlier = first.setdefault((line.dataset, label.pair, by, label.time, digest), label)
             if earlier.grade != label.grade:
                 who = f" by '{by}' at the same time" if line.by is not None else ""
@@ -144,7 +155,8 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabe
     """Return one grade for each pair of query and document.
 
     Labels of a text that has changed are left out if the documents are known. Of several labels that one person gave to
-    a pair, the latest counts. If people differ, the middle of their grades counts, and the lower of two middle ones.
+    a pair, the latest counts. If people differ, the middle of their grades counts, and the lower of two middle ones. A
+    model's label counts only for pairs that no person labelled.
     """
     digests = _digests(labels, corpus)
     latest: dict[tuple[str, str], dict[str, Label]] = {}
@@ -156,14 +168,19 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabe
         of_pair = latest.setdefault(label.pair, {})
         if label.by not in of_pair or of_pair[label.by].time <= label.time:
             of_pair[label.by] = label
-    grades, conflicts = {}, []
-    for pair, by_person in latest.items():
+    grades, human, conflicts, of_models = {}, {}, [], list[Label]()
+    for pair, by_judge in latest.items():
+        by_person = {by: label for by, label in by_judge.items() if label.model is None} or by_judge
         ordered = sorted(label.grade for label in by_person.values())
         grades[pair] = ordered[(len(ordered) - 1) // 2]
         if ordered[0] != ordered[-1]:
             people = ", ".join(f"{by} {label.grade}" for by, label in sorted(by_person.items()))
             conflicts.append(f"query '{pair[0]}', document '{pair[1]}': {people}; counts as {grades[pair]}")
-    return SettledLabels(grades, _findings(conflicts, outdated))
+        if by_person is by_judge and any(label.model is not None for label in by_judge.values()):
+            of_models += by_judge.values()
+        else:
+            human[pair] = grades[pair]
+    return SettledLabels(grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades)], human)
 
 
 def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
@@ -190,6 +207,25 @@ def _findings(conflicts: Sequence[str], outdated: Sequence[str]) -> list[Finding
             Finding(OUTDATED, "warning", message, "judge these documents again", tuple(outdated[:_EXAMPLES]))
         )
     return findings
+
+
+def _model_findings(labels: Sequence[Label], grades: PairGrades) -> Iterator[Finding]:
+    """Yield a warning if models gave some of the grades that count: which ones, with which prompts, and when."""
+    if labels:
+        pairs = len({label.pair for label in labels})
+        dates: dict[str, dt.datetime] = {}
+        for label in labels:
+            name = f"{label.model}, prompt {label.prompt_digest or 'unknown'}"
+            dates[name] = max(label.time, dates.get(name, _EARLIEST))
+        models = [f"{name}, {time:%Y-%m-%d}" if time > _EARLIEST else name for name, time in sorted(dates.items())]
+        message = f"{pairs:,} of {counted(len(grades), 'label')} by a model, not by a person: {'; '.join(models)}"
+        fix = "compare figures with those of human judgments alone; measure the agreement with harness judge"
+        yield Finding(BY_MODEL, "warning", message, fix)
+
+
+def without_models(labels: Labels) -> Labels:
+    """Return the labels that people gave; datasets stay, also those that only a model labelled."""
+    return {dataset: [label for label in of if label.model is None] for dataset, of in labels.items()}
 
 
 def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:

@@ -956,11 +956,35 @@ class ExplainOutput(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRequest(Options):
-    """Which documents of a stored result ``harness judge`` puts on a page to judge."""
+    """Which documents of a stored result ``harness judge`` puts on a page or sends to a model."""
 
     result: Path = Option(
-        "A result folder of compare, check, regress or diff.", metavar="RESULT", argument=True
+        "A result folder of compare, check, regress or diff; with one --agreement, a file of labels.",
+        metavar="RESULT",
+        argument=True,
     ).required()
+    model: str | None = Option(
+        "Grade with a model behind an OpenAI-compatible chat endpoint: openai:model=NAME;endpoint=http://HOST/v1, with "
+        "the parameters of the second stage judge.",
+        SELECTION,
+        common=True,
+        metavar="openai:model=NAME;…",
+        flags=("--with",),
+    ).default(None)
+    prompt: Path | None = Option(
+        "Text file with the model's instructions, in place of the harness's.", SELECTION, metavar="FILE"
+    ).default(None)
+    max_calls: int | None = Option(
+        "Calls of the model; with 0, only grades in the cache are used.", SELECTION, least=0
+    ).default(None)
+    agreement: Sequence[Path] = Option(
+        "Compare two files of labels: --agreement a.jsonl b.jsonl. With RESULT, give the option twice.",
+        SELECTION,
+        common=True,
+        metavar="FILE",
+        repeated=True,
+        form="the path of a file, or a list of these",
+    ).default(())
     depth: int = Option("First hits of each backend to judge.", SELECTION, common=True, least=1, most=1000).default(10)
     budget: int = Option("Documents to judge, the most decisive first.", SELECTION, common=True, least=1).default(200)
     metric: str | None = Option(
@@ -982,7 +1006,18 @@ class JudgeRequest(Options):
         written=True,
         keyword=False,
     ).default(None)
+    write_labels: Path | None = Option(
+        "File for the labels of the model.", OUTPUT, metavar="FILE.jsonl", default_text="labels-MODEL.jsonl in RESULT"
+    ).default(None)
     cards: Path | None = CARDS.default(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOutput(Options):
+    """Form of the output of ``harness judge`` with a model, and of an agreement."""
+
+    format: str = FORMAT.default("table")
+    verbose: bool = VERBOSE.default(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,23 +10,27 @@ from harness.errors import UnknownNameError
 from harness.report.documents.check import check_document
 from harness.report.documents.comment import comment_document
 from harness.report.documents.compare import comparison_document
+from harness.report.documents.judges import judges_document
 from harness.report.documents.regress import change_document
 from harness.report.documents.verify import verification_document
 from harness.report.render.latex import render_latex
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
+from harness.results.judge_results import JudgeResult
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
 FORMATS = ("table", "markdown", "latex", "csv", "json")
 CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
-Reportable = Result | Verification
+Reportable = Result | Verification | JudgeResult
 
 
 def document_of(result: Reportable) -> Document:
     """Return the document of a result."""
     if isinstance(result, Verification):
         return verification_document(result)
+    if isinstance(result, JudgeResult):
+        return judges_document(result)
     if result.kind == "check":
         return check_document(result)
     if result.change is not None:

@@ -27,6 +27,7 @@ from harness.report.render.score_formats import scores_output
 from harness.results.check_redaction import without_questions
 from harness.results.comparison import Comparison
 from harness.results.explanation import Explanation
+from harness.results.judge_results import JudgeResult
 from harness.results.presenters import LEFT_OUT
 from harness.results.schema import Result
 
@@ -36,7 +37,7 @@ EXPLANATION_FORMATS = ("table", "markdown", "json")
 class ReportPresenter:
     """Shows results by documents and their renderers."""
 
-    def text(self, report: Result, format_name: str, *, verbose: bool, sort: str | None) -> str:
+    def text(self, report: Result | JudgeResult, format_name: str, *, verbose: bool, sort: str | None) -> str:
         """Return a result as ``table``, ``markdown``, ``latex``, ``csv`` or ``json``."""
         return render(report, format_name, verbose=verbose, sort=sort)
 

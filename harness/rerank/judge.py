@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 from harness.wording import counted
 
+Answer = TypeVar("Answer")
 GRADES = (0, 1, 2, 3)
 _SYSTEM = (
     "You judge how well a passage answers a search query. Grade it with one whole number:\n"
@@ -81,24 +82,28 @@ class Judge(Reranker):
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Call once for each pair; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
-        if self._calls is None:
-            raise AssertionError("the judge is used before it was loaded")
         for row, (query, document) in enumerate(zip(queries, documents, strict=True)):
-            body = {
-                "model": self._parameters["model"],
-                "messages": self._messages(query, document),
-                "temperature": 0,
-                "seed": self._parameters["seed"],
-                "max_tokens": self._parameters["max_tokens"],
-                **({"response_format": {"type": "json_object"}} if self._parameters["json_mode"] else {}),
-            }
-            out[row] = self._calls.post("/chat/completions", body, read_grade, remedy=_REMEDY)
+            out[row] = self.send(query, document, read_grade)
             progress.advance(1)
         most = int(self._parameters["max_characters"])
         counts = [(len(document), max(0, len(document) - most)) for document in documents]
         self._lengths = TextLengths(
             np.array(counts, dtype=np.int32).reshape(-1, 2), most, "max_characters= of the backend", "characters"
         )
+
+    def send(self, query: str, document: str, read: Callable[[Any], Answer]) -> Answer:
+        """Return the value that ``read`` makes of the endpoint's answer for a pair; raises as :meth:`score`."""
+        if self._calls is None:
+            raise AssertionError("the judge is used before it was loaded")
+        body = {
+            "model": self._parameters["model"],
+            "messages": self._messages(query, document),
+            "temperature": 0,
+            "seed": self._parameters["seed"],
+            "max_tokens": self._parameters["max_tokens"],
+            **({"response_format": {"type": "json_object"}} if self._parameters["json_mode"] else {}),
+        }
+        return self._calls.post("/chat/completions", body, read, remedy=_REMEDY)
 
     @property
     def lengths(self) -> TextLengths | None:
@@ -137,13 +142,18 @@ def read_grade(answer: Any) -> int:
     content = answer["choices"][0]["message"]["content"]
     if not isinstance(content, str):
         raise TypeError(f"a message whose content is {content!r}")
-    text = _THOUGHTS.sub("", content).strip()
-    fenced = _FENCED.fullmatch(text)
     try:
-        verdict = json.loads(fenced[1] if fenced else text)
+        verdict = json.loads(without_frame(content))
     except ValueError as error:
         raise ValueError(f"a message that is not JSON: {content!r}") from error
     grade = verdict.get("grade") if isinstance(verdict, dict) else None
     if type(grade) is not int or grade not in GRADES:
         raise ValueError(f"a message without a grade from 0 to 3: {content!r}")
     return grade
+
+
+def without_frame(message: str) -> str:
+    """Return a message without a chain of thought before it and a fence around it."""
+    text = _THOUGHTS.sub("", message).strip()
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced else text

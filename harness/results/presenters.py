@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
     from harness.results.explanation import Explanation
+    from harness.results.judge_results import JudgeResult
     from harness.results.schema import Result
 
 
@@ -19,7 +20,7 @@ NOT_STORED = "Texts of documents are not in this file: the result does not hold 
 class Presenter(Protocol):
     """Shows results. :mod:`harness.report.presenting` is the one that the package registers."""
 
-    def text(self, report: Result, format_name: str, *, verbose: bool, sort: str | None) -> str:
+    def text(self, report: Result | JudgeResult, format_name: str, *, verbose: bool, sort: str | None) -> str:
         """Return a result as ``table``, ``markdown``, ``latex``, ``csv`` or ``json``."""
 
     def page(self, result: object, *, keep_text: bool) -> str:

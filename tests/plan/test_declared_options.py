@@ -46,6 +46,7 @@ VARIED = {
     "format": "eval also prints as trec_eval does",
     "k": "the hits to search, and the documents to explain",
     "metric": "that of a table, and that which chooses documents to judge",
+    "max_calls": "of each backend, and of a judge",
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
     "query": "the one printed, the one explained",

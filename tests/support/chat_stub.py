@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,8 +44,8 @@ def grade(prompt: str) -> int:
 
 
 @contextlib.contextmanager
-def chat_server(*faults: Fault) -> Iterator[ChatServer]:
-    """A server that lives as long as the block."""
+def chat_server(*faults: Fault, content_of: Callable[[str], str] | None = None) -> Iterator[ChatServer]:
+    """A server that lives as long as the block; ``content_of`` makes its answer to the last message of a call."""
     state = ChatServer(faults=list(faults))
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,7 +59,8 @@ def chat_server(*faults: Fault) -> Iterator[ChatServer]:
             time.sleep(fault.wait_s)
             content = fault.content
             if content is None:
-                content = json.dumps({"grade": grade(asked["messages"][-1]["content"])})
+                prompt = asked["messages"][-1]["content"]
+                content = json.dumps({"grade": grade(prompt)}) if content_of is None else content_of(prompt)
             message = {"role": "assistant", "content": content}
             body = json.dumps({"choices": [{"index": 0, "message": message}], "usage": {"total_tokens": 9}}).encode()
             if self.path != "/v1/chat/completions":

@@ -1,0 +1,268 @@
+"""``harness.grade_documents``: the first hits of every backend of a result, graded by an LLM, as labels."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from harness.data.arrow import strings, take_rows
+from harness.data.labels import Label, grades_of, labels_by_dataset, read_labels, settle
+from harness.data.progress import Display, SilentDisplay
+from harness.data.texts import text_digest
+from harness.errors import ResultError, UsageError
+from harness.pipeline.label_agreement import Pair, compare_grades
+from harness.pipeline.regress.read_snapshot import read_snapshots
+from harness.pipeline.regress.regression import documents_of_side
+from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
+from harness.plan.backend_spec import parse_backend_specs
+from harness.plan.config import JudgeRequest
+from harness.plan.option_fields import from_keywords, keywords_of, require
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.rerank.grading import PROMPT, Grader, MissingReason
+from harness.results.judge_results import ModelLabels, UnjudgedPair
+from harness.results.snapshot import ResultSnapshot
+from harness.results.stored_texts import Documents
+from harness.store.cache import Cache
+from harness.store.disk import replacing
+
+ENOUGH = 50
+"""Human judgments that a statement about a model's agreement needs."""
+BINARY_RELEVANT = 2
+"""The lowest grade of a model that counts as relevant where people only judged relevant or not."""
+_ENDPOINT = re.compile(r"(?:^|;)\s*endpoint\s*=([^;]*)")
+_OPENAI = "https://api.openai.com/v1"
+_HUMAN = "human judgments"
+
+
+class _Choice(NamedTuple):
+    """A pair of the pool with both texts; ``human`` is the grade that a person gave, None without one."""
+
+    pair: Pair
+    query: str
+    document: str
+    human: int | None
+    rank: int
+
+
+@keywords_of(JudgeRequest)
+def grade_documents(
+    model: str, result: str | Path, *, display: Display | None = None, **options: object
+) -> ModelLabels:
+    """Grade the first hits of every backend of a stored result with a model, and write the grades as labels.
+
+    Args:
+        model: ``"openai:model=NAME;endpoint=http://HOST/v1"``, with the parameters of the second stage ``judge``.
+        result: a result folder of ``compare`` or ``check``.
+        display: where progress is shown; None shows none.
+        options: as in :class:`harness.plan.config.JudgeRequest`: ``prompt`` is a file with other instructions,
+            ``write_labels`` the file for the labels, ``labels`` are files of labels that people gave.
+
+    Raises:
+        UsageError: for wrong options, and a result without texts.
+        ResultError: for a result that cannot be read.
+        EngineUnavailableError: if the endpoint fails; finished grades are kept in the cache.
+    """
+    fields = {"model": model, "result": result, **options}
+    (request,) = from_keywords("harness.grade_documents", fields, JudgeRequest)
+    if request.agreement:
+        raise UsageError("agreement= is not for a model", fix="compare labels with harness.agreement(first, second)")
+    return grade_result(request, display)
+
+
+def parse_model(text: str) -> dict[str, ParameterValue]:
+    """Return the parameters of ``openai:model=…;endpoint=…``, with those of the second stage ``judge``.
+
+    Raises UsageError for another kind of model, and for parameters that do not exist or have wrong values.
+    """
+    kind, _, rest = text.partition(":")
+    if kind.strip() != "openai" or not rest.strip():
+        raise UsageError(
+            f"the model is '{without_secrets(text)}'", fix="write openai:model=NAME;endpoint=http://HOST:PORT/v1"
+        )
+    endpoint = _ENDPOINT.search(rest)
+    if endpoint is not None and not is_plain_url(endpoint[1].strip(" '\"")):
+        raise UsageError(f"the endpoint is not of the form {PLAIN_FORM}", fix="a key goes into the environment")
+    default = "" if endpoint is not None else f"endpoint={_OPENAI};"
+    specs = parse_backend_specs(f"csr|judge:{default}{rest}", find_cards("backends"))
+    if len(specs) != 1:
+        raise UsageError(f"'{text}' names {len(specs)} models", fix="judge with one model at a time")
+    return dict(specs[0].parameters)
+
+
+def grade_result(request: JudgeRequest, display: Display | None = None) -> ModelLabels:
+    """Grade the pool of a result with the model of ``request``, and write the labels of documents nobody judged.
+
+    Raises UsageError for a model, prompt or result that cannot be used, EngineUnavailableError if the endpoint fails.
+    """
+    require(request)
+    if request.model is None:
+        raise UsageError("no model is named", fix="write openai:model=NAME;endpoint=http://HOST/v1")
+    grader = _grader(request, request.model)
+    sides = read_snapshots(request.result)
+    names = [side.report.dataset.name for side in sides]
+    labels = labels_by_dataset(read_labels(request.labels), names) if request.labels is not None else {}
+    pool = [choice for side in sides for choice in _pool(side, request, labels.get(side.report.dataset.name, ()))]
+    if not pool:
+        raise UsageError(f"'{request.result}' has no hits to judge", fix="name the folder of a result, with its runs")
+    chosen = choose(pool, request.budget, request.seed)
+    visible_display = display if display is not None else SilentDisplay()
+    outcomes = grader.grade_all(
+        [(one.query, one.document) for one in chosen], Cache(), visible_display.section(grader.model)
+    )
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    graded = list(zip(chosen, outcomes, strict=True))
+    binary = {side.report.dataset.name for side in sides if _is_binary(side)}
+    grades = {
+        one.pair: _rescale(outcome, one.pair[0] in binary)
+        for one, outcome in graded
+        if not isinstance(outcome, MissingReason)
+    }
+    human = {one.pair: max(one.human, 0) for one in chosen if one.human is not None and one.pair in grades}
+    new = [one for one in chosen if one.pair in grades and one.human is None]
+    target = request.write_labels or _default_target(request.result, grader.model)
+    if new:
+        by = {"by": grader.model, "time": now, "model": grader.model, "prompt_digest": grader.prompt_digest}
+        _write(target, [_line(one, grades[one.pair], by, several=len(sides) > 1) for one in new], grader.model)
+    reasons = [(one.pair, outcome) for one, outcome in graded if isinstance(outcome, MissingReason)]
+    facts = grader.facts
+    return ModelLabels(
+        model=grader.model,
+        endpoint=str(facts["endpoint"]),
+        prompt_digest=grader.prompt_digest,
+        time=now,
+        file=str(target) if new else None,
+        pool=len(pool),
+        chosen=len(chosen),
+        graded=len(grades),
+        written=len(new),
+        grades={str(grade): count for grade, count in sorted(Counter(grades.values()).items())},
+        unjudged=dict(Counter(str(outcome) for _, outcome in reasons)),
+        unjudged_pairs=[
+            UnjudgedPair(dataset=str(pair[0]), query_id=pair[1], doc_id=pair[2], reason=str(outcome))
+            for pair, outcome in reasons
+        ],
+        calls=int(facts["calls"] or 0),
+        repeated_calls=int(facts["repeated_calls"] or 0),
+        calls_before=int(facts["calls_before"] or 0),
+        tokens=int(facts["tokens"] or 0),
+        missing_human=max(0, ENOUGH - len(human)),
+        agreement=compare_grades(
+            _HUMAN, human, grader.model, {pair: grades[pair] for pair in human}, sides
+        ) if human else None,
+    )  # fmt: skip
+
+
+def choose(pool: Sequence[_Choice], budget: int, seed: int) -> list[_Choice]:
+    """Return the documents to grade: a sample of those that people judged, at most 50, then the highest unjudged ones.
+
+    The first measure the agreement; of the others, the first hits of all queries come before the second.
+    """
+    judged = [one for one in pool if one.human is not None]
+    sample = np.sort(np.random.default_rng(seed).permutation(len(judged))[: min(ENOUGH, budget)])
+    chosen = [judged[position] for position in sample.tolist()]
+    unjudged = sorted((one for one in pool if one.human is None), key=lambda one: one.rank)
+    return chosen + unjudged[: budget - len(chosen)]
+
+
+def _grader(request: JudgeRequest, model: str) -> Grader:
+    path = request.prompt or PROMPT
+    try:
+        instructions = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"the prompt '{path}' cannot be read: {reason}", fix="name a text file") from error
+    parameters = parse_model(model)
+    if request.max_calls is not None:
+        parameters["max_calls"] = request.max_calls
+    return Grader(parameters, instructions)
+
+
+def _pool(side: ResultSnapshot, request: JudgeRequest, labels: Sequence[Label]) -> list[_Choice]:
+    """Return the first hits of every backend of a side with their texts; raises UsageError without texts.
+
+    People's grades are those of the result, and of ``labels`` that a person gave.
+    """
+    name = side.report.dataset.name
+    if not side.rescorable:
+        raise UsageError(
+            f"the check of '{name}' matches chunks (--match), which labels cannot name",
+            fix="judge a comparison, or a check whose expected ids are the documents' ids",
+        )
+    ranks: dict[tuple[str, str], int] = {}
+    for label in side.labels:
+        for query, documents in side.first(label, request.depth).items():
+            for rank, document in enumerate(documents, 1):
+                ranks[query, document] = min(rank, ranks.get((query, document), rank))
+    documents_of_result = documents_of_side([side], cards=request.cards)[name]
+    texts = _texts(documents_of_result, [document for _, document in ranks], name)
+    if ranks and not side.texts:
+        raise UsageError(f"the result on '{name}' holds no texts of queries", fix="make it again without --no-text")
+    settled = settle([label for label in labels if label.model is None], documents_of_result.corpus)
+    human = dict(settled.grades)
+    for query, grades in (grades_of(side.qrels) if side.qrels is not None else {}).items():
+        human |= {(query, document): grade for document, grade in grades.items()}
+    return [
+        _Choice((name, query, document), side.texts[query], texts[document], human.get((query, document)), rank)
+        for (query, document), rank in ranks.items()
+        if document in texts and query in side.texts
+    ]
+
+
+def _texts(documents: Documents, ids: Sequence[str], dataset: str) -> dict[str, str]:
+    if documents.corpus is None:
+        raise UsageError(
+            f"the documents of '{dataset}' are needed: {documents.no_texts}", fix="put the dataset where it was"
+        )
+    corpus, names = documents.corpus, list(dict.fromkeys(ids))
+    rows = corpus.ids.rows_of(strings(names))
+    present = np.flatnonzero(rows >= 0)
+    texts = take_rows(corpus.texts, rows[present]).to_pylist()
+    return dict(zip((names[position] for position in present.tolist()), texts, strict=True))
+
+
+def _is_binary(side: ResultSnapshot) -> bool:
+    """Return whether people judged documents of a side as relevant or not, without degrees."""
+    return side.qrels is not None and len(side.qrels.grades) > 0 and int(side.qrels.grades.max()) == 1
+
+
+def _rescale(grade: int, binary: bool) -> int:
+    return int(grade >= BINARY_RELEVANT) if binary else int(grade)
+
+
+def _line(one: _Choice, grade: int, by: Mapping[str, str], *, several: bool) -> bytes:
+    dataset, query, document = one.pair
+    line = {"query_id": query, "doc_id": document, "grade": grade, **by}
+    return (
+        orjson.dumps({**({"dataset": dataset} if several else {}), **line, "text_digest": text_digest(one.document)})
+        + b"\n"
+    )
+
+
+def _default_target(result: Path, model: str) -> Path:
+    folder = result if result.is_dir() else result.parent
+    return folder / f"labels-{re.sub(r'[^A-Za-z0-9.-]+', '-', model)}.jsonl"
+
+
+def _write(path: Path, lines: Sequence[bytes], model: str) -> None:
+    """Write labels, completely or not at all; labels of this model in the file are replaced.
+
+    Raises UsageError for a file with other content, and ResultError if it cannot be written.
+    """
+    try:
+        if path.exists() and not all(f'"model":"{model}"'.encode() in line for line in path.read_bytes().splitlines()):
+            raise UsageError(
+                f"'{path}' holds other labels, which would be lost", fix="name another file with --write-labels"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as stream:
+            stream.write(b"".join(lines))
+    except OSError as error:
+        raise ResultError(f"the labels '{path}' cannot be written: {error.strerror or error}") from error
