@@ -50,7 +50,6 @@ VARIED = {
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
     "query": "the one printed, the one explained",
-    "query_table": "of runs, and of backends",
     "result": "one to explain, and one to judge",
     "queries": "a rule or a file of queries, and the rule alone",
 }
