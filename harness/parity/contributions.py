@@ -18,6 +18,7 @@ from harness.data.types import (
     Float64Array,
     Int32Array,
     Int64Array,
+    Run,
     SparseVectors,
     TermCounts,
 )
@@ -26,7 +27,7 @@ from harness.exact.bm25_models import Bm25Formula, idf_of, statistics_of, weigh_
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.parity.causes import UNKNOWN
 from harness.parity.recipes import Recipe, with_formula
-from harness.parity.references import SparseReference
+from harness.parity.references import DenseReference, SparseReference
 from harness.parity.scoring_differences import formula_parts
 from harness.text.field_counts import of_field
 
@@ -34,6 +35,10 @@ ROUNDING = "rounding"
 LENGTH = "length"
 _MOST_ROUNDING = 1e-5
 """Differences of this part of a score are rounding; the bound of float32 sums over 100 terms is 1.2e-5."""
+
+
+SAME_SCORES = frozenset({"approximate search", "fewer hits", "missing vectors", "zero-score padding"})
+"""Causes that change which documents are returned, and no score."""
 
 
 class TermScores(NamedTuple):
@@ -101,9 +106,13 @@ def _sum(
     return total + part.astype(np.float32)
 
 
-def score_rows(reference: SparseReference, rows: Int32Array) -> Float32Array:
-    """Return the reference's scores of documents for its only query, without reading any other document."""
-    return reference.search_of_all(1).score(np.array([0, len(rows)], dtype=np.int64), rows)
+def score_rows(reference: SparseReference | DenseReference, rows: Int32Array) -> Float32Array:
+    """Return the reference's scores of documents for its only query, without reading other documents' terms."""
+    indptr: Int64Array = np.array([0, len(rows)], dtype=np.int64)
+    if isinstance(reference, SparseReference):
+        return reference.search_of_all(1).score(indptr, rows)
+    recipe = reference.recipe
+    return reference.score(Run(recipe.query_ids, recipe.doc_ids, indptr, rows, np.zeros(len(rows), dtype=np.float32)))
 
 
 class Collection(NamedTuple):
@@ -217,7 +226,7 @@ class ScoredDocument:
     return the document; ``cause`` is the proven cause of the engine's difference from the reference, if any.
     """
 
-    reference: SparseReference
+    reference: SparseReference | DenseReference
     row: int
     score: float | None
     cause: str | None
@@ -226,14 +235,20 @@ class ScoredDocument:
     """Equal for backends with the same terms."""
 
     @property
+    def recipe(self) -> Recipe:
+        """The recipe of a sparse reference."""
+        if not isinstance(self.reference, SparseReference):
+            raise AssertionError("no recipe of terms")
+        return self.reference.recipe
+
+    @property
     def exact(self) -> float:
         """The reference's score."""
-        return self.rescored(self.reference.recipe)
+        return float(score_rows(self.reference, np.array([self.row], dtype=np.int32))[0])
 
     def rescored(self, recipe: Recipe) -> float:
-        """Return the score by another recipe."""
-        changed = self.reference if recipe is self.reference.recipe else SparseReference(recipe)
-        return float(score_rows(changed, np.array([self.row], dtype=np.int32))[0])
+        """Return the score by another recipe of terms."""
+        return float(score_rows(SparseReference(recipe), np.array([self.row], dtype=np.int32))[0])
 
 
 class _Level(NamedTuple):
@@ -259,15 +274,20 @@ def score_steps(first: ScoredDocument, second: ScoredDocument) -> list[ScoreStep
         ScoreStep(level.name, *level.words[::-1], before.score - level.score)
         for before, level in reversed(list(pairwise(up)))
     ]
-    return _joined(steps, max(abs(down[0].score), abs(up[0].score)))
+    return join_steps(steps, max(abs(down[0].score), abs(up[0].score)))
+
+
+def step_name(cause: str | None) -> str:
+    """Return the name of the step from an engine's score to its reference's, of the proven cause of a difference."""
+    return ROUNDING if cause is None or cause in SAME_SCORES else cause
 
 
 def _levels(document: ScoredDocument) -> tuple[list[_Level], Recipe]:
     """Return an engine's score, and each simplification of it; and the recipe of the last one."""
-    recipe = document.reference.recipe
+    recipe = document.recipe
     levels = [_Level(document.exact)]
     if document.score is not None:
-        levels = [_Level(document.score), _Level(document.exact, document.cause or ROUNDING)]
+        levels = [_Level(document.score), _Level(document.exact, step_name(document.cause))]
     if recipe.shards is not None and recipe.counts is not None and recipe_formula(recipe) is not None:
         unsharded = replace(recipe, shards=None)
         if recipe.formula is not None:
@@ -322,7 +342,7 @@ def _formula_recipe(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) ->
     return with_formula(base, counts, formula)
 
 
-def _joined(steps: list[ScoreStep], scale: float) -> list[ScoreStep]:
+def join_steps(steps: list[ScoreStep], scale: float) -> list[ScoreStep]:
     """Return steps with equal names and words as one, without those that change nothing; rounding comes last.
 
     More than rounding can be is called unknown.

@@ -20,23 +20,37 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Display, SilentDisplay
 from harness.data.types import Ids, Int32Array, Run
 from harness.errors import DataError, UnknownNameError, UsageError
+from harness.exact.dense import vector_lengths
 from harness.parity.contributions import (
     LENGTH,
     ScoredDocument,
+    ScoreStep,
     TermScores,
     collection_of,
     pair_difference,
     recipe_formula,
+    score_rows,
     score_steps,
     stored_lengths,
     term_scores,
 )
-from harness.parity.outcome_parity import References
+from harness.parity.outcome_parity import OutcomeParity, References
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.pipeline.compare import DatasetLike, name_objects
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.regress.rerun import request_of
 from harness.pipeline.run import run_plan
+from harness.pipeline.vectors_and_lists import (
+    Hit,
+    engine_lists,
+    fused_lists,
+    hits_of,
+    model_facts,
+    stage_score,
+    token_counts,
+    vector_scores,
+    vector_steps,
+)
 from harness.plan.callables import Function
 from harness.plan.config import BackendsLike, CompareRequest, ExplainRequest, Resume
 from harness.plan.option_fields import from_keywords, is_set, keywords_of, require
@@ -62,6 +76,7 @@ from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import create_executor
 from harness.worker.outcome import Outcome
+from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Terms
 
 _WORD = re.compile(r"\S+")
@@ -71,6 +86,7 @@ _LOST = "lost: the engine does not hold it"
 _FILTERED = "left out by the filter"
 _NO_CANDIDATE = "not among the query's candidates"
 _LEFT_OUT = "left out by a rule of the dataset"
+_NO_STAGE = "not among the candidates of the second stage"
 _NO_HIT = "no hit: it has none of the query's terms"
 
 
@@ -202,15 +218,14 @@ def _stored_runs(
     return {label: comparison.run(label, name) for label in labels if comparison.has_run(label, name)}
 
 
-class _Hit(NamedTuple):
-    rank: int
-    score: float
-
-
 class _Exact(NamedTuple):
-    """A reference of one query: its whole ranking, document id -> rank, with and without the dataset's rules."""
+    """A reference of one query, and of all (``complete``); its ranking, document id -> rank, with the dataset's rules.
+
+    ``before_rules`` are all documents that it ranks.
+    """
 
     reference: SparseReference | DenseReference
+    complete: Reference
     ranks: Mapping[str, int]
     before_rules: Collection[str]
 
@@ -234,7 +249,7 @@ class _Search:
         """The row of the query."""
         return int(self.dataset.queries.ids.rows_of(Ids.of([self.request.query]))[0])
 
-    def hits(self, outcome: Outcome) -> dict[str, _Hit]:
+    def hits(self, outcome: Outcome) -> dict[str, Hit]:
         """Return a backend's hits for the query, without hits that the dataset leaves out."""
         label, run = outcome.trial.label, outcome.run
         if label in self.stored:
@@ -265,16 +280,6 @@ class _Search:
         return {word: tuple(terms) for word, terms in zip(distinct, terms_of, strict=True)}
 
 
-def hits_of(run: Run, query: str) -> dict[str, _Hit]:
-    """Return the hits of one query by document id, with their ranks; empty if the run does not have it."""
-    row = int(run.query_ids.rows_of(Ids.of([query]))[0])
-    if row < 0:
-        return {}
-    hits = run.of_query(row)
-    ids, scores = run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist()
-    return {name: _Hit(rank, score) for rank, (name, score) in enumerate(zip(ids, scores, strict=True), 1)}
-
-
 class _Explainer:
     """Explains one query of a search."""
 
@@ -283,16 +288,11 @@ class _Explainer:
         self.hits = {outcome.trial.label: search.hits(outcome) for outcome in search.outcomes}
         self.documents = self._documents()
         self.exact: dict[str, Mapping[str, _Exact]] = {}
-        self.causes: dict[str, str | None] = {}
+        self.parities: dict[str, OutcomeParity | None] = {}
         for outcome in search.outcomes:
-            of_query = {
-                name: self._whole_ranking(reference.of_queries(np.array([search.row], dtype=np.int32)))
-                for name, reference in references.of(outcome).items()
-            }
+            of_query = {name: self._whole_ranking(reference) for name, reference in references.of(outcome).items()}
             self.exact[outcome.trial.label] = of_query
-            parity = references.compare(outcome)
-            cause = parity.parity.per_query.cause[search.row] if parity is not None else None
-            self.causes[outcome.trial.label] = cause
+            self.parities[outcome.trial.label] = references.compare(outcome)
 
     def _documents(self) -> tuple[str, ...]:
         """Return the ids of the documents to explain; raises UnknownNameError for documents that no backend knows."""
@@ -307,14 +307,15 @@ class _Explainer:
             raise UnknownNameError("document", absent[0], corpus_ids.to_list(), of=f"'{self.search.dataset.name}'")
         return tuple(chosen)
 
-    def _whole_ranking(self, reference: Reference) -> _Exact:
+    def _whole_ranking(self, complete: Reference) -> _Exact:
         """Return the reference of the query, and its whole ranking."""
+        reference = complete.of_queries(np.array([self.search.row], dtype=np.int32))
         if not isinstance(reference, SparseReference | DenseReference):
             raise AssertionError(f"a {reference.name} reference without documents")
         run = reference.retrieve(max(len(reference.recipe.doc_ids), 1))
         ranked = self.search.rules.filter_hits(run, None)
         ranks = {name: rank for rank, name in enumerate(ranked.doc_ids.take(ranked.rows), 1)}
-        return _Exact(reference, ranks, set(run.doc_ids.take(run.rows)))
+        return _Exact(reference, complete, ranks, set(run.doc_ids.take(run.rows)))
 
     def explanation(self) -> Explanation:
         """Return the explanation of the query."""
@@ -335,10 +336,19 @@ class _Explainer:
         label, exact = outcome.trial.label, self.exact[outcome.trial.label]
         if outcome.failure is not None and not self.hits[label]:
             return BackendExplanation(label, "hits", (), note=f"it failed: {outcome.failure.message}")
-        if len(exact) == 1 and isinstance(next(iter(exact.values())).reference, SparseReference):
-            return self._terms(outcome, next(iter(exact.values())))
+        if outcome.trial.spec.kind == "rerank":
+            return self._second_stage(outcome)
+        if outcome.trial.spec.kind == "fusion" or len(exact) > 1:
+            return self._fusion(outcome)
+        for of_list in exact.values():
+            return self._terms(outcome, of_list) if "dense" not in exact else self._vectors(outcome, of_list)
         scores = tuple(self._score(outcome, name) for name in self.documents)
-        return BackendExplanation(label, "hits", scores, cause=self.causes[label], note="it has no exact reference")
+        return BackendExplanation(label, "hits", scores, note="it has no exact reference")
+
+    def _cause(self, label: str) -> str | None:
+        """Return the proven cause of an engine's difference from its reference for the query."""
+        parity = self.parities[label]
+        return parity.parity.per_query.cause[self.search.row] if parity is not None else None
 
     def _score(self, outcome: Outcome, name: str) -> DocumentScore:
         hit = self.hits[outcome.trial.label].get(name)
@@ -399,8 +409,124 @@ class _Explainer:
             facts,
             words,
             tuple(self._document_differences(reference, documents, rows)),
-            self.causes[label],
+            self._cause(label),
         )
+
+    def _vectors(self, outcome: Outcome, exact: _Exact) -> BackendExplanation:
+        """Explain a backend of dense vectors."""
+        rows, label, query = self._rows(exact), outcome.trial.label, self.search.row
+        if not isinstance(exact.complete, DenseReference) or not isinstance(exact.reference, DenseReference):
+            raise AssertionError("vectors without a dense reference")
+        present = np.flatnonzero(rows >= 0)
+        parts = vector_scores(
+            outcome,
+            exact.complete,
+            query,
+            rows[present],
+            self.hits[label],
+            exact.ranks,
+            neighbours=bool(self.search.request.doc),
+        )
+        scores = score_rows(exact.reference, rows[present]).tolist()
+        part_of = {
+            self.documents[position]: (score, part)
+            for position, score, part in zip(present, scores, parts, strict=True)
+        }
+        documents = []
+        for name, row in zip(self.documents, rows.tolist(), strict=True):
+            score, part = part_of.get(name, (None, None))
+            tokens, cut = token_counts(outcome, "documents", self._corpus_row(name)) or (None, None)
+            documents.append(
+                replace(
+                    self._score(outcome, name),
+                    absence=self._absence(outcome, exact, name, row),
+                    exact_rank=exact.ranks.get(name),
+                    exact_score=score,
+                    vector=part,
+                    tokens=tokens,
+                    cut=cut,
+                )
+            )
+        facts = {"similarity": exact.reference.mode, **model_facts(outcome, query)}
+        facts["query_norm"] = float(vector_lengths(exact.reference.recipe.queries)[0])
+        return BackendExplanation(label, "vectors", tuple(documents), facts, cause=self._cause(label))
+
+    def _corpus_row(self, name: str) -> int:
+        return int(self.search.dataset.corpus.ids.rows_of(Ids.of([name]))[0])
+
+    def _fusion(self, outcome: Outcome) -> BackendExplanation:
+        """Explain a fusion: of other backends' lists, or of the lists that its engine makes."""
+        label, query, spec = outcome.trial.label, self.search.request.query, outcome.trial.spec
+        runs = {part.trial.label: part.run for part in self._parts(outcome) if part.run is not None}
+        of_query = {name: run.of_queries(run.query_ids.rows_of(Ids.of([query]))) for name, run in runs.items()}
+        exact = self._exact_fusion(outcome)
+        documents = []
+        for name in self.documents:
+            lists = fused_lists(spec, of_query, query, name) if of_query else engine_lists(outcome, query, name)
+            hit = exact.get(name)
+            rank, score = hit if hit is not None else (None, None)
+            absence = self._absence_in_lists(outcome, name)
+            documents.append(
+                replace(
+                    self._score(outcome, name), exact_rank=rank, exact_score=score, lists=tuple(lists), absence=absence
+                )
+            )
+        names = ("k", "weights", "fusion", "rrf_k", "candidates")
+        facts: dict[str, str | float | int | None] = {
+            "fusion": spec.name,
+            **{name: spec.parameters[name] for name in names if spec.parameters.get(name) not in (None, "")},
+        }
+        return BackendExplanation(label, "fusion", tuple(documents), facts, cause=self._cause(label))
+
+    def _parts(self, outcome: Outcome) -> list[Outcome]:
+        """Return the outcomes of the backends that a fusion or a second stage takes."""
+        labels = outcome.combined.of if outcome.combined is not None else ()
+        by_label = {part.trial.label: part for part in self.search.outcomes}
+        return [by_label[label] for label in labels]
+
+    def _exact_fusion(self, outcome: Outcome) -> dict[str, Hit]:
+        """Return the hits of the fusion of the exact lists; none if a list has no reference."""
+        parity, query = self.parities[outcome.trial.label], self.search.request.query
+        if parity is not None and parity.exact is not None:
+            return hits_of(self.search.rules.filter_hits(parity.exact, None), query)
+        parts = [self.exact[part.trial.label] for part in self._parts(outcome)]
+        if not parts or any(len(part) != 1 for part in parts):
+            return {}
+        depth = self.search.rules.deepened(self.search.plan).request.k
+        runs = [next(iter(part.values())).reference.retrieve(depth) for part in parts]
+        return hits_of(self.search.rules.filter_hits(fuse_runs(outcome.trial.spec, runs, None), None), query)
+
+    def _absence_in_lists(self, outcome: Outcome, name: str) -> str:
+        """Return why a document can be in none of the lists, if the reason is the same for all; else empty."""
+        sources = [(part, exact) for part in self._parts(outcome) for exact in self.exact[part.trial.label].values()]
+        sources += [(outcome, exact) for exact in self.exact[outcome.trial.label].values()]
+        reasons = {
+            self._absence(part, exact, name, int(exact.reference.recipe.doc_ids.rows_of(Ids.of([name]))[0]))
+            for part, exact in sources
+        }
+        return reasons.pop() if len(reasons) == 1 else ""
+
+    def _second_stage(self, outcome: Outcome) -> BackendExplanation:
+        """Explain a second stage: the rank before it, and whether the document was among its candidates."""
+        label, query, documents = outcome.trial.label, self.search.request.query, []
+        for part in self._parts(outcome):
+            for name in self.documents:
+                if part.run is None:
+                    continue
+                stage = stage_score(
+                    outcome, part.run, part.trial.label, self.search.row, self._corpus_row(name), (query, name)
+                )
+                tokens, cut = stage.tokens or (None, None)
+                documents.append(
+                    replace(
+                        self._score(outcome, name),
+                        absence="" if stage.scored else self._absence_in_lists(outcome, name) or _NO_STAGE,
+                        lists=(stage.before,),
+                        tokens=tokens,
+                        cut=cut,
+                    )
+                )
+        return BackendExplanation(label, "second stage", tuple(documents), {"second stage": outcome.trial.spec.name})
 
     def _words(self, outcome: Outcome) -> tuple[tuple[QueryWord, ...], dict[str, tuple[str, ...]]]:
         """Return the query's words as the analyzer takes them, and the words behind each term; none for a model."""
@@ -437,31 +563,47 @@ class _Explainer:
             )
 
     def _backend_differences(self) -> Iterator[BackendDifference]:
-        """Yield why each backend with terms scores a document otherwise than the first such backend."""
-        sparse = [
-            (outcome, of_query["sparse" if "sparse" in of_query else "terms"])
+        """Yield why each backend scores a document otherwise than the first backend of its kind, terms or vectors."""
+        single = [
+            (outcome, next(iter(exact.values())))
             for outcome in self.search.outcomes
-            if len(of_query := self.exact[outcome.trial.label]) == 1 and "dense" not in of_query
+            if len(exact := self.exact[outcome.trial.label]) == 1
         ]
-        for (first, first_exact), (second, second_exact) in ((sparse[0], other) for other in sparse[1:]):
-            for position, name in enumerate(self.documents):
-                pair = [
-                    self._scored(outcome, exact, position)
-                    for outcome, exact in ((first, first_exact), (second, second_exact))
-                ]
-                if pair[0] is None or pair[1] is None:
-                    continue
-                steps = score_steps(pair[0], pair[1])
-                before, after = (one.exact if one.score is None else one.score for one in pair if one is not None)
-                if steps:
-                    yield BackendDifference(
-                        name,
-                        first.trial.label,
-                        second.trial.label,
-                        after - before,
-                        tuple(Amount(step.name, step.amount, step.before, step.after) for step in steps),
-                        tuple(self._words_apart(name, first, second)),
-                    )
+        for kind in (SparseReference, DenseReference):
+            of_kind = [pair for pair in single if isinstance(pair[1].reference, kind)]
+            for first, second in ((of_kind[0], other) for other in of_kind[1:]):
+                for position in range(len(self.documents)):
+                    difference = self._backend_difference(first, second, position)
+                    if difference is not None:
+                        yield difference
+
+    def _backend_difference(
+        self, first: tuple[Outcome, _Exact], second: tuple[Outcome, _Exact], position: int
+    ) -> BackendDifference | None:
+        """Return why two backends score a document differently; None if they do not, or one does not hold it."""
+        before, after = self._scored(*first, position), self._scored(*second, position)
+        if before is None or after is None:
+            return None
+        steps = self._steps(first[0], second[0], before, after)
+        if not steps:
+            return None
+        low, high = (one.exact if one.score is None else one.score for one in (before, after))
+        return BackendDifference(
+            self.documents[position],
+            first[0].trial.label,
+            second[0].trial.label,
+            high - low,
+            tuple(Amount(step.name, step.amount, step.before, step.after) for step in steps),
+            tuple(self._words_apart(self.documents[position], first[0], second[0])),
+        )
+
+    def _steps(self, first: Outcome, second: Outcome, before: ScoredDocument, after: ScoredDocument) -> list[ScoreStep]:
+        """Return the steps from one backend's score of a document to another's."""
+        if isinstance(before.reference, SparseReference):
+            return score_steps(before, after)
+        scores = [(part.score, part.exact) for part in (before, after)]
+        scale = max(float(part.reference.scale[0]) for part in (before, after) if part.reference.scale is not None)
+        return vector_steps(first, second, scores, (before.cause, after.cause), scale)
 
     def _words_apart(self, name: str, first: Outcome, second: Outcome) -> Iterator[tuple[QueryWord, QueryWord]]:
         """Yield the words of a document whose terms differ in two backends and are terms of the query in one."""
@@ -480,9 +622,9 @@ class _Explainer:
                 yield QueryWord(word, before), QueryWord(word, after)
 
     def _scored(self, outcome: Outcome, exact: _Exact, position: int) -> ScoredDocument | None:
-        """Return a document for the comparison of two backends; None if its scores are no sums of terms."""
+        """Return a document for the comparison of two backends; None for a document that the backend does not hold."""
         row, label = int(self._rows(exact)[position]), outcome.trial.label
-        if row < 0 or not isinstance(exact.reference, SparseReference):
+        if row < 0:
             return None
         hit = self.hits[label].get(self.documents[position])
         terms = _terms_of(outcome)
@@ -490,7 +632,7 @@ class _Explainer:
             exact.reference,
             row,
             hit.score if hit is not None else None,
-            self.causes[label],
+            self._cause(label),
             terms.analyzer if terms is not None else "",
             terms.folder if terms is not None else label,
         )

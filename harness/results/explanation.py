@@ -56,20 +56,18 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class VectorScore:
-    """How vectors score a document.
+    """How a document's vector is scored.
 
-    ``missed`` says that the index did not return it though its exact rank is within the hits; ``instead`` are the hits
-    returned in place of such documents. ``quantised`` is its score by the vectors that the index compares, None if
-    these are exact. ``tokens`` and ``cut`` count what the model read of the text, and what it did not, None if unknown.
+    ``norm`` is its length. ``missed`` says that the index did not return the document though its exact rank is within
+    the hits; ``instead`` are the hits returned in place of such documents. ``quantised`` is the score by the vectors
+    that the index compares, None if these are exact. ``neighbours`` are the nearest documents, for documents that the
+    caller named.
     """
 
-    similarity: str
     norm: float
     missed: bool
     instead: tuple[str, ...] = ()
     quantised: float | None = None
-    tokens: int | None = None
-    cut: int | None = None
     neighbours: tuple[Neighbour, ...] = ()
 
 
@@ -77,7 +75,8 @@ class VectorScore:
 class ListScore:
     """A document in a list that a fusion or a second stage takes: its rank and score there.
 
-    ``contribution`` is the list's part of the fused score. All are None if the list lacks the document.
+    ``contribution`` is the list's part of the fused score, None for a second stage. All are None if the list lacks the
+    document.
     """
 
     name: str
@@ -93,7 +92,8 @@ class DocumentScore:
     ``rank`` and ``score`` are the engine's, None if it did not return the document; ``exact_rank`` and ``exact_score``
     the reference's, at any depth. ``absence`` says why it cannot be a hit, empty if it can. ``length`` is counted in
     terms, ``stored_length`` is the length with which it is scored. ``terms`` and ``of_all_documents`` add up to
-    ``exact_score``.
+    ``exact_score``. ``tokens`` and ``cut`` count the tokens of its text and those that a model did not read, None if
+    unknown.
     """
 
     document: str
@@ -106,6 +106,8 @@ class DocumentScore:
     stored_length: int | None = None
     terms: tuple[TermContribution, ...] = ()
     of_all_documents: float = 0.0
+    tokens: int | None = None
+    cut: int | None = None
     vector: VectorScore | None = None
     lists: tuple[ListScore, ...] = ()
 

@@ -12,6 +12,7 @@ from harness.results.explanation import (
     DocumentScore,
     Explanation,
     TermContribution,
+    VectorScore,
 )
 from harness.wording import counted
 
@@ -139,6 +140,29 @@ def _parts(document: DocumentScore) -> Iterator[str]:
         yield f"every document {_score(document.of_all_documents)}"
     if document.missing_terms:
         yield f"lacks {', '.join(document.missing_terms)}"
+    if document.vector is not None:
+        yield from _vector_parts(document.vector)
+    for part in document.lists:
+        share = "" if part.contribution is None else f", gives {_score(part.contribution)}"
+        yield (
+            f"not in {part.name}"
+            if part.rank is None
+            else f"{part.name} rank {part.rank:,}, score {_score(part.score)}{share}"
+        )
+    if document.tokens is not None:
+        yield f"{document.cut:,} of {document.tokens:,} tokens cut" if document.cut else f"{document.tokens:,} tokens"
+
+
+def _vector_parts(vector: VectorScore) -> Iterator[str]:
+    """Yield how a vector is scored, in words."""
+    if vector.missed:
+        others = f": it returned {', '.join(vector.instead)} instead" if vector.instead else ""
+        yield f"missed by the index{others}"
+    if vector.quantised is not None:
+        yield f"quantised score {_score(vector.quantised)}"
+    yield f"norm {_score(vector.norm)}"
+    if vector.neighbours:
+        yield f"nearest {', '.join(f'{near.document} {_score(near.similarity)}' for near in vector.neighbours)}"
 
 
 def _terms(backend: BackendExplanation, document: DocumentScore, *, detail: bool) -> Table:

@@ -1,0 +1,218 @@
+"""Parts of explanations: how vectors score documents, and how ranked lists and second stages give them their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Ids, Int32Array, Run
+from harness.encoders.settings import Role
+from harness.encoders.token_counts import UNKNOWN, TextLengths
+from harness.exact.dense import vector_lengths
+from harness.parity.contributions import ROUNDING, ScoreStep, join_steps, score_rows, step_name
+from harness.parity.fused_lists import FUSIONS
+from harness.parity.references import DenseReference, references_of_compared
+from harness.plan.backend_spec import BackendSpec
+from harness.plan.stages import parse_weights
+from harness.registry.parameters import ParameterValue, encoder_parameters
+from harness.results.explanation import ListScore, Neighbour, VectorScore
+from harness.worker.outcome import Outcome
+from harness.worker.second_stages import fuse_runs
+
+_NEIGHBOURS = 5
+_MODEL_FACTS = ("model", "dimensions", "query_prompt", "document_prompt")
+
+
+class Hit(NamedTuple):
+    """Rank, from 1, and score of a document."""
+
+    rank: int
+    score: float
+
+
+def hits_of(run: Run, query: str) -> dict[str, Hit]:
+    """Return the hits of one query by document id, with their ranks; empty if the run does not have it."""
+    row = int(run.query_ids.rows_of(Ids.of([query]))[0])
+    if row < 0:
+        return {}
+    hits = run.of_query(row)
+    ids, scores = run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist()
+    return {name: Hit(rank, score) for rank, (name, score) in enumerate(zip(ids, scores, strict=True), 1)}
+
+
+def vector_scores(
+    outcome: Outcome,
+    reference: DenseReference,
+    query: int,
+    rows: Int32Array,
+    hits: Mapping[str, Hit],
+    ranks: Mapping[str, int],
+    *,
+    neighbours: bool,
+) -> list[VectorScore]:
+    """Return how the vectors of documents ``rows`` are scored.
+
+    Args:
+        outcome: The backend's.
+        reference: Its reference, of all queries; ``query`` is the row of the query.
+        query: Row of the query.
+        rows: The documents' rows in the reference.
+        hits: The backend's hits.
+        ranks: The whole exact ranking.
+        neighbours: Find the nearest documents of each document too.
+    """
+    recipe, one = reference.recipe, reference.of_queries(np.array([query], dtype=np.int32))
+    scores = score_rows(one, rows).tolist()
+    quantised = _quantised(outcome, reference, query, rows)
+    returned = recipe.doc_ids.rows_of(Ids.of(hits))
+    lowest = float(score_rows(one, returned[returned >= 0]).min(initial=np.inf))
+    instead = tuple(name for name in hits if ranks.get(name, len(hits) + 1) > len(hits))
+    parts = []
+    for position, (name, norm) in enumerate(
+        zip(recipe.doc_ids.take(rows), vector_lengths(recipe.documents[rows]).tolist(), strict=True)
+    ):
+        in_reach = ranks.get(name, len(hits) + 1) <= len(hits) and scores[position] > lowest
+        missed = name not in hits and in_reach
+        near = tuple(_neighbours(reference, int(rows[position]))) if neighbours else ()
+        compared = quantised[position] if quantised is not None else None
+        parts.append(VectorScore(norm, missed, instead if missed else (), compared, near))
+    return parts
+
+
+def _quantised(outcome: Outcome, reference: DenseReference, query: int, rows: Int32Array) -> list[float] | None:
+    """Return the scores by the vectors that an index compares; None if these are the reference's."""
+    if outcome.record is None or outcome.record.compared is None:
+        return None
+    scored, ordered = references_of_compared(reference, outcome.record.compared)
+    compared = ordered or scored
+    if compared is None:
+        return None
+    scores: list[float] = score_rows(compared.of_queries(np.array([query], dtype=np.int32)), rows).tolist()
+    return scores
+
+
+def _neighbours(reference: DenseReference, row: int) -> Iterator[Neighbour]:
+    """Yield the documents nearest to a document, without itself."""
+    recipe = reference.recipe
+    queries, query_ids = np.ascontiguousarray(recipe.documents[row : row + 1]), Ids.of(["document"])
+    around = replace(recipe, queries=queries, query_ids=query_ids, matching=None, candidates=None)
+    run = DenseReference(around, complete=reference).retrieve(_NEIGHBOURS + 1)
+    nearest = [
+        (name, score)
+        for at, name, score in zip(run.rows, run.doc_ids.take(run.rows), run.scores, strict=True)
+        if at != row
+    ]
+    yield from (Neighbour(name, float(score)) for name, score in nearest[:_NEIGHBOURS])
+
+
+def model_facts(outcome: Outcome, query: int) -> dict[str, str | float | int | None]:
+    """Return the model, its prompts, and the tokens of the query that it read and cut."""
+    if outcome.vectors is None:
+        return {}
+    facts: dict[str, str | float | int | None] = {
+        name: value for name in _MODEL_FACTS if (value := outcome.vectors.facts.get(name)) not in (None, "")
+    }
+    tokens = token_counts(outcome, "queries", query)
+    return facts if tokens is None else {**facts, "query_tokens": tokens[0], "query_tokens_cut": tokens[1]}
+
+
+def token_counts(outcome: Outcome, role: Role, row: int) -> tuple[int, int] | None:
+    """Return the tokens of a text with its prompt, and how many of them the model did not read; None if unknown."""
+    texts = outcome.vectors.texts if outcome.vectors is not None else ()
+    lengths = next((part.lengths for part in texts if part.role == role), None)
+    return _counts(lengths, row)
+
+
+def _counts(lengths: TextLengths | None, row: int) -> tuple[int, int] | None:
+    if lengths is None or not 0 <= row < len(lengths.counts):
+        return None
+    total, cut = lengths.counts[row].tolist()
+    return None if total == UNKNOWN else (total, cut)
+
+
+def vector_steps(
+    first: Outcome,
+    second: Outcome,
+    scores: Sequence[tuple[float | None, float]],
+    causes: Sequence[str | None],
+    scale: float,
+) -> list[ScoreStep]:
+    """Return the steps from the first backend's score of a document to the second's.
+
+    ``scores`` are the engine's, None if it did not return the document, and the reference's, of both backends;
+    ``causes`` the proven causes of the engines' differences. Encoders that differ are one step, which names every
+    parameter in which they do.
+    """
+    (engine, exact), (other_engine, other_exact) = scores
+    steps = [] if engine is None else [ScoreStep(step_name(causes[0]), "", "", exact - engine)]
+    steps.append(ScoreStep(*_encoder_change(first, second), other_exact - exact))
+    if other_engine is not None:
+        steps.append(ScoreStep(step_name(causes[1]), "", "", other_engine - other_exact))
+    return join_steps(steps, scale)
+
+
+def _encoder_change(first: Outcome, second: Outcome) -> tuple[str, str, str]:
+    """Return the names of the parameters in which the vectors of two backends differ, and their values in both."""
+    cards = [outcome.trial.spec.card for outcome in (first, second)]
+    names = {"similarity"}
+    for card in cards:
+        if card is not None and card.model_encoder is not None:
+            names |= set(encoder_parameters(card.model_encoder))
+    values = [{name: outcome.trial.parameters.get(name) for name in names} for outcome in (first, second)]
+    differing = sorted(name for name in names if values[0][name] != values[1][name])
+    before, after = (", ".join(_spelt(part[name]) for name in differing) for part in values)
+    return (" and ".join(differing).replace("_", " "), before, after) if differing else (ROUNDING, "", "")
+
+
+def _spelt(value: ParameterValue | None) -> str:
+    return "none" if value is None or value == "" else f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def fused_lists(spec: BackendSpec, runs: Mapping[str, Run], query: str, name: str) -> list[ListScore]:
+    """Return a document's rank, score and contribution in each list that a fusion of backends takes."""
+    weights = parse_weights(str(spec.parameters["weights"])) or (1.0,) * len(runs)
+    alone = replace(spec, parameters={**spec.parameters, "weights": ""})
+    return [
+        _in_list(label, run, fuse_runs(alone, [run], None), query, name, weight)
+        for weight, (label, run) in zip(weights, runs.items(), strict=True)
+    ]
+
+
+def engine_lists(outcome: Outcome, query: str, name: str) -> list[ListScore]:
+    """Return a document's rank, score and contribution in each list that an engine fuses itself."""
+    card, record, run = outcome.trial.spec.card, outcome.record, outcome.run
+    if card is None or record is None or run is None or card.reference.fusion not in FUSIONS:
+        return []
+    fusion = FUSIONS[card.reference.fusion](outcome.trial.parameters, record.k)
+    lists = {label: Run(run.query_ids, run.doc_ids, *hits) for label, hits in record.lists.items()}
+    return [_in_list(label, hits, fusion.fuse([hits], None), query, name) for label, hits in lists.items()]
+
+
+def _in_list(label: str, run: Run, fused: Run, query: str, name: str, weight: float = 1.0) -> ListScore:
+    hit, share = hits_of(run, query).get(name), hits_of(fused, query).get(name)
+    if hit is None or share is None:
+        return ListScore(label, None, None)
+    return ListScore(label, hit.rank, hit.score, weight * share.score)
+
+
+class StageScore(NamedTuple):
+    """A document in a second stage: its place before, whether it was scored, and its tokens read and cut."""
+
+    before: ListScore
+    scored: bool
+    tokens: tuple[int, int] | None
+
+
+def stage_score(outcome: Outcome, first: Run, label: str, query: int, row: int, names: tuple[str, str]) -> StageScore:
+    """Return what a second stage had of a document: ``names`` are the ids of query and document, ``row`` its row."""
+    hit = hits_of(first, names[0]).get(names[1])
+    before = ListScore(label, None, None) if hit is None else ListScore(label, hit.rank, hit.score)
+    reranked = outcome.combined.reranked if outcome.combined is not None else None
+    if reranked is None or reranked.pairs is None:
+        scored = outcome.run is not None and names[1] in hits_of(outcome.run, names[0])
+        return StageScore(before, scored, None)
+    pair = np.flatnonzero((reranked.pairs.queries == query) & (reranked.pairs.documents == row))
+    return StageScore(before, bool(len(pair)), _counts(reranked.lengths, int(pair[0])) if len(pair) else None)

@@ -1,0 +1,151 @@
+"""`harness explain` of vectors, fusions and second stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from installed import skip_without
+from tiny_models import tiny_dense
+
+import harness
+from harness.data.dataset import Dataset
+from harness.results.explanation import DocumentScore, Explanation
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+
+WORDS = ["fuse", "panel", "wire", "garden", "shed", "wall", "house", "lamp", "switch", "plug"]
+DOCUMENTS = {f"d{row}": f"{WORDS[row % 10]} {WORDS[(row * 7) % 10]} number {row}" for row in range(24)}
+LONG = "the fuse of the house is in the shed behind the wall of the garden " * 6
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return Dataset.of(DOCUMENTS, {"q1": "fuse panel", "q2": "lamp"}, name="house")
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+    """The card of flat for an engine that misses every other document, as a graph may."""
+    folder = tmp_path_factory.mktemp("cards")
+    (folder / "backends").mkdir()
+    card = (repository / "backends" / "flat.toml").read_text().replace('name = "flat"', 'name = "blind"')
+    before, external = card.replace("harness.engines.flat:FlatEngine", "dense_engines:HalfBlind").split(
+        "[external_index]"
+    )
+    parameters = external[external.index("[parameters.similarity]") : external.index("[parameters.path]")]
+    (folder / "backends" / "blind.toml").write_text(before.replace('use = ["external"]\n', "") + parameters)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def explanation(dataset: Dataset, cards: Path) -> Explanation:
+    return harness.explain(
+        query="q1",
+        dataset=dataset,
+        backends=["flat:model=random", "blind:model=random", "words=csr:analyzer=whitespace",
+                  "both=rrf:words+(flat:model=random);weights=2+1", "again=words|dense:model=random;candidates=3"],
+        k=4,
+        cards=cards,
+    )  # fmt: skip
+
+
+def documents(explanation: Explanation, label: str) -> Mapping[str, DocumentScore]:
+    (backend,) = (backend for backend in explanation.backends if backend.label.startswith(label))
+    return {document.document: document for document in backend.documents}
+
+
+def test_vectors_have_exact_ranks_norms_and_the_hits_that_a_graph_missed(explanation: Explanation) -> None:
+    exact, blind = documents(explanation, "flat"), documents(explanation, "blind")
+    best = [name for name, document in exact.items() if document.rank is not None]
+    assert sorted(exact[name].exact_rank for name in best) == [1, 2, 3, 4]
+    missed = {name for name in best if int(name[1:]) % 2}
+    assert {name for name, document in blind.items() if document.vector and document.vector.missed} == missed
+    assert missed
+    for name in missed:
+        part = blind[name].vector
+        assert part is not None
+        assert len(part.instead) == len(missed)
+        assert all(blind[other].exact_rank > 4 for other in part.instead)
+    assert not any(document.vector and document.vector.missed for document in exact.values())
+    assert all(document.vector and document.vector.norm == pytest.approx(1) for document in exact.values())
+    assert not [pair for pair in explanation.differences if pair.second.startswith("blind")], "it scores as flat does"
+    assert "missed by the index: it returned" in explanation.render("markdown")
+
+
+def test_a_fusion_has_rank_score_and_contribution_of_each_list(explanation: Explanation) -> None:
+    for document in documents(explanation, "both").values():
+        words, vectors = document.lists
+        shares = [weight / (60 + part.rank) for weight, part in ((2, words), (1, vectors)) if part.rank is not None]
+        if document.score is not None:
+            assert document.score == pytest.approx(sum(shares))
+            assert document.score == pytest.approx(sum(part.contribution or 0 for part in document.lists))
+            assert document.rank == document.exact_rank
+        assert words.rank == documents(explanation, "words")[document.document].rank
+
+
+def test_a_second_stage_has_the_rank_before_and_names_documents_that_it_did_not_see(explanation: Explanation) -> None:
+    found = documents(explanation, "again")
+    for name, document in found.items():
+        (before,) = document.lists
+        assert before.rank == documents(explanation, "words")[name].rank
+        held = before.rank is not None and before.rank <= 3
+        assert (document.absence == "") == held
+        if held:
+            assert document.score == pytest.approx(documents(explanation, "flat")[name].exact_score, abs=1e-6)
+    assert "not among the candidates of the second stage" in {document.absence for document in found.values()}
+
+
+def test_named_documents_have_their_nearest_documents(dataset: Dataset) -> None:
+    explanation = harness.explain(query="q1", dataset=dataset, backends="flat:model=random", doc="d3")
+    part = documents(explanation, "flat")["d3"].vector
+    assert part is not None
+    assert len(part.neighbours) == 5
+    assert "d3" not in {near.document for near in part.neighbours}
+    similarities = [near.similarity for near in part.neighbours]
+    assert similarities == sorted(similarities, reverse=True)
+
+
+def test_quantised_scores_are_beside_the_exact_ones(dataset: Dataset) -> None:
+    skip_without("faiss")
+    backends = ["flat:model=random", "faiss:model=random;index=SQ8"]
+    explanation = harness.explain(query="q1", dataset=dataset, backends=backends, k=3)
+    for document in documents(explanation, "faiss").values():
+        assert document.vector is not None
+        assert document.vector.quantised == pytest.approx(document.exact_score, abs=0.02)
+        assert document.vector.quantised != document.exact_score
+        if document.score is not None:
+            assert document.score == pytest.approx(document.vector.quantised, abs=1e-5)
+    steps = {amount.name for pair in explanation.differences for amount in pair.amounts}
+    assert "quantisation" in steps
+    assert steps <= {"quantisation", "rounding"}
+
+
+def test_a_planted_prompt_and_a_cut_text_are_named_with_their_amounts(tmp_path: Path) -> None:
+    skip_without("sentence_transformers")
+    model = tiny_dense(tmp_path / "dense")
+    dataset = Dataset.of({"d1": "the garden", "d2": f"{LONG} zeppelin"}, {"q1": "the dog sat"}, name="cut")
+    plain = f"flat:model={model};device=cpu"
+    explanation = harness.explain(
+        query="q1", dataset=dataset, backends=[plain, f"{plain};query_prompt=a cat: ", f"{plain};max_seq_length=16"]
+    )
+    scores = {(score.backend, score.document): score.exact_score for score in explanation.scores().itertuples()}
+    labels = [backend.label for backend in explanation.backends]
+    amounts = {
+        (pair.second, pair.document): {
+            amount.name: amount.amount for amount in pair.amounts if amount.name != "rounding"
+        }
+        for pair in explanation.differences
+    }
+    for name in ("d1", "d2"):
+        by_prompt = scores[labels[1], name] - scores[labels[0], name]
+        assert amounts[labels[1], name] == {"query prompt": pytest.approx(by_prompt, abs=1e-6)}
+    by_cut = scores[labels[2], "d2"] - scores[labels[0], "d2"]
+    assert amounts[labels[2], "d2"] == {"max seq length": pytest.approx(by_cut, abs=1e-6)}
+    assert not amounts.get((labels[2], "d1")), "d1 is short"
+    cut = [documents(explanation, labels[0])["d2"].cut, documents(explanation, labels[2])["d2"].cut]
+    assert np.all(np.diff([0, *cut]) > 0)
+    assert explanation.backends[1].facts["query_prompt"] == "a cat: "
+    assert "tokens cut" in explanation.render()
