@@ -129,7 +129,9 @@ def test_a_planted_prompt_and_a_cut_text_are_named_with_their_amounts(tmp_path: 
     dataset = Dataset.of({"d1": "the garden", "d2": f"{LONG} zeppelin"}, {"q1": "the dog sat"}, name="cut")
     plain = f"flat:model={model};device=cpu"
     explanation = harness.explain(
-        query="q1", dataset=dataset, backends=[plain, f"{plain};query_prompt=a cat: ", f"{plain};max_seq_length=16"]
+        query="q1",
+        dataset=dataset,
+        backends=[f"plain={plain}", f"prompted={plain};query_prompt=a cat: ", f"short={plain};max_seq_length=16"],
     )
     scores = {(score.backend, score.document): score.exact_score for score in explanation.scores().itertuples()}
     labels = [backend.label for backend in explanation.backends]
