@@ -149,5 +149,5 @@ def test_a_planted_prompt_and_a_cut_text_are_named_with_their_amounts(tmp_path: 
     assert not amounts.get((labels[2], "d1")), "d1 is short"
     cut = [documents(explanation, labels[0])["d2"].cut, documents(explanation, labels[2])["d2"].cut]
     assert np.all(np.diff([0, *cut]) > 0)
-    assert explanation.backends[1].facts["query_prompt"] == "a cat: "
+    assert explanation.backends[1].facts["query_prompt"] == "a cat:"
     assert "tokens cut" in explanation.render()
