@@ -102,8 +102,8 @@ def _neighbours(reference: DenseReference, row: int) -> Iterator[Neighbour]:
     run = DenseReference(around, complete=reference).retrieve(_NEIGHBOURS + 1)
     nearest = [
         (name, score)
-        for at, name, score in zip(run.rows, run.doc_ids.take(run.rows), run.scores, strict=True)
-        if at != row
+        for near, name, score in zip(run.rows, run.doc_ids.take(run.rows), run.scores, strict=True)
+        if near != row
     ]
     yield from (Neighbour(name, float(score)) for name, score in nearest[:_NEIGHBOURS])
 
@@ -176,7 +176,7 @@ def fused_lists(spec: BackendSpec, runs: Mapping[str, Run], query: str, name: st
     weights = parse_weights(str(spec.parameters["weights"])) or (1.0,) * len(runs)
     alone = replace(spec, parameters={**spec.parameters, "weights": ""})
     return [
-        _in_list(label, run, fuse_runs(alone, [run], None), query, name, weight)
+        _score_in_list(label, run, fuse_runs(alone, [run], None), query, name, weight)
         for weight, (label, run) in zip(weights, runs.items(), strict=True)
     ]
 
@@ -188,10 +188,10 @@ def engine_lists(outcome: Outcome, query: str, name: str) -> list[ListScore]:
         return []
     fusion = FUSIONS[card.reference.fusion](outcome.trial.parameters, record.k)
     lists = {label: Run(run.query_ids, run.doc_ids, *hits) for label, hits in record.lists.items()}
-    return [_in_list(label, hits, fusion.fuse([hits], None), query, name) for label, hits in lists.items()]
+    return [_score_in_list(label, hits, fusion.fuse([hits], None), query, name) for label, hits in lists.items()]
 
 
-def _in_list(label: str, run: Run, fused: Run, query: str, name: str, weight: float = 1.0) -> ListScore:
+def _score_in_list(label: str, run: Run, fused: Run, query: str, name: str, weight: float = 1.0) -> ListScore:
     hit, share = hits_of(run, query).get(name), hits_of(fused, query).get(name)
     if hit is None or share is None:
         return ListScore(label, None, None)

@@ -156,8 +156,8 @@ def _parts(document: DocumentScore) -> Iterator[str]:
 def _vector_parts(vector: VectorScore) -> Iterator[str]:
     """Yield how a vector is scored, in words."""
     if vector.missed:
-        others = f": it returned {', '.join(vector.instead)} instead" if vector.instead else ""
-        yield f"missed by the index{others}"
+        replaced = f": it returned {', '.join(vector.instead)} instead" if vector.instead else ""
+        yield f"missed by the index{replaced}"
     if vector.quantised is not None:
         yield f"quantised score {_score(vector.quantised)}"
     yield f"norm {_score(vector.norm)}"
