@@ -151,13 +151,15 @@ def label_lines(path: Path, problems: Problems) -> Iterator[tuple[int, LabelLine
             problems.add(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
 
-def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabels:
+def settle(labels: Sequence[Label], corpus: Corpus | None = None, *, models: bool = True) -> SettledLabels:
     """Return one grade for each pair of query and document.
 
     Labels of a text that has changed are left out if the documents are known. Of several labels that one person gave to
     a pair, the latest counts. If people differ, the middle of their grades counts, and the lower of two middle ones. A
-    model's label counts only for pairs that no person labelled.
+    model's label counts only for pairs that no person labelled, and without ``models`` none counts: a gate is judged.
     """
+    left_out = [] if models else [label for label in labels if label.model is not None]
+    labels = [label for label in labels if models or label.model is None]
     digests = _digests(labels, corpus)
     latest: dict[tuple[str, str], dict[str, Label]] = {}
     outdated = []
@@ -180,7 +182,9 @@ def settle(labels: Sequence[Label], corpus: Corpus | None = None) -> SettledLabe
             of_models += by_judge.values()
         else:
             human[pair] = grades[pair]
-    return SettledLabels(grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades)], human)
+    return SettledLabels(
+        grades, [*_findings(conflicts, outdated), *_model_findings(of_models, grades, left_out)], human
+    )
 
 
 def _digests(labels: Sequence[Label], corpus: Corpus | None) -> dict[str, str]:
@@ -209,23 +213,30 @@ def _findings(conflicts: Sequence[str], outdated: Sequence[str]) -> list[Finding
     return findings
 
 
-def _model_findings(labels: Sequence[Label], grades: PairGrades) -> Iterator[Finding]:
-    """Yield a warning if models gave some of the grades that count: which ones, with which prompts, and when."""
+def _model_findings(labels: Sequence[Label], grades: PairGrades, left_out: Sequence[Label]) -> Iterator[Finding]:
+    """Yield a warning if models gave some of the grades that count, or labels that were left out for a gate.
+
+    It names the models, their prompts and the dates.
+    """
+    if left_out:
+        message = f"{counted(len(left_out), 'label')} by a model left out: a gate is judged by people's labels"
+        fix = "count them in the gate with --count-model-labels"
+        yield Finding(BY_MODEL, "warning", message, fix, tuple(_models(left_out)))
     if labels:
         pairs = len({label.pair for label in labels})
-        dates: dict[str, dt.datetime] = {}
-        for label in labels:
+        message = f"{pairs:,} of {counted(len(grades), 'label')} by a model, not by a person"
+        fix = "measure the agreement with people with harness judge --with"
+        yield Finding(BY_MODEL, "warning", message, fix, tuple(_models(labels)))
+
+
+def _models(labels: Sequence[Label]) -> list[str]:
+    """Return each model of the labels with the digest of its prompt, and the date of its latest label."""
+    dates: dict[str, dt.datetime] = {}
+    for label in labels:
+        if label.model is not None:
             name = f"{label.model}, prompt {label.prompt_digest or 'unknown'}"
             dates[name] = max(label.time, dates.get(name, _EARLIEST))
-        models = [f"{name}, {time:%Y-%m-%d}" if time > _EARLIEST else name for name, time in sorted(dates.items())]
-        message = f"{pairs:,} of {counted(len(grades), 'label')} by a model, not by a person: {'; '.join(models)}"
-        fix = "compare figures with those of human judgments alone; measure the agreement with harness judge"
-        yield Finding(BY_MODEL, "warning", message, fix)
-
-
-def without_models(labels: Labels) -> Labels:
-    """Return the labels that people gave; datasets stay, also those that only a model labelled."""
-    return {dataset: [label for label in of if label.model is None] for dataset, of in labels.items()}
+    return [f"{name}, {time:%Y-%m-%d}" if time > _EARLIEST else name for name, time in sorted(dates.items())]
 
 
 def labels_by_dataset(labels: Labels, datasets: Sequence[str]) -> dict[str, Sequence[Label]]:

@@ -38,6 +38,7 @@ _OPTIONS = tuple(
         "match",
         "delimiter",
         "labels",
+        "count_model_labels",
         "baseline",
         *GATE_OPTIONS,
     )

@@ -180,6 +180,11 @@ LABELS = Option(
     repeated=True,
     form="the path of a file, or a list of these",
 )
+COUNT_MODEL_LABELS = Option(
+    "Let a gate count labels by a model; by default only people's labels count where a gate is judged.",
+    GATE,
+    two_sided=True,
+)
 MAX_DROP = Option(
     "Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. Other metrics have "
     "no gate.",
@@ -636,6 +641,7 @@ class CheckRequest(ScoringOptions):
     reference: str | None = REFERENCE.default(None)
     all_pairs: bool = ALL_PAIRS.default(False)
     labels: Sequence[Path] | None = LABELS.default(None)
+    count_model_labels: bool = COUNT_MODEL_LABELS.default(False)
     baseline: Path | None = BASELINE.default(None)
     max_drop: float | Mapping[str, float] | Sequence[str] | None = replace(
         MAX_DROP, default_text="0, of --baseline"
@@ -830,6 +836,7 @@ class GateOptions(Options):
     test: str = PAIRED_TEST.default("randomisation")
     pair: Sequence[str] = PAIR.default(())
     labels: Sequence[Path] | None = LABELS.default(None)
+    count_model_labels: bool = COUNT_MODEL_LABELS.default(False)
     dossier: int = Option("Queries of each backend to report in full, most changed first.", OUTPUT, least=0).default(50)
     dossier_depth: int = Option("Documents of each ranking that --dossier reports.", OUTPUT, least=1).default(10)
 

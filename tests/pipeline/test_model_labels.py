@@ -312,3 +312,58 @@ def test_two_files_of_labels_are_compared(tmp_path):
     (tmp_path / "c.jsonl").write_text('{"query_id": "q1", "doc_id": "a4", "grade": "x"}\n')
     with pytest.raises(DataError, match="grade"):
         harness.agreement(first, tmp_path / "c.jsonl")
+
+
+CORPUS = {"a": "red apple", "b": "green apple pie", "c": "blue car"}
+BY_MODEL = {"by": "stub-1", "model": "stub-1", "prompt_digest": "ab12", "time": "2026-05-01T10:00:00+00:00"}
+NAME = "stub-1, prompt ab12, 2026-05-01"
+
+
+def label_file(path: Path, **grades: int) -> Path:
+    rows = [{"query_id": "q", "doc_id": doc, "grade": grade, **BY_MODEL} for doc, grade in grades.items()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def warnings_of(findings: Any) -> list[tuple[str, list[str]]]:
+    return [(one.message, list(one.examples)) for one in findings if one.check == "label-by-model"]
+
+
+def test_a_person_precedes_a_model_and_a_result_says_whose_labels_it_has(tmp_path):
+    dataset = harness.Dataset.of(CORPUS, {"q": "apple"}, {"q": {"a": 1}})
+    model, anna = label_file(tmp_path / "model.jsonl", b=3, c=2), tmp_path / "anna.jsonl"
+    anna.write_text('{"query_id": "q", "doc_id": "b", "grade": 0, "by": "anna"}\n')
+    options: dict[str, Any] = {"timing": False, "isolation": "none", "metrics": "R@3"}
+    compared = harness.compare("csr", dataset, labels=[model, anna], **options)
+    assert warnings_of(compared.report.findings) == [("1 of 2 labels by a model, not by a person", [NAME])]
+    assert "stub-1, prompt ab12" in compared.render("markdown", verbose=True)
+    scored = harness.evaluate({"q": {"a": 2.0, "b": 1.0}}, dataset, "P@2", labels=[model, anna])
+    assert scored.values.ravel().tolist() == [0.5]
+    assert warnings_of(scored.findings) == [("1 of 2 labels by a model, not by a person", [NAME])]
+
+
+def test_no_gate_counts_labels_by_a_model_unless_told_to(tmp_path):
+    model = label_file(tmp_path / "model.jsonl", b=1, c=1)
+    golden = [{"id": "q", "question": "apple", "expected_relevant_doc_ids": ["a"]}]
+    options: dict[str, Any] = {"corpus": CORPUS, "backends": "csr", "k": 3, "timing": False, "isolation": "none"}
+    left_out = ("2 labels by a model left out: a gate is judged by people's labels", [NAME])
+    for more, recall, warning in (
+        ({}, 2 / 3, ("2 of 2 labels by a model, not by a person", [NAME])),
+        ({"require": "Recall@3>=0.9"}, 1.0, left_out),
+        ({"require": "Recall@3>=0.9", "count_model_labels": True}, 2 / 3, None),
+    ):
+        checked = harness.check(golden, labels=model, **options, **more)
+        assert checked.report.trials[0].metrics["Recall@3"].mean == pytest.approx(recall)
+        assert warning is None or warnings_of(checked.report.warnings) == [warning]
+
+
+def test_a_gate_of_two_results_counts_peoples_labels(tmp_path):
+    folder = result(tmp_path)
+    model = tmp_path / "model.jsonl"
+    model.write_text(json.dumps({"query_id": "q1", "doc_id": "a5", "grade": 3, **BY_MODEL}) + "\n")
+    plain = harness.diff(folder, folder, labels=model).change
+    gated = harness.diff(folder, folder, labels=model, max_drop=0.1).change
+    told = harness.diff(folder, folder, labels=model, max_drop=0.1, count_model_labels=True).change
+    assert [one.data[0].labels for one in (plain, gated, told)] == [1, 0, 1]
+    assert f"1 of 1 label by a model, not by a person ({NAME})" in plain.warnings
+    assert f"1 label by a model left out: a gate is judged by people's labels ({NAME})" in gated.warnings

@@ -322,7 +322,9 @@ def _labelled(
     from harness.data.labels import golden_with_labels, read_labels, refuse_foreign, select_labels, settle
 
     corpus = next(iter(corpora.values()), None)
-    settled = settle(select_labels(read_labels(paths), [*corpora, plan.golden.name, plan.document_source]), corpus)
+    request, names = plan.request, [*corpora, plan.golden.name, plan.document_source]
+    models = request.count_model_labels or not (request.require or request.baseline is not None)
+    settled = settle(select_labels(read_labels(paths), names), corpus, models=models)
     documents = corpus.ids if corpus is not None and plan.against is None else None
     refuse_foreign(settled.grades, queries=Ids.of(question.id for question in plan.golden), documents=documents)
     return replace(plan, golden=golden_with_labels(plan.golden, settled.grades)), settled.findings

@@ -49,7 +49,7 @@ class CompareRules:
     """How two sides are compared: the ``rules`` of the verdicts, and how much the dossier holds.
 
     ``pairs`` are given by the caller; the others are found (:mod:`harness.pipeline.regress.pairing`). ``labels`` are
-    judgments that came later, None for none.
+    judgments that came later, None for none; those by a model count if there is no gate, or ``models`` is true.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -57,6 +57,7 @@ class CompareRules:
     queries: int = 50
     pairs: Sequence[Pair] = ()
     labels: Labels | None = None
+    models: bool = False
 
 
 def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
@@ -89,6 +90,7 @@ def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
         queries=gate.dossier,
         pairs=[_pair(text) for text in gate.pair],
         labels=read_labels(gate.labels) if gate.labels is not None else None,
+        models=gate.count_model_labels,
     )
 
 
@@ -153,7 +155,8 @@ def compare_sides(
     pairs = _paired_datasets(before, after)
     names = [other.report.dataset.name for _, other in pairs]
     by_dataset = labels_by_dataset(how.labels, names) if how.labels is not None else {}
-    labels = {name: settle(of_dataset, corpora.get(name)) for name, of_dataset in by_dataset.items()}
+    models = how.models or not how.rules.gated
+    labels = {name: settle(of_dataset, corpora.get(name), models=models) for name, of_dataset in by_dataset.items()}
     matched = [
         _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
     ]

@@ -52,7 +52,10 @@ def _labels_document(labels: ModelLabels) -> Document:
 
 
 def _notes(labels: ModelLabels) -> list[str]:
-    lines = ["Labels by a model are not judgments by people: a result that is scored with them says so."]
+    lines = [
+        "Labels by a model are not judgments by people: results that are scored with them say so.",
+        "No gate counts them without --count-model-labels.",
+    ]
     if labels.missing_human:
         have = "No document" if labels.agreement is None else f"Only {labels.agreement.pairs}"
         verb = "has" if labels.agreement is None or labels.agreement.pairs == 1 else "have"
