@@ -265,7 +265,7 @@ def test_every_form_of_the_result_shows_the_filter_of_a_question(filtered: Check
         {"tenant": "south"},
     ]
     assert "MRR@3 of question south-q1, filter tenant=south" in failed.render("csv")
-    page = check_html(failed.report, failed.hits, failed.corpora, "")
+    page = check_html(failed.report, failed.hits, failed.corpora, {}, "")
     assert '"filter":"tenant=south"' in page
     assert any("'how long is the warranty?' [tenant=south]: expected" in line for line in failures(failed.report))
 

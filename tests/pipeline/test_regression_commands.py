@@ -10,7 +10,7 @@ import pytest
 from harness.cli.app import _load_command
 from harness.errors import UsageError
 from harness.pipeline.regress.compare_sides import compare_rules
-from harness.pipeline.regress.rerun import _request, rerun_command
+from harness.pipeline.regress.rerun import request_of, rerun_command
 from harness.plan.config import CompareRequest, DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
 from harness.plan.option_fields import command_words
 from harness.plan.plan import Plan, make_plan
@@ -137,4 +137,4 @@ def test_the_baseline_s_warm_up_is_not_taken_over_where_no_times_are(
     options: dict[str, Any], expected: float | None
 ) -> None:
     record = PlanRecord(arguments={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
-    assert _request(record, options).arguments()["warm_up"] == expected
+    assert request_of(record, options).arguments()["warm_up"] == expected
