@@ -308,7 +308,7 @@ def _between(
     formula, target_formula = recipe_formula(recipe), recipe_formula(target)
     same_terms = first.terms == second.terms
     if formula is None or target_formula is None:
-        yield ScoreStep("weights of terms", recipe.mode, target.mode, target_score - score)
+        yield ScoreStep("weights of terms", _weights(recipe), _weights(target), target_score - score)
         return
     if same_terms and next(formula_parts(formula, target_formula), None) is None:
         yield ScoreStep(ROUNDING, "", "", target_score - score)
@@ -327,6 +327,11 @@ def _between(
         yield ScoreStep("analyzer", first.analyzer, second.analyzer, end - now)
         now = end
     yield ScoreStep(ROUNDING, "", "", target_score - now)
+
+
+def _weights(recipe: Recipe) -> str:
+    several = recipe.counts is not None and recipe.counts.field_weights is not None
+    return f"{recipe.mode}, several fields" if several else recipe.mode
 
 
 def _score_in_float64(document: ScoredDocument, recipe: Recipe, formula: Bm25Formula) -> float:
