@@ -215,6 +215,7 @@ def test_where_people_judged_relevant_or_not_so_does_the_model(tmp_path):
         labels = harness.grade_documents(openai(server), folder)
     grades = {line["doc_id"]: line["grade"] for line in lines(Path(labels.file or ""))}
     assert grades == {"a0": 0, "a2": 1, "a4": 0, "a5": 1, "p0": 0, "p1": 0, "p3": 0}
+    assert "kappa says nothing then" in labels.render("markdown", verbose=True)
 
 
 def test_labels_of_people_measure_the_agreement_too(tmp_path):

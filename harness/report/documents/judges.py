@@ -56,6 +56,11 @@ def _notes(labels: ModelLabels) -> list[str]:
         "Labels by a model are not judgments by people: results that are scored with them say so.",
         "No gate counts them without --count-model-labels.",
     ]
+    if labels.agreement is not None and sum(map(any, labels.agreement.confusion)) == 1:
+        lines.append(
+            "All documents that both judged have the same grade by people: kappa says nothing then. Please judge "
+            "documents of other grades by hand."
+        )
     if labels.missing_human:
         have = "No document" if labels.agreement is None else f"Only {labels.agreement.pairs}"
         verb = "has" if labels.agreement is None or labels.agreement.pairs == 1 else "have"
