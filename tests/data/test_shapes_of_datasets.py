@@ -764,7 +764,7 @@ def test_hidden_files_are_no_documents(tmp_path):
         lambda: harness.compare("csr", {"a": "x"}),
         lambda: harness.compare("csr", pd.DataFrame({"id": ["a"]})),
         lambda: harness.check(["a"]),
-        lambda: harness.check([{"question": "a", "expected": ["b"]}], corpus={"a": "x"}),
+        lambda: harness.check([{"question": "a", "expected": ["b"]}], corpus=5),
         lambda: Dataset.of({"a": "x"}, {"q": "a"}, columns={"id": 5}),
         lambda: Dataset.of({"a": "x"}, {"q": "a"}, name=5),
         lambda: Dataset.of(pd.DataFrame([["a", "b", "c"]], columns=["id", "text", "text"]), {"q": "a"}),

@@ -59,7 +59,7 @@ def made(dataset: Dataset, tmp_path: Path, executor: WhiteSpace) -> Encodings:
         save_table(tmp_path / f"{name}.arrow", pa.table({"id": part.ids.values, "text": part.texts}))
     corpus, queries = tmp_path / "corpus.arrow", tmp_path / "queries.arrow"
     return Encodings(
-        Cache(tmp_path / "cache"), dataset, corpus, queries, tmp_path, SilentDisplay(), executor, CacheCheck()
+        Cache(tmp_path / "cache"), dataset, corpus, queries, None, tmp_path, SilentDisplay(), executor, CacheCheck()
     )
 
 
