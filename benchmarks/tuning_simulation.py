@@ -1,4 +1,4 @@
-"""Simulated tuning: how often a combination of parameters that is no better than the default is called better.
+"""Simulated tuning: how often noise in the queries makes a combination of parameters look better than the default.
 
     python benchmarks/tuning_simulation.py
 
