@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -72,7 +74,33 @@ def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     cache = _Cache(function)
     cache._cache_file._version = f"{numba.__version__} {_sources()}"  # noqa: SLF001 - an index of another is not read
     dispatcher._cache = cache  # noqa: SLF001 - what cache=True does, with Numba's own class
+    compiler = dispatcher._compiler  # noqa: SLF001 - compiled code from the cache does not pass it
+    compiler.compile = delay_interrupts(compiler.compile)
     return cast("Callable[P, R]", dispatcher)
+
+
+def delay_interrupts(function: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function`` with SIGINT raised after each call in place of during it.
+
+    LLVM calls back into Python while it compiles. Python only prints a KeyboardInterrupt that such a call raises, and
+    the run would go on.
+    """
+
+    @functools.wraps(function)
+    def delayed(*args: P.args, **keywords: P.kwargs) -> R:
+        former = signal.getsignal(signal.SIGINT)
+        if former is None or threading.current_thread() is not threading.main_thread():
+            return function(*args, **keywords)
+        interrupted = threading.Event()
+        signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+        try:
+            return function(*args, **keywords)
+        finally:
+            signal.signal(signal.SIGINT, former)
+            if interrupted.is_set():
+                signal.raise_signal(signal.SIGINT)
+
+    return delayed
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:

@@ -20,6 +20,7 @@ from harness.data.types import Float32Array, Int64Array
 from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.index_folder import matching_documents
 from harness.engines.interface import Capabilities, EngineInfo
+from harness.errors import UsageError
 from harness.registry.optional import require
 
 __all__ = ["Bm25sEngine"]
@@ -43,7 +44,9 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     _mask: BoolArray | None
 
     def info(self) -> EngineInfo:
-        """Import the library."""
+        """Import the library; raises UsageError for a formula that divides 0 by 0 for terms that a document lacks."""
+        if self.parameters["variant"] == "bm25+" and self.parameters["k1"] == 0:
+            raise UsageError("variant=bm25+ divides 0 by 0 with k1=0", fix="give a k1 above 0, or another variant")
         self._bm25s: Any = require("bm25s", extra="bm25s", feature="backend bm25s")
         self._mask = None
         return EngineInfo("bm25s", str(self._bm25s.__version__), "embedded")

@@ -174,7 +174,8 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
             "name, password or key in it",
             fix="leave such a URL out and put it into an environment variable: `harness backends "
             "NAME` names the variables of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with "
-            "mode=server) and of the API key",
+            "mode=server) and of the API key; a key of a `rerank:` endpoint goes into the variable that `api_key_env` "
+            "names",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -76,6 +77,12 @@ def _fill_in_instruction(
     """Return the value of a parameter with the dataset's instruction in place of ``{instruction}``."""
     text = (parse_prompt(str(value)) if key.endswith(_SUFFIX) else str(value)) or ""
     if INSTRUCTION not in text:
+        misspelt = re.search(re.escape(INSTRUCTION), text, re.IGNORECASE)
+        if misspelt is not None:
+            raise UsageError(
+                f"backend '{trial.label}': {key} holds {misspelt[0]}, which the model would read as it stands",
+                fix=f"write {INSTRUCTION} for the dataset's own instruction",
+            )
         return value
     role = "document" if key == _OF_DOCUMENTS else "query"
     instruction = provenance.get(STATED_FOR[role])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.extending import overload
 
 from harness.data import jit
 
@@ -47,3 +49,42 @@ def test_code_that_cannot_be_kept_is_compiled_again(tmp_path: Path, monkeypatch:
         losing.setattr(jit.FunctionCache, "save_overload", lost)
         assert hits(monkeypatch) == 0
     assert [hits(monkeypatch), hits(monkeypatch)] == [0, 1]
+
+
+def test_an_interruption_of_compiling_is_raised_after_it() -> None:
+    """LLVM's callbacks swallow exceptions: the signal waits until the code is compiled, then stops the run."""
+    steps: list[str] = []
+
+    def interrupted_while_compiling(value: int) -> int:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("compiled")
+        return value
+
+    with pytest.raises(KeyboardInterrupt):
+        jit.delay_interrupts(jit.delay_interrupts(interrupted_while_compiling))(1)
+    assert steps == ["compiled"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert jit.delay_interrupts(abs)(-1) == 1
+
+
+def test_each_kernel_delays_interruptions() -> None:
+    """The signal comes while Numba types the kernel: Numba finishes."""
+    typed: list[str] = []
+
+    def one() -> float:
+        return 1.0
+
+    @overload(one)
+    def typed_one() -> Any:
+        signal.raise_signal(signal.SIGINT)
+        typed.append("one")
+        return lambda: 1.0
+
+    @jit.kernel
+    def two() -> float:
+        return one() + one()
+
+    with pytest.raises(KeyboardInterrupt):
+        two()
+    assert typed == ["one"]
+    assert two() == 2.0

@@ -230,6 +230,10 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
     assert compared.headline.startswith("Worse: reference overlap@10 of csr (−0.2000) over 40 queries")
     assert fell.headline == f"csr: {plain.backends[0].metrics[1].sentence}"
     assert same.headline == "The same: nDCG@10 of csr"
+    (answer,) = change_document(
+        result_of(compare_one(before, before, CompareRules(Rules(allowed_drop=None))).change)
+    ).verdicts
+    assert answer.headline == "The same: every metric is equal on every query, over 40 queries", "and no second list"
 
 
 @pytest.mark.parametrize(

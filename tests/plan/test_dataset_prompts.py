@@ -50,6 +50,11 @@ def test_a_prompt_of_a_dataset_comes_before_the_prompt_of_all(parameters, on_one
     assert on_other is None or prompt_on("other", backend) == on_other
 
 
+def test_a_misspelt_instruction_is_not_sent_to_the_model():
+    with pytest.raises(UsageError, match=r"holds \{Instruction\}, which the model would read as it stands"):
+        prompt_on("one", f"{MODEL};query_prompt=Instruct: {{Instruction}}")
+
+
 def test_prompts_of_documents_names_and_second_stages_follow_too(tmp_path):
     backend = f"{MODEL};passage_prompt@one=x;document_prompt={{instruction}}"
     assert prompt_on("one", backend, "document_prompt") == "x"

@@ -10,6 +10,7 @@ import pytest
 import harness
 from harness.document.model import Outcome
 from harness.pipeline.check.checked import CheckResult
+from harness.report.documents.check import check_document
 from harness.report.documents.check_cases import check_suites
 from harness.report.rankings.explorer import changes
 from harness.report.rankings.of_check import check_explorers
@@ -45,6 +46,16 @@ def test_the_failed_requirement_says_how_many_hits_count(required: CheckResult) 
     assert missed_depth(check(require=["Hit@10>=0.1"]).report) == 10
     assert missed_depth(check(metrics="Hit@1").report) == 10, "nothing is required, so all hits count"
     assert missed_depth(check(require=["MRR@5>=0.1"], metrics="Hit@10").report) == 5
+
+
+def test_the_best_backend_is_that_of_the_required_metric() -> None:
+    golden = [{"id": name, "question": name, "expected": [f"about-{name}"]} for name in ("first", "third")]
+    both = {"mine": retrieve, "reversed": lambda question, k: retrieve(question, k)[::-1]}
+    checked = harness.check(
+        golden, against=both, k=10, timing=False, isolation="none", metrics="Hit@10,MRR@10", require=["MRR@10>=0"]
+    )
+    (_, best) = check_document(checked.report).verdicts
+    assert "best on MRR@10 over 2 questions" in best.headline
 
 
 def test_python_has_the_rank_and_whether_it_counts(required: CheckResult) -> None:

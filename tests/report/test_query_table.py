@@ -43,6 +43,8 @@ def test_the_largest_changes_come_first() -> None:
     ]
     assert [row[0] for row in cells(small_explorer(), sort="new")] == ["q2", "q1", "q3", "q4", "q5"]
     assert [row[0] for row in cells(small_explorer(), sort="query")] == ["q1", "q2", "q3", "q4", "q5"]
+    labels = small_explorer(labels=["old", "query"])
+    assert [row[0] for row in cells(labels, sort="query value")] == ["q2", "q1", "q3", "q4", "q5"]
     assert cells(small_explorer(queries=None))[0] == ["q4", "1.0000", "0.0000↓"]
 
 

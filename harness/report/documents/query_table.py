@@ -81,7 +81,13 @@ def _common_legend(parts: Sequence[_Part]) -> list[str]:
 
 
 def _sorted(rows: Sequence[_Row], name: str, columns: Sequence[Column], metric: str) -> list[_Row]:
-    """Return the rows in the order of a column, the best value first, and rows without a value last."""
+    """Return the rows in the order of a column, the best value first, and rows without a value last.
+
+    ``LABEL value``, its name in the CSV, is a backend's column too: a backend may be called ``query`` or ``text``.
+    """
+    values = {f"{column.name} {_VALUE}": column for column in columns if column.numeric}
+    if name in values:
+        columns, name = [values[name]], values[name].name
     names = [column.name for column in columns]
     if name not in names:
         raise UnknownNameError("column to sort by", name, names)

@@ -153,7 +153,7 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
     same = [
         _metric_and_backend(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"
     ]
-    if same:
+    if same and (report.gate is not None or len(same) < sum(1 for _ in _judged(report))):
         yield Verdict("good", f"The same: {join_names(same, _MAX_NAMES)}")
     for backend, metrics in alike:
         if metrics[0].verdict == "undecided" and metrics[0].gate != "failed":

@@ -147,11 +147,16 @@ def _mean(row: LeaderboardRow) -> str:
 
 
 def quality_verdicts(title_suffix: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
-    """Return which backend is best on the first metric, whether that is significant, and over how many queries."""
+    """Return which backend is best, whether that is significant, and over how many queries.
+
+    The metric is the first that a requirement names, otherwise the first.
+    """
     scored = [trial for trial in trials if trial.metrics]
     if len(scored) < 2:
         return [_single(title_suffix, trial, unit_of(result)) for trial in scored]
-    metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, compared_on(result, scored[0])))
+    required = [requirement.quantity for requirement in result.requirements]
+    metric = min(scored[0].metrics, key=lambda name: name not in required)
+    reference = str(reference_of(result, compared_on(result, scored[0])))
     other_trials = [trial for trial in scored if compared_name(result, trial) != reference]
     rows = [row for trial in other_trials if (row := against_reference(result, trial, metric)) is not None]
     means = [trial.metrics[metric].mean for trial in result.trials if metric in trial.metrics]

@@ -41,7 +41,7 @@ class SortableTable {
     const columns = this.names.map((name, at) => choice(name, () => [this.headings[at], ...this.rows.map((row) => row.cells[at])])).slice(1);
     const first = (row) => row.cells[0].querySelector("span").textContent;
     const rows = [...new Set(this.rows.map(first))].map((name) => choice(name, () => this.rows.filter((row) => first(row) === name)));
-    return el("details", { class: "menu" }, el("summary", {}, "Show"),
+    return el("details", { class: "menu" }, el("summary", {}, "Columns and rows"),
       el("div", {}, el("fieldset", {}, el("legend", {}, "Columns"), ...columns), el("fieldset", {}, el("legend", {}, "Rows"), ...rows)));
   }
 
