@@ -69,7 +69,11 @@ def model_folder(settings: Settings, *, fetch: bool = False) -> Path:
         return _below(package.parent, source)
     if source == ModelSource("package", DEFAULT_MODEL.partition(":")[2]):
         raise MissingExtraError(source.name, extra="minilm", feature="the default dense model")
-    raise UsageError(f"there is no package '{source.name}' (model=package:{source.name})", fix="install it")
+    imported = source.name.replace("-", "_")
+    fix = "install it into this environment; a package has the name here that Python imports"
+    if imported != source.name and find_module(imported) is not None:
+        fix = f"did you mean 'package:{imported}', the name that Python imports?"
+    raise UsageError(f"there is no package '{source.name}' (model=package:{source.name})", fix=fix)
 
 
 def find_module(name: str) -> Path | None:

@@ -229,6 +229,8 @@ def test_a_folder_without_a_model_a_missing_package_and_a_missing_device_say_so(
         create_model(settings("dense", tmp_path))
     with pytest.raises(UsageError, match="there is no package 'no_such_weights'"):
         create_model(settings("dense", "package:no_such_weights"))
+    with pytest.raises(UsageError, match="did you mean 'package:small_world', the name that Python imports"):
+        create_model(settings("dense", "package:small-world"))
     with pytest.raises(EngineUnavailableError, match=r"encoder dense: device=cuda:99 is not there: .*CUDA"):
         create_model(settings("dense", models / "plain", device="cuda:99"))
     (tmp_path / "config.json").write_text("{}")
