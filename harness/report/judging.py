@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.plan.config import JudgeRequest
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.report.html.render import render_judging
 from harness.report.presenting import explorers_of
-from harness.report.rankings.explorer import Explorer
+from harness.report.rankings.explorer import Explorer, judging_facts
 from harness.report.rankings.judging_pool import JudgingPool, PoolRules, judging_pool
 from harness.results.schema import Result
 from harness.user_path import user_path
@@ -27,9 +26,6 @@ from harness.wording import counted
 
 _TEXT_LENGTH = 20_000
 """Characters of a document's text that the page holds: its digest is of the whole text."""
-_SCALE = (0, 1, 2, 3)
-"""Grades if there are no judgments."""
-_LARGEST_SCALE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +82,9 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
     result = read_result(request.result, request.cards)
     made_by, explorers = explorers_of(result, keep_text=True)
     report = result.report
-    if report.kind == "check" and len(report.corpora) > 1:
-        fix = "check each corpus separately"
-        raise UsageError(f"a check of {len(report.corpora)} corpora cannot be judged: labels name one's", fix=fix)
+    for explorer in explorers:
+        if explorer.unjudgeable:
+            raise UsageError(explorer.unjudgeable, fix="check each corpus separately")
     if request.labels is not None:
         explorers = _labelled(explorers, request.labels, report)
     pool = judging_pool(explorers, _rules(request, report, explorers))
@@ -97,7 +93,7 @@ def judging_page(request: JudgeRequest) -> JudgingPage:
             f"all {counted(pool.pooled, 'document')} among the first {request.depth} hits are judged",
             fix="raise --depth, or judge another result",
         )
-    content = _content(explorers, pool, report)
+    content = _content(explorers, pool, report, made_by)
     documents = sum(len(query.documents) for query in pool.queries)
     name = report.golden.name if report.golden is not None else ", ".join(content["datasets"])
     facts = {
@@ -132,7 +128,7 @@ def _labelled(explorers: Sequence[Explorer], paths: Sequence[Path], report: Resu
     return joined
 
 
-def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result) -> dict[str, Any]:
+def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result, made_by: str) -> dict[str, Any]:
     """Return the data of the page; raises UsageError for a document whose text is not known."""
     of_check = report.kind == "check"
     texts = [_texts(explorer, number, pool) for number, explorer in enumerate(explorers)]
@@ -146,11 +142,9 @@ def _content(explorers: Sequence[Explorer], pool: JudgingPool, report: Result) -
         }
         for query in pool.queries
     ]
-    identity = f"{report.created} {[(query.dataset, query.query, *query.documents) for query in pool.queries]}"
     return {
-        "name": hashlib.sha256(identity.encode()).hexdigest()[:16],
+        **(judging_facts(explorers, made_by, " ".join(report.command)) or {}),
         "datasets": [info.name for info in report.datasets] or [report.golden.name if report.golden else ""],
-        "scale": _scale(explorers),
         "relevance": explorers[0].relevance,
         "queries": queries,
     }
@@ -170,16 +164,6 @@ def _texts(explorer: Explorer, number: int, pool: JudgingPool) -> Mapping[str, s
 def _document(doc_id: str, text: str) -> dict[str, Any]:
     is_cut = len(text) > _TEXT_LENGTH
     return {"id": doc_id, "text": text[:_TEXT_LENGTH], "digest": text_digest(text), "cut": is_cut}
-
-
-def _scale(explorers: Sequence[Explorer]) -> list[int]:
-    """Return the grades that can be given: from 0 to the highest judgment, or 0 to 3 without judgments."""
-    grades = {int(grade) for one in explorers if one.qrels is not None for grade in one.qrels.grades.tolist()}
-    highest = max(grades, default=0)
-    if highest < 1:
-        return list(_SCALE)
-    usual = range(highest + 1) if highest < _LARGEST_SCALE else sorted({0, *(one for one in grades if one >= 0)})
-    return list(usual)
 
 
 def _notes(request: JudgeRequest, pool: JudgingPool, documents: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A judging session in a real Chromium: 30 documents by keys, undone, kept, saved, loaded, and scored."""
+"""Judging sessions in a real Chromium: 30 documents by keys, kept, saved, loaded, and scored; and in a report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from browser_page import BrowserPage
+from explorers import TEXTS, corpus_of, small_explorer, small_page
+from judged_results import TEXTS as RESULT_TEXTS
 from judged_results import small_result
 from playwright.sync_api import Page, expect
 
 import harness
+from harness.data.texts import text_digest
+from harness.report.html.render import render_page
 from harness.report.judging import JudgingPage
 from harness.results.comparison import Comparison
 
@@ -36,6 +40,23 @@ def save(page: Page, path: Path) -> list[dict[str, object]]:
     assert saved.value.suggested_filename == "labels.jsonl"
     path.write_bytes(Path(saved.value.path()).read_bytes())
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def press_tab_to(page: Page, name: str) -> None:
+    """Go on with the Tab key until a control with this text has the focus."""
+    for _ in range(80):
+        if page.evaluate("document.activeElement.textContent") == name:
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab never comes to {name}")
+
+
+def accessible_names(page: Page) -> list[tuple[str, str]]:
+    """Roles and names as Chromium gives them to a screen reader."""
+    nodes = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    return [
+        (node["role"]["value"], node["name"]["value"]) for node in nodes if not node["ignored"] and node.get("name")
+    ]
 
 
 def test_thirty_documents_are_judged_by_keys_saved_loaded_and_scored(
@@ -82,7 +103,7 @@ def test_labels_are_loaded_if_they_are_of_these_texts_and_later(
     others = [(one.query, document) for one in judging.pool.queries for document in one.documents][1:4]
     lines = [
         {**first, "grade": 0, "time": "2001-01-01T00:00:00Z"},
-        {"query_id": others[0][0], "doc_id": others[0][1], "grade": 1},
+        {"query_id": others[0][0], "doc_id": others[0][1], "grade": 1, "by": "m", "model": "m", "prompt_digest": "p"},
         {"query_id": others[1][0], "doc_id": others[1][1], "grade": 1, "text_digest": "of-another"},
         {"query_id": others[2][0], "doc_id": others[2][1], "grade": None},
         {"query_id": "elsewhere", "doc_id": "d", "grade": 1},
@@ -92,7 +113,11 @@ def test_labels_are_loaded_if_they_are_of_these_texts_and_later(
     page.get_by_label("Load labels").set_input_files(file)
     left = "left out: 1 of other documents, 1 of texts that have changed, 1 earlier than yours, 1 malformed."
     expect(page.get_by_role("status")).to_have_text(f"1 label loaded; {left}")
-    assert [one["grade"] for one in save(page, tmp_path / "second.jsonl")] == [1, 1]
+    saved = save(page, tmp_path / "second.jsonl")
+    assert [(one["grade"], one.get("model"), one.get("prompt_digest")) for one in saved] == [
+        (1, None, None),
+        (1, "m", "p"),
+    ]
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#count")).to_have_text("1 of 30 documents judged")
 
@@ -129,3 +154,122 @@ def test_buttons_and_keys_move_grade_and_undo(
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     assert violations(page) == []
     assert opened.complaints == []
+    names = accessible_names(page)
+    document_name = document.inner_text()
+    for expected in (
+        ("textbox", "Your name"), ("button", "Save labels"), ("button", "Load labels"), ("group", "Grade"),
+        ("progressbar", "0 of 30 documents judged"), ("button", "0 not relevant"), ("button", "1 relevant"),
+        ("article", document_name), ("region", "Text of the document"), ("button", "Next unjudged"), ("button", "Undo"),
+    ):  # fmt: skip
+        assert any(role == expected[0] and name.startswith(expected[1]) for role, name in names), (expected, names)
+    assert not [role for role, name in names if role in ("button", "textbox", "progressbar") and not name]
+
+
+def test_the_documents_of_a_report_are_judged_blind_by_keys_alone(
+    show: Show, result: Comparison, judging: JudgingPage, violations: Callable[[Page], list[str]], tmp_path: Path
+) -> None:
+    assert result.folder is not None
+    html = (result.folder / "report.html").read_text(encoding="utf-8")
+    opened = show(html, viewport={"width": 400, "height": 800}, locale="en")
+    page, count, document = opened.page, opened.page.locator("#count"), opened.page.locator("#document-name")
+    press_tab_to(page, "Judge the documents shown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    pooled = harness.judge(result.folder, budget=1).pool
+    expect(count).to_have_text(f"{pooled.judged} of {pooled.pooled} documents judged")
+    first = document.inner_text()
+    page.keyboard.press("1")
+    page.keyboard.press("0")
+    page.keyboard.press("1")
+    expect(page.get_by_role("status")).to_have_text(f"Graded 1. {pooled.judged + 3} of {pooled.pooled} judged.")
+    page.keyboard.press("u")
+    expect(count).to_have_text(f"{pooled.judged + 2} of {pooled.pooled} documents judged")
+    third = document.inner_text()
+    page.keyboard.press("n")
+    page.keyboard.press("p")
+    expect(document).to_have_text(third)
+    page.keyboard.press("p")
+    expect(document).to_contain_text(f"Document {pooled.pooled}")
+    seen = [page.title(), page.inner_text("body"), *(name for _, name in accessible_names(page))]
+    assert not [text for text in seen for name in ("by-length", "plain", "csr") if name in text]
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    assert violations(page) == []
+    judged = page.evaluate("[...document.querySelectorAll('.grades button')].map((button) => button.disabled)")
+    assert judged == [False, False]
+
+    press_tab_to(page, "Save labels")
+    with page.expect_download() as saved:
+        page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_have_text(
+        "2 labels. Saved as labels.jsonl. To count them: harness compare … --labels labels.jsonl"
+    )
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(Path(saved.value.path()).read_bytes())
+    labels = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [one["grade"] for one in labels] == [1, 0]
+    assert first.endswith(f": {labels[0]['doc_id']}")
+    assert all(one["text_digest"] == text_digest(RESULT_TEXTS[one["doc_id"]]) for one in labels)
+    assert harness.diff(result.folder, result.folder, labels=path).change.data[0].labels == 2
+
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Judge the documents shown")).to_be_focused()
+    assert "by-length" in page.inner_text("body")
+    page.go_back()
+    expect(count).to_have_text(f"{pooled.judged + 2} of {pooled.pooled} documents judged")
+    judging_page = tmp_path / "judge.html"
+    judging_page.write_text(judging.html, encoding="utf-8")
+    other = page.context.new_page()
+    other.goto(judging_page.as_uri())
+    other.wait_for_selector("html[data-ready]")
+    pairs = {(one.query, name) for one in judging.pool.queries for name in one.documents}
+    common = len([one for one in labels if (one["query_id"], one["doc_id"]) in pairs])
+    expect(other.locator("#count")).to_have_text(f"{common} of 30 documents judged")
+    other.keyboard.press("1")
+    expect(count).to_have_text(f"{pooled.judged + 3} of {pooled.pooled} documents judged")
+
+    again = show(html, "#judge", locale="en").page
+    expect(again.locator("#count")).to_have_text(f"{pooled.judged} of {pooled.pooled} documents judged")
+    again.get_by_label("Load labels").set_input_files(path)
+    expect(again.get_by_role("status")).to_have_text("2 labels loaded.")
+    expect(again.locator("#count")).to_have_text(f"{pooled.judged + 2} of {pooled.pooled} documents judged")
+    assert opened.complaints == []
+
+
+def test_documents_are_graded_where_they_stand_in_the_rankings(
+    show: Show, violations: Callable[[Page], list[str]]
+) -> None:
+    opened = show(render_page(small_page(), [small_explorer()]), locale="en")
+    page = opened.page
+    page.get_by_label("Grade in the rankings").check()
+    page.locator(".row", has_text="red pumps").click()
+    hits = page.locator(".hit[data-slot='1']")
+    hits.first.click()
+    page.keyboard.press("2")
+    expect(page.locator(".document").get_by_role("status")).to_have_text("Graded 2.")
+    assert [badge.inner_text() for badge in page.locator(".hit[data-slot='1'] .badge").all()] == ["2", "2"]
+    assert violations(page) == []
+    page.get_by_role("button", name="2 more relevant").click()
+    expect(page.locator(".document").get_by_role("status")).to_have_text("Grade taken back.")
+    assert [badge.inner_text() for badge in page.locator(".hit[data-slot='1'] .badge").all()] == ["?", "?"]
+    page.locator(".hit[data-slot='3']").first.click()
+    page.keyboard.press("1")
+    expect(page.locator(".document .grades")).to_contain_text("Judged 0 in this result: labels add to judgments")
+    expect(page.locator(".document .grades button").first).to_be_disabled()
+    assert opened.complaints == []
+
+
+def test_documents_without_their_text_are_counted_and_listed_queries_are_judged(show: Show) -> None:
+    explorer = small_explorer(corpus=corpus_of({name: f"{TEXTS[name]} {'x' * 2000}" for name in ("d1", "d2")}))
+    page = show(render_page(small_page(), [explorer]), locale="en").page
+    page.get_by_label("Search queries").fill("q1")
+    expect(page.locator(".row")).to_have_count(1)
+    page.get_by_role("button", name="Judge the documents shown").click()
+    expect(page.locator("#count")).to_have_text("0 of 2 documents judged")
+    expect(page.locator("#judging .lead")).to_contain_text(
+        "The texts of 7 more unjudged documents are not in this file"
+    )
+    expect(page.locator(".judged-document")).to_contain_text("The text goes on: its beginning is shown.")
+    page.get_by_role("button", name="Back to the report").click()
+    page.get_by_label("Search queries").fill("nothing like this")
+    page.get_by_role("button", name="Judge the documents shown").click()
+    expect(page.locator("#judging .lead")).to_contain_text("No text of a listed query's documents is in this file.")

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer
+from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer, small_page
 
+from harness.data.texts import text_digest
 from harness.data.types import Ids
 from harness.report.html.payload import TEXT_LENGTH, Element, payload_of
-from harness.report.rankings.explorer import Explorer, changes
+from harness.report.html.render import render_page
+from harness.report.rankings.explorer import Explorer, changes, judging_facts
 from harness.report.rankings.pools import DEPTH, UNJUDGED, pools_of, top_of
 
 
@@ -24,12 +26,16 @@ def read(element: Element) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(element.content)))
 
 
+def read_texts(element: Element) -> dict[int, str]:
+    return {number: text for number, text, *_ in read(element)}
+
+
 def test_nothing_that_is_embedded_can_end_an_element() -> None:
     hostile = dict.fromkeys(("d0", "d1"), "</script><!--<script>")
     payload = payload_of([small_explorer(labels=["</script>", "<!--"], corpus=corpus_of(hostile))], 10**6)
     assert "<" not in payload.data.content + payload.texts.content
     assert read(payload.data)["labels"] == ["</script>", "<!--"]
-    assert {text for _, text in read(payload.texts)} == {*hostile.values()}
+    assert {text for _, text, _ in read(payload.texts)} == {*hostile.values()}
 
 
 def test_what_is_large_is_compressed() -> None:
@@ -106,14 +112,38 @@ def test_a_query_says_where_each_ranking_has_each_document() -> None:
 @pytest.mark.parametrize(("budget", "expected"), [(10**6, 5), (0, 0)])
 def test_texts_are_what_a_small_budget_leaves_out(budget: int, expected: int) -> None:
     payload = payload_of([small_explorer()], budget)
-    data, texts = read(payload.data), dict(read(payload.texts))
+    data, texts = read(payload.data), read_texts(payload.texts)
     assert (payload.with_texts, len(data["queries"])) == (expected, 5)
     assert ("d0" in data["docs"], texts.get(data["docs"].index("d0"))) == (True, TEXTS["d0"] if expected else None)
 
 
 def test_long_texts_are_cut_and_unknown_documents_have_none() -> None:
-    payload = payload_of([small_explorer(corpus=corpus_of({"d0": "x" * 5000}))], 10**6)
-    assert [text for _, text in read(payload.texts)] == ["x" * (TEXT_LENGTH - 1) + "…"]
+    payload = payload_of([small_explorer(corpus=corpus_of({"d0": "x" * 5000, "d1": "y"}))], 10**6)
+    rows = [(text, digest, *cut) for _, text, digest, *cut in read(payload.texts)]
+    assert rows == [("x" * (TEXT_LENGTH - 1) + "…", text_digest("x" * 5000), 1), ("y", text_digest("y"))]
+
+
+def test_documents_are_judged_if_their_texts_are_on_the_page() -> None:
+    facts = judging_facts([small_explorer()], "harness 1 · 2026", "harness check golden.jsonl")
+    assert facts is not None
+    assert (facts["scale"], facts["command"]) == ([0, 1, 2], "harness check")
+    assert facts == judging_facts([small_explorer(labels=["a", "b"])], "harness 1 · 2026", "harness check")
+    for explorer in (small_explorer(corpus=None), small_explorer(unjudgeable="several corpora")):
+        assert judging_facts([explorer], "", "") is None
+        page = render_page(small_page(), [explorer])
+        assert '"judging":null' in page
+        assert "class Judging" not in page
+    assert "class Judging" in render_page(small_page(), [small_explorer()])
+
+
+@pytest.mark.parametrize(
+    ("grades", "scale"),
+    [({}, [0, 1, 2, 3]), ({"d0": -1, "d1": 0}, [0, 1, 2, 3]), ({"d0": 1}, [0, 1]), ({"d0": 50, "d1": -2}, [0, 50])],
+)
+def test_grades_go_from_0_to_the_highest_judgment(grades: dict[str, int], scale: list[int]) -> None:
+    facts = judging_facts([small_explorer(qrels=qrels_of({"q1": grades}))], "", "")
+    assert facts is not None
+    assert facts["scale"] == scale
 
 
 def test_without_texts_none_is_embedded() -> None:
@@ -125,7 +155,7 @@ def test_without_texts_none_is_embedded() -> None:
 def test_several_datasets_have_documents_of_their_own() -> None:
     other = small_explorer(dataset="other", corpus=corpus_of({name: f"another {name}" for name in TEXTS}))
     payload = payload_of([small_explorer(dataset="first"), other], 10**6)
-    data, texts = read(payload.data), dict(read(payload.texts))
+    data, texts = read(payload.data), read_texts(payload.texts)
     assert data["datasets"] == ["first", "other"]
     assert [(query["id"], query["dataset"]) for query in data["queries"]][4:6] == [("q5", 0), ("q1", 1)]
     first, second = (data["queries"][number]["docs"][0] for number in (0, 5))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.data.arrow import take_rows
+from harness.data.texts import text_digest
 from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.metrics import lower_is_better, reads_first
 from harness.report.html.svg import short_names
@@ -50,7 +51,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Content that a page embeds: ``data`` of all queries; ``texts`` of documents as pairs of number and text.
+    """Content that a page embeds: ``data`` of all queries; ``texts`` of documents as rows of number, text and digest.
 
     ``scores`` of the first documents are separate from ``data``, as the texts are: only an opened query needs them.
     ``with_texts`` of ``queries`` queries have all of their texts.
@@ -79,12 +80,17 @@ class _Part:
     first: int
 
 
-def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, str] = MappingProxyType({})) -> Payload:
+def payload_of(
+    explorers: Sequence[Explorer],
+    budget: int,
+    short: Mapping[str, str] = MappingProxyType({}),
+    judging: Mapping[str, object] | None = None,
+) -> Payload:
     """Write the queries of one or several datasets, of the same rankings and metrics, into about ``budget`` characters.
 
     Texts of documents are added, for the queries that changed most first, until they would exceed the budget; each
     dataset gets an equal part of it. Data that all queries need is never left out. ``short`` are the short labels that
-    the page has for its long ones.
+    the page has for its long ones, ``judging`` the facts by which documents are judged on it, None if they cannot be.
     """
     parts: list[_Part] = []
     for explorer in explorers:
@@ -92,7 +98,7 @@ def payload_of(explorers: Sequence[Explorer], budget: int, short: Mapping[str, s
         pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
         first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
         parts.append(_Part(explorer, top, pools, changes(explorer, top.docs), first))
-    data = element_of(orjson.dumps(_data(parts, short)))
+    data = element_of(orjson.dumps({**_data(parts, short), "judging": judging}))
     scores = element_of(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
     texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
     return Payload(data, scores, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
@@ -225,15 +231,15 @@ def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
     size, queries = 0, 0
     for number, part in enumerate(parts):
         limit = size + (3 * room // 4 - size) // (len(parts) - number)
-        for count, pairs in _batches(part):
-            content = b",".join([b"", *pairs] if len(plain) > 1 else pairs)
+        for count, rows in _batches(part):
+            content = b",".join([b"", *rows] if len(plain) > 1 else rows)
             before = packer.copy()
             piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
             if size + len(piece) + 64 > limit:
                 packer = before
                 break
             queries += count
-            if pairs:
+            if rows:
                 pieces.append(piece)
                 plain.append(content)
                 size += len(piece)
@@ -243,14 +249,13 @@ def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
 
 
 def _batches(part: _Part) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield a number of queries, and the texts of their documents that no earlier ones have, as pairs in JSON."""
+    """Yield a number of queries, and the texts of their documents that no earlier ones have, as rows in JSON."""
     corpus = part.explorer.corpus
     if corpus is None:
         return
     rows = corpus.ids.rows_of(part.pools.ids)
     for count, docs in _new_documents(part.pools, part.order):
-        pairs = _pairs(corpus, rows[docs], docs + part.first)
-        yield count, [orjson.dumps(pair) for pair in pairs]
+        yield count, [orjson.dumps(row) for row in _texts_of(corpus, rows[docs], docs + part.first)]
 
 
 def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64Array]]:
@@ -270,9 +275,15 @@ def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64
         yield len(batch), docs
 
 
-def _pairs(corpus: Corpus, rows: Int32Array, docs: Int64Array) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of the text of each document that the corpus has in one of its rows."""
+def _texts_of(corpus: Corpus, rows: Int32Array, docs: Int64Array) -> Iterator[tuple[object, ...]]:
+    """Yield the number, the text and its digest for each document that the corpus has in one of its rows.
+
+    Of a longer text, the beginning and a fourth value are yielded; the digest is always of the full text.
+    """
     texts = iter(take_rows(corpus.texts, rows[rows >= 0]).to_pylist())
     for doc in docs[rows >= 0].tolist():
         text = next(texts)
-        yield doc, text if len(text) <= TEXT_LENGTH else f"{text[: TEXT_LENGTH - 1]}…"
+        if len(text) <= TEXT_LENGTH:
+            yield doc, text, text_digest(text)
+        else:
+            yield doc, f"{text[: TEXT_LENGTH - 1]}…", text_digest(text), 1

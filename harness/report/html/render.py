@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table, Verdict
 from harness.report.html.payload import element_of, payload_of
 from harness.report.html.pictures import draw
-from harness.report.rankings.explorer import Explorer
+from harness.report.rankings.explorer import Explorer, judging_facts
 from harness.wording import counted
 
 LARGEST = 7_600_000
@@ -38,8 +38,11 @@ _SCRIPTS = (
     "tables",
     "saving",
     "pictures",
+    "judging",
+    "grading",
     "main",
 )
+_WITHOUT_JUDGING = tuple(name for name in _SCRIPTS if name not in ("judging", "grading"))
 _JUDGING_SCRIPTS = ("data", "dom", "words", "saving", "judging")
 _TAG_OR_SIGN = re.compile("(<[^>]*>)|([:;|=+])")
 _NAMED_FINDINGS = 2
@@ -58,7 +61,9 @@ def render_page(
     changed least first, until the file has at most ``largest`` bytes; the page says how many queries have their texts.
     """
     template = _environment().get_template("page.html.jinja")
-    style, script, shortened = _asset("style.css"), _script(_SCRIPTS), _shortening(document.labels)
+    judging = judging_facts(explorers, document.made_by, " ".join(document.command))
+    style = _asset("style.css") + (_asset("judging.css") if judging is not None else "")
+    script, shortened = _script(_SCRIPTS if judging is not None else _WITHOUT_JUDGING), _shortening(document.labels)
     answers = [verdict for verdict in document.verdicts if verdict.answers] or list(document.verdicts[:1])
     further = [verdict for verdict in document.verdicts if all(verdict is not answer for answer in answers)]
     common = {
@@ -78,9 +83,8 @@ def render_page(
     bare = template.render(**common, explored=bool(explorers), payload=None)
     if not explorers:
         return bare
-    return template.render(
-        **common, explored=True, payload=payload_of(explorers, largest - len(bare.encode()), document.labels)
-    )
+    payload = payload_of(explorers, largest - len(bare.encode()), document.labels, judging)
+    return template.render(**common, explored=True, payload=payload)
 
 
 def render_judging(content: Mapping[str, object], facts: Mapping[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from harness.wording import LONGEST_ID, short_ids, value_and_id
 
 NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 """The ranking of a backend that has none on a dataset."""
+_SCALE = (0, 1, 2, 3)
+"""Grades if there are no judgments."""
+_LARGEST_SCALE = 10
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,6 +82,7 @@ class Explorer:
     ``returned`` says that the texts of ``corpus`` are those that backends returned with their hits.
     ``depths`` are the first hits of each metric that count in a check: without an expected document among them, a query
     is missed; empty if a metric's cutoff says it.
+    ``unjudgeable`` says why no labels can be given to documents, "" if they can be judged.
     ``document_values`` are the values that are compared in place of documents' ids, by id; empty if ids are compared.
     """
 
@@ -102,6 +107,7 @@ class Explorer:
     further: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     filters: Sequence[str] = ()
     document_values: Mapping[str, str] = field(default_factory=dict)
+    unjudgeable: str = ""
     depths: Sequence[int] = ()
     returned: bool = False
 
@@ -135,6 +141,23 @@ class Explorer:
             return np.zeros(len(self.query_ids))
         number = int(self.references[0])
         return np.array([_nearest(of_query, number) for of_query in self.expected], dtype=np.float64)
+
+
+def judging_facts(explorers: Sequence[Explorer], made_by: str, command: str) -> dict[str, Any] | None:
+    """Return the facts by which a page judges documents; None without texts, and if labels cannot name documents.
+
+    ``made_by`` identifies the result: its pages share the labels that a browser keeps. ``scale`` has the grades that
+    can be given: from 0 to the highest judgment, or 0 to 3 without judgments. ``command`` is the program and the verb.
+    """
+    if all(explorer.corpus is None for explorer in explorers) or any(explorer.unjudgeable for explorer in explorers):
+        return None
+    grades = {int(grade) for one in explorers if one.qrels is not None for grade in one.qrels.grades.tolist()}
+    highest, scale = max(grades, default=0), list(_SCALE)
+    if highest >= 1:
+        usual = range(highest + 1) if highest < _LARGEST_SCALE else sorted({0, *(one for one in grades if one >= 0)})
+        scale = list(usual)
+    name = hashlib.sha256(made_by.encode()).hexdigest()[:16]
+    return {"name": name, "scale": scale, "command": " ".join(command.split()[:2]) or "harness compare"}
 
 
 def _nearest(expected: Sequence[ExpectedDocuments], ranking: int) -> float:

@@ -60,6 +60,9 @@ def check_explorers(
             reference=labels.index(reference) if reference in labels else 0,
             runs=[_ranking(report, trial, runs[trial.dataset, trial.label]) for trial in trials],
             metrics=metrics,
+            unjudgeable=f"a check of {len(report.corpora)} corpora cannot be judged: labels name one's"
+            if len(report.corpora) > 1
+            else "",
             depths=[required.get(name, depth) for name in metrics],
             values=_values(trials, metrics),
             queries=queries,

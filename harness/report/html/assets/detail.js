@@ -233,10 +233,16 @@ class Detail {
     const ranks = this.columns().map((ranking) => `${model.names[ranking]} ${model.rankText(query, ranking, slot)}`).join(" · ");
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
+    this.grades = model.grading?.buttons(query, slot, () => this.mark(slot)) ?? null;
     return this.document.replaceChildren(
       el("h4", {}, badge(query, slot, model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
         el("button", { type: "button", class: "plain-button", "aria-label": "Close this document", onclick: () => this.select(-1) }, "✕")),
-      el("p", { class: "ranks" }, `Rank: ${ranks}`), body);
+      el("p", { class: "ranks" }, `Rank: ${ranks}`), ...(this.grades === null ? [] : [this.grades.node]), body);
+  }
+
+  // Draw the badges of a document again.
+  mark(slot) {
+    for (const old of this.node.querySelectorAll(`.hit[data-slot="${slot}"] .badge, .document .badge`)) old.replaceWith(badge(this.query, slot, this.model));
   }
 
   // What the query is expected to find, with its text, and where each ranking and the exact reference have it. Alternatives
@@ -286,8 +292,9 @@ class Detail {
     return table;
   }
 
-  // Arrow keys go from document to document and from ranking to ranking.
+  // Arrow keys go from document to document and from ranking to ranking; digits grade, if that is chosen.
   key(event) {
+    if (this.slot >= 0 && this.grades?.key(event)) return event.preventDefault();
     const button = event.target.closest(".columns button.hit");
     if (button === null) return;
     const columns = [...this.node.querySelectorAll(".columns .ranking")].map((ranking) => [...ranking.querySelectorAll("button.hit")]);
@@ -302,13 +309,13 @@ class Detail {
 }
 
 function badge(query, slot, model) {
-  const grade = query.grades[slot];
+  const grade = model.grade(query, slot);
   const expected = query.further?.[slot];
   if (expected !== undefined) {
     const said = `also ${expected}: a further chunk`;
     return el("span", { class: "badge none", role: "img", title: said, "aria-label": said }, "+");
   }
-  if (!model.judged || (model.expecting && grade === null)) return el("span", { class: "badge none" });
+  if (grade === null && (!model.judged || model.expecting)) return el("span", { class: "badge none" });
   if (grade === null) return el("span", { class: "badge unjudged", role: "img", title: "not judged for this query", "aria-label": "not judged" }, "?");
   const relevant = grade >= model.relevance;
   const said = `${relevant ? "relevant" : "not relevant"}, grade ${grade}`;

@@ -1,24 +1,40 @@
 // Judging documents one by one: grades by button or key, kept in the browser and in a file of labels.
 
 const FILE = "labels.jsonl";
+const KEPT_FIELDS = ["grade", "by", "time", "text_digest", "model", "prompt_digest"];
 
+const keyOf = (query, document) => JSON.stringify([query.dataset, query.id, document.id]);
+
+// Labels by query and document, of this page and of other pages of the same result, which share what the browser keeps.
 class Labels {
-  constructor(content) {
-    this.content = content;
-    this.items = content.queries.flatMap((query) => query.documents.map((document) => ({ query, document, key: JSON.stringify([query.dataset, query.id, document.id]) })));
+  constructor({ name, datasets, queries }) {
+    this.datasets = datasets;
+    this.items = queries.flatMap((query) => query.documents.map((document) => ({ query, document, key: keyOf(query, document) })));
     this.byKey = new Map(this.items.map((item) => [item.key, item]));
     this.given = new Map();
     this.changes = [];
-    this.place = `harness judging ${content.name}`;
+    this.storage = `harness judging ${name}`;
     this.isKept = true;
     this.isSaved = true;
     this.by = "";
     this.restore();
+    window.addEventListener("beforeunload", (event) => { if (!this.isKept && !this.isSaved) event.preventDefault(); });
+    window.addEventListener("storage", (event) => {
+      if (event.key !== this.storage) return;
+      this.restore();
+      this.onrestore?.();
+    });
   }
 
-  grade(item) { return this.given.get(item.key)?.grade ?? null; }
+  // The grade of a document: its judgment in the result, which labels cannot change, or its label.
+  grade({ document, key }) { return document.grade ?? this.given.get(key)?.grade ?? null; }
 
-  get judged() { return this.items.filter((item) => this.given.has(item.key)).length; }
+  // Give a grade, or take it back if the document has it; returns whether it was taken back.
+  toggle(item, grade) {
+    const removes = this.grade(item) === grade;
+    this.change([[item.key, removes ? undefined : { grade, by: this.by, time: new Date().toISOString(), text_digest: item.document.digest }]]);
+    return removes;
+  }
 
   // One change of several labels at once, which undo takes back as one; a label of undefined removes it.
   change(labels) {
@@ -43,7 +59,7 @@ class Labels {
 
   keep() {
     try {
-      localStorage.setItem(this.place, JSON.stringify({ by: this.by, given: [...this.given] }));
+      localStorage.setItem(this.storage, JSON.stringify({ by: this.by, given: [...this.given] }));
     } catch {
       this.isKept = false; // a browser may keep nothing for files
     }
@@ -51,19 +67,22 @@ class Labels {
 
   restore() {
     try {
-      const kept = JSON.parse(localStorage.getItem(this.place) ?? "null");
+      const kept = JSON.parse(localStorage.getItem(this.storage) ?? "null");
       if (kept === null) return;
       this.by = String(kept.by);
-      this.given = new Map(kept.given.filter(([key]) => this.byKey.has(key)));
+      this.given = new Map(kept.given.filter(([key, label]) => this.isOfText(this.byKey.get(key), label)));
     } catch {
       this.isKept = false;
     }
   }
 
+  // Whether a label is of the present text, as far as that is known.
+  isOfText(item, { text_digest: digest }) { return item === undefined || digest === undefined || digest === null || digest === item.document.digest; }
+
   text() {
-    const lines = this.items.filter((item) => this.given.has(item.key)).map(({ query, document, key }) => {
-      const { grade, by, time } = this.given.get(key);
-      return JSON.stringify({ ...(query.dataset === "" ? {} : { dataset: query.dataset }), query_id: query.id, doc_id: document.id, grade, ...(by === "" ? {} : { by }), ...(time === undefined ? {} : { time }), text_digest: document.digest });
+    const lines = [...this.given].map(([key, { by, ...label }]) => {
+      const [dataset, query, doc] = JSON.parse(key);
+      return JSON.stringify({ ...(dataset === "" ? {} : { dataset }), query_id: query, doc_id: doc, ...(by === "" ? {} : { by }), ...label });
     });
     return lines.map((line) => `${line}\n`).join("");
   }
@@ -83,16 +102,16 @@ class Labels {
   }
 
   take(label, changed, counts) {
-    const datasets = label.dataset === undefined || label.dataset === null ? this.content.datasets : [label.dataset];
-    const item = datasets.map((dataset) => this.byKey.get(JSON.stringify([dataset, String(label.query_id), String(label.doc_id)]))).find((found) => found !== undefined)
-      ?? this.byKey.get(JSON.stringify(["", String(label.query_id), String(label.doc_id)]));
+    const datasets = label.dataset === undefined || label.dataset === null ? this.datasets : [label.dataset];
+    const item = [...datasets, ""].map((dataset) => this.byKey.get(keyOf({ dataset, id: String(label.query_id) }, { id: String(label.doc_id) }))).find((found) => found !== undefined);
     if (item === undefined) counts.foreign += 1;
-    else if (label.text_digest !== undefined && label.text_digest !== null && label.text_digest !== item.document.digest) counts.outdated += 1;
+    else if (!this.isOfText(item, label)) counts.outdated += 1;
     else {
       const present = changed.get(item.key) ?? this.given.get(item.key);
       if (present !== undefined && moment(present.time) > moment(label.time)) counts.earlier += 1;
       else {
-        changed.set(item.key, { grade: label.grade, by: label.by ?? "", time: label.time ?? undefined });
+        const fields = KEPT_FIELDS.filter((field) => label[field] !== undefined && label[field] !== null);
+        changed.set(item.key, { by: "", ...Object.fromEntries(fields.map((field) => [field, label[field]])) });
         counts.loaded += 1;
       }
     }
@@ -113,31 +132,59 @@ function moment(time) {
   return Number.isNaN(parsedTime) ? -Infinity : parsedTime;
 }
 
+// Buttons of the grades that can be given, as digits give them too.
+class Grades {
+  constructor({ scale, relevance }, give) {
+    this.scale = scale;
+    this.give = give;
+    this.buttons = scale.map((grade) => el("button", { type: "button", "aria-pressed": "false", onclick: () => give(grade) },
+      String(grade), el("small", {}, grade < relevance ? "not relevant" : grade === relevance ? "relevant" : "more relevant")));
+    this.note = el("p", { class: "hint", hidden: true });
+    this.node = el("div", { class: "grades", role: "group", "aria-label": "Grade" }, ...this.buttons, this.note);
+  }
+
+  // Press the button of a grade; a judgment of the result is fixed.
+  show(grade, isFixed) {
+    this.buttons.forEach((button, number) => {
+      button.setAttribute("aria-pressed", String(grade === this.scale[number]));
+      button.disabled = isFixed;
+    });
+    this.isFixed = isFixed;
+    this.note.hidden = !isFixed;
+    this.note.textContent = isFixed ? `Judged ${grade} in this result: labels add to judgments, and cannot change them.` : "";
+  }
+
+  // Whether a key was a grade.
+  key(event) {
+    const grade = /^[0-9]$/.test(event.key) ? Number(event.key) : null;
+    if (!this.scale.includes(grade)) return false;
+    if (!this.isFixed) this.give(grade);
+    return true;
+  }
+}
+
+// One document at a time, below its query: the page of `harness judge`, and the mode of a report.
 class Judging {
-  constructor(root, content) {
-    this.labels = new Labels(content);
-    this.content = content;
+  constructor(labels, items, content) {
+    Object.assign(this, { labels, items, content });
     this.position = Math.max(this.unjudged(-1, 1), 0);
     this.status = el("p", { role: "status", class: "status" });
     this.count = el("p", { class: "status", id: "count" });
-    this.bar = el("progress", { max: this.labels.items.length, "aria-labelledby": "count" });
-    this.name = el("input", { type: "text", autocomplete: "name", value: this.labels.by, oninput: () => { this.labels.by = this.name.value.trim(); this.labels.keep(); } });
+    this.bar = el("progress", { max: items.length, "aria-labelledby": "count" });
+    this.name = el("input", { type: "text", autocomplete: "name", value: labels.by, oninput: () => { labels.by = this.name.value.trim(); labels.keep(); } });
     this.file = el("input", { type: "file", accept: ".jsonl,.json,.txt", onchange: () => this.load() });
     const files = el("div", { class: "files" }, el("label", {}, "Your name", this.name),
       el("button", { type: "button", class: "plain-button", onclick: () => this.save() }, "Save labels"),
       el("label", {}, "Load labels", this.file));
     this.query = el("div", { class: "asked" });
     this.document = el("article", { class: "judged-document", tabindex: "-1", "aria-labelledby": "document-name" });
-    this.buttons = content.scale.map((grade) => el("button", { type: "button", "aria-pressed": "false", onclick: () => this.give(grade) },
-      String(grade), el("small", {}, grade < content.relevance ? "not relevant" : grade === content.relevance ? "relevant" : "more relevant")));
-    this.grades = el("div", { class: "grades", role: "group", "aria-label": "Grade" }, ...this.buttons);
+    this.grades = new Grades(content, (grade) => this.give(grade));
     this.back = this.button("Undo", "u", () => this.undo());
     const moves = el("div", { class: "moves-of-judging" }, this.button("Previous", "k", () => this.step(-1)), this.button("Next", "j", () => this.step(1)),
       this.button("Previous unjudged", "p", () => this.seek(-1)), this.button("Next unjudged", "n", () => this.seek(1)), this.back);
     const keys = el("p", { class: "hint" }, "Keys: a digit grades and goes on to the next unjudged document; ", ...this.hint());
-    root.replaceChildren(files, el("div", { class: "progress" }, this.count, this.bar), this.status, this.query, this.grades, this.document, moves, keys);
-    document.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("beforeunload", (event) => { if (!this.labels.isKept && !this.labels.isSaved) event.preventDefault(); });
+    this.node = el("div", { class: "judging" }, files, el("div", { class: "progress" }, this.count, this.bar), this.status, this.query, this.grades.node, this.document, moves, keys);
+    labels.onrestore = () => this.show(false);
     this.show(false);
   }
 
@@ -150,21 +197,22 @@ class Judging {
     return el("button", { type: "button", "aria-keyshortcuts": key, onclick: act }, name, " ", el("kbd", { "aria-hidden": "true" }, key));
   }
 
-  get item() { return this.labels.items[this.position]; }
+  get item() { return this.items[this.position]; }
+
+  get judged() { return this.items.filter((item) => this.labels.grade(item) !== null).length; }
 
   // The position of the next unjudged document in a direction, around the end; -1 if all are judged.
   unjudged(from, by) {
-    const { items } = this.labels;
+    const { items } = this;
     for (let moved = 1; moved <= items.length; moved += 1) {
       const position = (((from + by * moved) % items.length) + items.length) % items.length;
-      if (!this.labels.given.has(items[position].key)) return position;
+      if (this.labels.grade(items[position]) === null) return position;
     }
     return -1;
   }
 
   show(focuses) {
-    const { query, document: shown } = this.item;
-    const { items, judged } = this.labels;
+    const { items, judged, item: { query, document: shown } } = this;
     const ofQuery = query.documents.indexOf(shown) + 1;
     this.count.textContent = `${judged.toLocaleString("en")} of ${counted(items.length, "document")} judged`;
     this.bar.value = judged;
@@ -173,8 +221,7 @@ class Judging {
     const cut = shown.cut ? [el("p", { class: "hint" }, "The text goes on: its beginning is shown.")] : [];
     this.document.replaceChildren(el("h3", { id: "document-name" }, `Document ${this.position + 1} of ${items.length}: ${shown.id}`),
       el("p", { class: "text", dir: "auto", tabindex: "0", role: "region", "aria-label": "Text of the document" }, ...marked(shown.text, queryStems(query.text))), ...cut);
-    const given = this.labels.grade(this.item);
-    this.buttons.forEach((button, number) => button.setAttribute("aria-pressed", String(given === this.content.scale[number])));
+    this.grades.show(this.labels.grade(this.item), (shown.grade ?? null) !== null);
     this.back.disabled = this.labels.changes.length === 0;
     if (!this.labels.isKept) this.say("This browser keeps no labels for this file: save them before you close it.");
     if (!focuses) return;
@@ -184,20 +231,17 @@ class Judging {
 
   say(text) { this.status.textContent = text; }
 
-  // The grade of the document shown; the same grade again takes it back.
   give(grade) {
-    const { key } = this.item;
-    const removes = this.labels.grade(this.item) === grade;
-    this.labels.change([[key, removes ? undefined : { grade, by: this.labels.by, time: new Date().toISOString() }]]);
+    const removes = this.labels.toggle(this.item, grade);
     const next = removes ? this.position : this.unjudged(this.position, 1);
     if (next >= 0) this.position = next;
-    this.say(removes ? "Grade taken back." : next < 0 ? "All documents are judged: save the labels." : `Graded ${grade}. ${this.labels.judged} of ${this.labels.items.length} judged.`);
+    this.say(removes ? "Grade taken back." : next < 0 ? "All documents are judged: save the labels." : `Graded ${grade}. ${this.judged} of ${this.items.length} judged.`);
     this.show(true);
   }
 
   step(by) {
     const position = this.position + by;
-    if (position < 0 || position >= this.labels.items.length) return;
+    if (position < 0 || position >= this.items.length) return;
     this.position = position;
     this.say("");
     this.show(true);
@@ -213,17 +257,18 @@ class Judging {
   undo() {
     const item = this.labels.undo();
     if (item === null) return;
-    this.position = this.labels.items.indexOf(item);
+    const position = this.items.indexOf(item);
+    if (position >= 0) this.position = position;
     this.say("Undone.");
     this.show(true);
   }
 
   save() {
-    if (this.labels.judged === 0) this.say("No document is judged yet.");
-    else {
-      this.say(`${counted(this.labels.judged, "label")}. ${save(new Blob([this.labels.text()], { type: "application/jsonl" }), FILE)}`);
-      this.labels.isSaved = true;
-    }
+    const { labels } = this;
+    if (labels.given.size === 0) return this.say("No document is judged yet.");
+    const saved = save(new Blob([labels.text()], { type: "application/jsonl" }), FILE);
+    labels.isSaved = true;
+    return this.say(`${counted(labels.given.size, "label")}. ${saved} To count them: ${this.content.command} … --labels ${FILE}`);
   }
 
   async load() {
@@ -240,19 +285,24 @@ class Judging {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, summary")) return;
     const moves = { j: () => this.step(1), k: () => this.step(-1), n: () => this.seek(1), p: () => this.seek(-1), u: () => this.undo() };
-    const grade = /^[0-9]$/.test(event.key) && this.content.scale.includes(Number(event.key)) ? Number(event.key) : null;
-    if (grade !== null) this.give(grade);
-    else if (Object.hasOwn(moves, event.key)) moves[event.key]();
-    else return;
+    if (Object.hasOwn(moves, event.key)) moves[event.key]();
+    else if (!this.grades.key(event)) return;
     event.preventDefault();
   }
 }
 
+// The page of `harness judge`; a report has no such data.
 async function startJudging() {
   const root = document.getElementById("judging");
   if (typeof DecompressionStream === "undefined") root.textContent = "This browser is too old for judging.";
-  else new Judging(root, await readData("judging-data"));
+  else {
+    const content = await readData("judging-data");
+    const labels = new Labels(content);
+    const judging = new Judging(labels, labels.items, content);
+    root.replaceChildren(judging.node);
+    document.addEventListener("keydown", (event) => judging.key(event));
+  }
   document.documentElement.dataset.ready = "true";
 }
 
-startJudging();
+if (document.getElementById("judging-data") !== null) startJudging();

@@ -12,7 +12,8 @@ class App {
       (key) => this.controls.change(() => this.selection.sortBy(key)), model.queries.length);
     this.detail = new Detail(model, this.selection, (what, by) => this.go(what, by));
     this.printed = el("div", { class: "print-only" });
-    root.replaceChildren(this.controls.node, this.list.node, this.printed, this.detail.node);
+    this.grading = model.judging === null ? null : new Grading(model, () => this.list.items, () => this.leaveGrading());
+    root.replaceChildren(...(this.grading === null ? [] : [this.grading.node]), this.controls.node, this.list.node, this.printed, this.detail.node);
     window.addEventListener("hashchange", () => this.follow(false));
     window.addEventListener("beforeprint", () => this.print());
     document.addEventListener("keydown", (event) => this.key(event));
@@ -107,6 +108,11 @@ class App {
     this.list.node.focus({ preventScroll: true });
   }
 
+  leaveGrading() {
+    this.writeAddress(null, true);
+    this.grading.close();
+  }
+
   go(what, by) {
     if (what === "close") this.close();
     else {
@@ -118,6 +124,7 @@ class App {
   // `/` searches, `j` and `k` go to the next and the previous query.
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    if (this.grading?.isOpen) return this.grading.key(event);
     const step = { j: 1, k: -1 }[event.key];
     if (event.key === "/" && this.detail.query === null) this.controls.search.focus();
     else if (step !== undefined && this.detail.query !== null) this.go("step", step);
@@ -151,6 +158,7 @@ class App {
 
   follow(first) {
     const hash = location.hash.slice(1);
+    if (this.grading?.follow(hash === JUDGED_IN)) return this.shut();
     if (!hash.includes("=")) {
       // the page as it was before a query was opened, or the list: links to other parts leave the query open
       if (this.detail.query !== null && (hash === "" || hash === "queries")) this.shut();

@@ -6,6 +6,7 @@ class Model {
     Object.assign(this, data);
     this.several = this.datasets.length > 1;
     this.texts = null;
+    this.grading = null;
   }
 
   // The query with an id, of the dataset with a name where there are several.
@@ -30,6 +31,7 @@ class Model {
     const [texts, scores] = await Promise.all([readData("texts-data"), readData("scores-data")]);
     scores.forEach((ofQuery, number) => { this.queries[number].scores = ofQuery; });
     this.texts = new Map(texts);
+    this.digests = new Map(texts.map(([doc, , digest, cut]) => [doc, { digest, cut }]));
   }
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
@@ -42,6 +44,9 @@ class Model {
 
   // A further chunk of an expected document has no judgment, and needs none.
   isUnjudged(query, slot) { return query.grades[slot] === null && query.further?.[slot] === undefined; }
+
+  // The judgment of a document, or its label while documents are graded in the rankings.
+  grade(query, slot) { return query.grades[slot] ?? this.grading?.label(query, slot) ?? null; }
 
   isRelevant(query, slot) { return query.grades[slot] !== null && query.grades[slot] >= this.relevance; }
 
