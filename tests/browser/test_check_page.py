@@ -267,3 +267,24 @@ def test_a_warning_is_one_note_with_its_examples_and_its_fix(checked: CheckResul
         if "odd" in line
     )
     assert said.splitlines() == ["warning (odd-ids): 2 ids are odd", "    one", "    other", "  fix: look at them"]
+
+
+def test_hits_of_a_question_are_judged_on_the_page(show: Show, checked: CheckResult) -> None:
+    opened = show(checked.html(), "#judge", locale="en")
+    page = opened.page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Judge the documents shown")
+    hostile = page.locator(".judged-document", has_text="window.hacked")
+    for _ in range(20):
+        if hostile.count() == 0:
+            page.keyboard.press("j")
+    expect(hostile).to_have_count(1)
+    page.keyboard.press("n")
+    page.keyboard.press("1")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save labels").click()
+    expect(page.get_by_role("status")).to_contain_text("To count them: harness check … --labels labels.jsonl")
+    (line,) = [json.loads(line) for line in Path(saved.value.path()).read_text(encoding="utf-8").splitlines()]
+    assert set(line) == {"query_id", "doc_id", "grade", "time", "text_digest"}
+    assert line["doc_id"] in TEXTS
+    assert page.evaluate("window.hacked") is None
+    assert opened.complaints == []

@@ -71,6 +71,7 @@ def test_thirty_documents_are_judged_by_keys_saved_loaded_and_scored(
         page.keyboard.press(str(number % 2))
     expect(page.get_by_role("status")).to_have_text("All documents are judged: save the labels.")
     labels = save(page, tmp_path / "labels.jsonl")
+    expect(page.get_by_role("status")).to_contain_text("To count them: harness compare … --labels labels.jsonl")
     pairs = [(one.query, document) for one in judging.pool.queries for document in one.documents]
     assert [(one["query_id"], one["doc_id"], one["grade"], one["by"], one["dataset"]) for one in labels] == [
         (query, document, number % 2, "anna", "data") for number, (query, document) in enumerate(pairs)

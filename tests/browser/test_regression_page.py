@@ -66,6 +66,15 @@ def test_filters_and_both_rankings(show: Show) -> None:
     assert opened.complaints == []
 
 
+def test_documents_of_both_results_are_judged(show: Show) -> None:
+    page = show(regression(side({"csr": BEFORE}), side({"csr": AFTER})).html(), "#judge", locale="en").page
+    documents = {(query, name) for hits in (BEFORE, AFTER) for query, names in hits.items() for name in names}
+    expect(page.locator("#count")).to_contain_text(f" of {len(documents)} documents judged")
+    page.keyboard.press("0")
+    expect(page.get_by_role("status")).to_contain_text("Graded 0.")
+    assert not [word for word in ("csr", "before", "after") if word in page.inner_text("body")]
+
+
 def test_two_backends_are_each_held_against_their_own(show: Show) -> None:
     before, after = ({"csr": ranking, "lucene": ranking} for ranking in (BEFORE, AFTER))
     opened = show(regression(side(before), side(after)).html())

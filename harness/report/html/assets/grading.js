@@ -1,6 +1,6 @@
 // Judging in a report: the documents shown one by one, without the names of backends, or where they stand in the rankings.
 
-const JUDGED_IN = "judge";
+const JUDGING_HASH = "judge";
 const SEED = 42;
 
 // A number for a text that is close to random: FNV-1a, mixed as MurmurHash3 does at the end.
@@ -17,7 +17,7 @@ class Grading {
     Object.assign(this, { model, listed, leave, judging: null, labels: null });
     this.root = el("section", { id: "judging", "aria-label": "Documents to judge", hidden: true });
     document.querySelector("main").append(this.root);
-    this.button = el("button", { type: "button", class: "plain-button", onclick: () => { location.hash = JUDGED_IN; } }, "Judge the documents shown");
+    this.button = el("button", { type: "button", class: "plain-button", onclick: () => { location.hash = JUDGING_HASH; } }, "Judge the documents shown");
     this.node = el("div", { class: "grading" }, this.button, el("label", { class: "choice" },
       el("input", { type: "checkbox", onchange: (event) => this.gradeInRankings(event.target.checked) }), "Grade in the rankings, with the names of backends"));
   }
@@ -61,7 +61,7 @@ class Grading {
   async open() {
     const { model } = this;
     await this.prepare();
-    if (location.hash !== `#${JUDGED_IN}`) return;
+    if (location.hash !== `#${JUDGING_HASH}`) return;
     const queries = this.listed().map((query) => this.queries.get(query));
     const items = queries.flatMap((query) => query.documents.map((document) => this.labels.byKey.get(keyOf(query, document))));
     const left = queries.reduce((sum, query) => sum + query.left, 0);

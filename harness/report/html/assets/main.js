@@ -158,7 +158,7 @@ class App {
 
   follow(first) {
     const hash = location.hash.slice(1);
-    if (this.grading?.follow(hash === JUDGED_IN)) return this.shut();
+    if (this.grading?.follow(hash === JUDGING_HASH)) return this.shut();
     if (!hash.includes("=")) {
       // the page as it was before a query was opened, or the list: links to other parts leave the query open
       if (this.detail.query !== null && (hash === "" || hash === "queries")) this.shut();
