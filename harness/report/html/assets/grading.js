@@ -19,7 +19,7 @@ class Grading {
     document.querySelector("main").append(this.root);
     this.button = el("button", { type: "button", class: "plain-button", onclick: () => { location.hash = JUDGING_HASH; } }, "Judge the documents shown");
     this.node = el("div", { class: "grading" }, this.button, el("label", { class: "choice" },
-      el("input", { type: "checkbox", onchange: (event) => this.gradeInRankings(event.target.checked) }), "Grade in the rankings, with the names of backends"));
+      el("input", { type: "checkbox", autocomplete: "off", onchange: (event) => this.gradeInRankings(event.target.checked) }), "Grade in the rankings, with the names of backends"));
   }
 
   get isOpen() { return this.judging !== null; }

@@ -184,7 +184,10 @@ class Judging {
       this.button("Previous unjudged", "p", () => this.seek(-1)), this.button("Next unjudged", "n", () => this.seek(1)), this.back);
     const keys = el("p", { class: "hint" }, "Keys: a digit grades and goes on to the next unjudged document; ", ...this.hint());
     this.node = el("div", { class: "judging" }, files, el("div", { class: "progress" }, this.count, this.bar), this.status, this.query, this.grades.node, this.document, moves, keys);
-    labels.onrestore = () => this.show(false);
+    labels.onrestore = () => {
+      this.name.value = labels.by;
+      this.show(false);
+    };
     this.show(false);
   }
 
